@@ -92,3 +92,36 @@ fn a_command_that_mounts_over_files_of_the_run_hides_them_until_the_rollback_unm
         exec(host, "rm -rf /srv/m /srv/n");
     }
 }
+
+/// A command leads a link elsewhere, above files that the run has written.
+const LED: &str = "
+resources:
+  - name: old
+    file: {path: /srv/l/f, content: v}
+  - name: line
+    line: {path: /srv/l/a, line: v}
+  - name: c
+    command: {run: ln -sfn /srv/B /srv/l, unless: test $(readlink /srv/l) = /srv/B}
+  - name: new
+    file: {path: /srv/l/g, content: v}
+";
+
+#[test]
+fn a_command_that_leads_a_link_elsewhere_hides_the_files_of_the_run_until_the_rollback_leads_it_back() {
+    let world = World::new("led", 1).unwrap();
+    let host = &world.hosts()[0];
+    let all = || exec(host, "cd /srv; readlink l; for f in A/* B/*; do echo $f $(cat $f); done");
+    for undo in ["", ", undo: ln -sfn /srv/A /srv/l"] {
+        exec(
+            host,
+            "mkdir -p /srv/A /srv/B; echo a0 >/srv/A/a; echo b0 >/srv/B/a; echo v >/srv/B/f; ln -sfn /srv/A /srv/l",
+        );
+        let before = all();
+        world.only_role("led", &LED.replace("= /srv/B}", &format!("= /srv/B{undo}}}"))).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("led/line");
+        assert_eq!(all(), "/srv/B\nA/a a0 v\nA/f v\nB/a b0\nB/f v\nB/g v");
+        world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        assert_eq!(all(), before);
+        exec(host, "rm -rf /srv/A /srv/B /srv/l");
+    }
+}

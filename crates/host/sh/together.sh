@@ -54,7 +54,7 @@ cv_packages_together() {
     cv_together_each cv_together_unsaveable
     return 73
   }
-  cv_mounts_note
+  cv_places_note
   unset IFS
   set +f
   cv_phase change

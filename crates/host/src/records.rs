@@ -27,7 +27,9 @@ pub const UNFIT: i32 = 76;
 /// All shell functions of objects and records: the prelude of a session.
 pub fn library() -> String {
     let runtime = [
-        include_str!("../sh/runtime.sh"),
+        include_str!("../sh/records.sh"),
+        include_str!("../sh/run.sh"),
+        include_str!("../sh/item.sh"),
         include_str!("../sh/group.sh"),
         include_str!("../sh/together.sh"),
         include_str!("../sh/owned.sh"),
@@ -40,10 +42,15 @@ pub fn library() -> String {
 /// The text of `undo.sh`: constant for one version of this program.
 pub fn undo_text() -> String {
     format!(
-        "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}\n{}",
+        "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}",
         library(),
-        include_str!("../sh/act.sh"),
-        include_str!("../sh/undo.sh")
+        [
+            include_str!("../sh/act.sh"),
+            include_str!("../sh/undo_rows.sh"),
+            include_str!("../sh/undo_judge.sh"),
+            include_str!("../sh/undo.sh")
+        ]
+        .join("\n")
     )
 }
 

@@ -139,7 +139,17 @@ pub struct Path;
 
 impl Object for Path {
     const KIND: &'static str = "path";
-    const SHELL: &'static str = include_str!("path.sh");
+    const SHELL: &'static str = concat!(
+        include_str!("path/look.sh"),
+        "\n",
+        include_str!("path/saved.sh"),
+        "\n",
+        include_str!("path/put.sh"),
+        "\n",
+        include_str!("path/fetch.sh"),
+        "\n",
+        include_str!("path/steps.sh")
+    );
     /// Through links above it. What was declared stays what plans and records show.
     const TRAITS: Traits = Traits { at_path: true, holds_data: true, naming: Naming::First, ..Traits::NONE };
     const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();

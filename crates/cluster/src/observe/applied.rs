@@ -2,7 +2,7 @@
 
 use super::LookError;
 use crate::connect::Cluster;
-use crate::object::{seconds, text};
+use crate::object::{is_being_deleted, seconds, text};
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::normalised;
 use converge_objects::release::{self, in_force, manifests};
@@ -64,7 +64,7 @@ impl Cluster {
         for manifest in before.iter().filter(|m| !is_kept(m)) {
             let Some(object) = self.placed(manifest, namespace).await? else { continue };
             let dropped = !then.iter().any(|m| release::is(m, &object, namespace));
-            if dropped && self.inner.api.object(&object).await?.is_some_and(|live| !is_going(&live)) {
+            if dropped && self.inner.api.object(&object).await?.is_some_and(|live| !is_being_deleted(&live)) {
                 return Ok(false);
             }
         }
@@ -133,10 +133,6 @@ fn is_kept(manifest: &Value) -> bool {
     let annotations = manifest.pointer("/metadata/annotations").and_then(Value::as_object);
     let policy = |a: &Map<String, Value>| a.get("helm.sh/resource-policy").cloned();
     annotations.and_then(policy).is_some_and(|policy| policy == "keep")
-}
-
-fn is_going(live: &Value) -> bool {
-    live.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 #[cfg(test)]

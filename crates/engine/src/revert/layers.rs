@@ -1,5 +1,7 @@
-//! Objects below places at which runs mount file systems: one that lies in another file system than the present one is out of sight. Pure.
+//! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
+//! present one, or where the link led before, is out of sight. Pure.
 
+use crate::revert::order::{above, led_elsewhere, target};
 use converge_ledger::{Undo, file_system};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe};
@@ -42,9 +44,39 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
 }
 
-/// Whether the host shows the object now, or will among these reverts.
-pub(crate) fn sight(undo: &Undo, undos: &[Undo], known: &Knowledge) -> Sight {
+/// The sight of an object at this place of the reverts below links that runs have led elsewhere. What was changed after that lies where the link leads
+/// since, all else where it led before.
+fn behind_links(at: usize, undos: &[Undo], known: &Knowledge) -> Sight {
+    let Some(key) = undos.get(at).map(|undo| undo.object.key.as_str()) else { return Sight::Now };
     let mut sight = Sight::Now;
+    for (place, link) in
+        undos.iter().enumerate().filter(|(_, link)| above(key).any(|dir| dir == link.object.key))
+    {
+        let Some((before, left)) = led_elsewhere(&link.object, &link.before, &link.left) else { continue };
+        let now = known.observed(&link.object).ok().and_then(|seen| target(&seen.state));
+        // The newest are the first.
+        let (lies_in, other) = if at < place { (left, before) } else { (before, left) };
+        match now {
+            Some(now) if now == lies_in => {}
+            Some(now) if now == other && at > place => sight = Sight::Later,
+            _ => {
+                return Sight::Never(format!(
+                    "it lies where {} led to {lies_in}, and the link leads elsewhere now: lead it there, then roll back again",
+                    link.object.key
+                ));
+            }
+        }
+    }
+    sight
+}
+
+/// Whether the host shows the object at this place of the reverts now, or will among them.
+pub(crate) fn sight(at: usize, undos: &[Undo], known: &Knowledge) -> Sight {
+    let Some(undo) = undos.get(at) else { return Sight::Now };
+    let mut sight = behind_links(at, undos, known);
+    if matches!(sight, Sight::Never(_)) {
+        return sight;
+    }
     for (place, system) in elsewhere(&undo.lies_in, known) {
         let comes = |u: &Undo| u.object == mount(place) && file_system(&u.before) == system;
         // Of a step that was cut off it is not known which state is to be compared.

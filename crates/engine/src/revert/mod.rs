@@ -50,7 +50,7 @@ pub(crate) struct Group {
 /// reverse of the order in which the runs first touched them.
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<Group> {
     go_with_commands(&mut undos);
-    let sights: Vec<Sight> = undos.iter().map(|undo| sight(undo, &undos, known)).collect();
+    let sights: Vec<Sight> = (0..undos.len()).map(|at| sight(at, &undos, known)).collect();
     let both = undos.iter().zip(&sights);
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {

@@ -127,6 +127,20 @@ pub(crate) fn is_dir(state: &State) -> bool {
     matches!(path_state(state), Some(PathState::Dir { .. }))
 }
 
+/// The target of a link.
+pub(crate) fn target(state: &State) -> Option<String> {
+    match path_state(state)? {
+        PathState::Link { target, .. } => Some(target),
+        _ => None,
+    }
+}
+
+/// A link that a run has led elsewhere: its target before, and the one that the run left.
+pub(crate) fn led_elsewhere(object: &ObjectId, before: &State, left: &State) -> Option<(String, String)> {
+    let both = (object.kind == "path").then(|| target(before).zip(target(left))).flatten();
+    both.filter(|(before, left)| before != left)
+}
+
 fn owner_and_group(state: &State) -> Option<(String, String)> {
     match path_state(state)? {
         PathState::File { owner, group, .. }
@@ -192,6 +206,16 @@ impl<'a> Edges<'a> {
                         self.need(at, outer);
                     } else if is && !was && !inner.to.is_absent() {
                         self.need(outer, at);
+                    }
+                }
+                // Objects that were changed where the link leads now go first, those where it led before then after it.
+                for (link, revert) in
+                    paths.get(folder).into_iter().flatten().filter_map(|l| Some((*l, reverts.get(*l)?)))
+                {
+                    match led_elsewhere(revert.object, revert.to, revert.from) {
+                        Some(_) if at < link => self.order(at, link),
+                        Some(_) if link < at => self.need(link, at),
+                        _ => {}
                     }
                 }
                 let system =

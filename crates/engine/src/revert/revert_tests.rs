@@ -349,6 +349,40 @@ fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_
     assert!(stays("/mnt/disk/theirs\n").is_empty(), "a disk keeps what is on it");
 }
 
+/// A command of the run has led a link elsewhere: what was changed before lies where it led then.
+#[test]
+fn what_lies_behind_a_link_is_reverted_where_the_link_led_when_it_was_changed() {
+    let undos = [
+        undo("path", "/srv/l/new", "link n", "absent"),
+        undo("path", "/srv/l", "link /srv/B", "link /srv/A"),
+        undo("path", "/srv/l/edited", "link e", "link a0"),
+        undo("path", "/srv/l/old", "link o", "absent"),
+    ];
+    let now = [("/srv/l/edited", "link b0"), ("/srv/l/old", "absent")];
+    let changes = |now: &[(&str, &str)]| -> Vec<String> {
+        let items = plan(&undos, now, &[]);
+        let changes = items.iter().flat_map(Item::changes).map(|planned| &planned.change);
+        changes.map(|c| format!("{} {} -> {}", c.object.key, c.from, c.to)).collect()
+    };
+    assert_eq!(
+        changes(&now),
+        [
+            "/srv/l/new link n -> absent",
+            "/srv/l link /srv/B -> link /srv/A",
+            "/srv/l/edited link e -> link a0",
+            "/srv/l/old link o -> absent",
+        ]
+    );
+    // Somebody has led it back already: what the run made where it led then is out of sight.
+    assert_eq!(
+        changes(&[("/srv/l", "link /srv/A"), ("/srv/l/new", "absent")]),
+        ["/srv/l/edited link e -> link a0", "/srv/l/old link o -> absent"]
+    );
+    // It leads to a third place: nothing below it is touched.
+    let third = changes(&[("/srv/l", "link /srv/C")]);
+    assert!(third.is_empty(), "{third:?}");
+}
+
 #[test]
 fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed() {
     use converge_host::records::blob_path;

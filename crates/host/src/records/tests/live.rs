@@ -114,7 +114,7 @@ fn undo_sh_and_the_ledger_agree_on_what_is_in_force() {
     }
     let orders: String = cases.iter().enumerate().map(|(n, (_, order))| format!("{n}{order}\n")).collect();
     std::fs::write(dir.path().join("orders"), orders).unwrap();
-    let functions = include_str!("../../../sh/undo.sh").strip_suffix("cv_undo_main \"$@\"\n").unwrap();
+    let functions = include_str!("../../../sh/undo_rows.sh");
     let script = format!(
         "{}\n{functions}
         cv_order() {{ printf '%s\\n' $runs; }}

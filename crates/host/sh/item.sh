@@ -1,0 +1,406 @@
+# --- an item of a run: checked, saved, written into the journal, changed, looked at again ---
+
+# cv_tell WORD...: one line for the controller.
+cv_tell() {
+  printf 'cv:%s' "${CV_TOKEN:-}"
+  for cv_t_word; do printf '\t%s' "$cv_t_word"; done
+  printf '\n'
+}
+
+# cv_rows_now ROWS: the present line of each row (SEQ KIND KEY ...), as SEQ LINE; the objects of one kind are looked at
+# together. An object that cannot be read has the line `! REASON`. With CV_TELL_SAFE also `safe DIRECTORY` for those above the paths that
+# are. The caller is a subshell.
+cv_rows_now() {
+  set -f
+  rows=$1 kinds=
+  IFS=$CV_NL
+  for row in $rows; do
+    kind=${row#*"$CV_TAB"}
+    kind=${kind%%"$CV_TAB"*}
+    case "$CV_NL$kinds" in *"$CV_NL$kind$CV_NL"*) ;; *) kinds=$kinds$kind$CV_NL ;; esac
+  done
+  for kind in $kinds; do
+    set --
+    seqs=
+    for row in $rows; do
+      case $row in
+      *"$CV_TAB$kind$CV_TAB"*)
+        rest=${row#*"$CV_TAB"}
+        [ "${rest%%"$CV_TAB"*}" = "$kind" ] || continue
+        rest=${rest#*"$CV_TAB"}
+        cv_dec_to "${rest%%"$CV_TAB"*}"
+        set -- "$@" "$CV_DEC"
+        seqs=$seqs${row%%"$CV_TAB"*}$CV_NL
+        ;;
+      esac
+    done
+    unset IFS
+    case $kind in
+    path)
+      answer=$(
+        cv_path_look "$@"
+        [ -n "${CV_TELL_SAFE:-}" ] || exit 0
+        set -f
+        IFS=$CV_NL
+        for dir in $CV_SAFE; do printf 'safe %s\n' "$dir"; done
+      )
+      ;;
+    *) answer=$("cv_see_$kind" "$@" </dev/null) ;;
+    esac
+    IFS=$CV_NL
+    for line in $answer; do
+      case $line in
+      'safe '*)
+        printf '%s\n' "$line"
+        continue
+        ;;
+      '! '*) ;;
+      *) line=${line#* } ;;
+      esac
+      printf '%s\t%s\n' "${seqs%%"$CV_NL"*}" "$line"
+      seqs=${seqs#*"$CV_NL"}
+    done
+    for seq in $seqs; do printf '%s\t! no-answer\n' "$seq"; done
+  done
+}
+
+# cv_row ROW: its fields in row_seq, row_kind, row_key (encoded), row_before, row_after, and those that only cv_undo_rows gives.
+# shellcheck disable=SC2086
+cv_row() {
+  cv_split_by "$CV_TAB"
+  set -- $1
+  cv_split_end
+  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-} row_open=${9:-} row_flags=${10:-}
+}
+
+# cv_table NAME TABLE: keeps the output of cv_rows_now under this name, for cv_now_of.
+# shellcheck disable=SC2086
+cv_table() {
+  cv_b_name=$1
+  cv_split_by "$CV_NL"
+  set -- $2
+  cv_split_end
+  for cv_b_line; do
+    cv_b_seq=${cv_b_line%%"$CV_TAB"*}
+    case $cv_b_seq in '' | *[!0-9]*) continue ;; esac
+    eval "cv_now_${cv_b_name}_$cv_b_seq=\${cv_b_line#*\"\$CV_TAB\"}"
+  done
+}
+
+# cv_now_of SEQ NAME: the line of that row in the table, in CV_NOW.
+cv_now_of() {
+  case $1 in
+  '' | *[!0-9]*) CV_NOW= ;;
+  *) eval "CV_NOW=\${cv_now_${2}_$1:-}" ;;
+  esac
+}
+
+# cv_same KIND KEY FOUND WANTED: whether the one stands for the other.
+cv_same() {
+  [ "$3" = "$4" ] && return 0
+  command -v "cv_same_$1" >/dev/null 2>&1 && "cv_same_$1" "$2" "$3" "$4"
+}
+
+# cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
+# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
+# saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
+# 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
+cv_item_begin() {
+  cv_run_dir
+  if [ -e "$CV_DIR/moved" ]; then exit 74; fi
+  set -f
+  IFS=$CV_NL
+  cv_i_now=$(
+    CV_TELL_SAFE=yes
+    cv_rows_now "$CV_ROWS"
+    CV_TELL_SAFE=
+    cv_watched_now
+  )
+  cv_table before "$cv_i_now"
+  cv_item_safe
+  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
+  cv_i_bad=
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" before
+    # A part that an earlier item of the run has left open (`~`) is known by now.
+    [ "$CV_NOW" = "$row_before" ] || case " $row_before " in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
+      cv_i_bad=yes
+      cv_tell refused "$row_seq" "$CV_NOW"
+    }
+  done
+  [ -z "$cv_i_bad" ] || exit 70
+  cv_phase save
+  cv_i_text= cv_i_watched=
+  for cv_i_row in $CV_ROWS - $CV_WINDOW; do
+    [ "$cv_i_row" != - ] || {
+      cv_i_watched=yes
+      continue
+    }
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" before
+    case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
+    *)
+      cv_i_why=$(
+        unset IFS
+        set +f
+        CV_SAVED=$CV_DIR/saved CV_AFTER=$row_after
+        cv_dec_to "$row_key"
+        "cv_save_$row_kind" "$CV_DEC" "$CV_NOW" 2>&1 </dev/null
+      )
+      cv_i_status=$?
+      ;;
+    esac
+    [ -z "$cv_i_watched" ] || continue
+    # The state that was found comes back: the planned one may have an open part.
+    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+    case $cv_i_status in
+    0) ;;
+    3)
+      cv_enc_to "$cv_i_why"
+      cv_i_text="${cv_i_text}unsaved$CV_TAB$row_seq$CV_TAB$CV_ENC$CV_NL"
+      cv_tell unsaved "$row_seq" "$CV_ENC"
+      ;;
+    *)
+      cv_enc_to "$cv_i_why"
+      cv_tell unsaveable "$row_seq" "$CV_ENC"
+      exit 71
+      ;;
+    esac
+  done
+  for cv_i_row in ${CV_REMARKS:-}; do cv_i_text="$cv_i_text$cv_i_row$CV_NL"; done
+  cv_journal "$cv_i_text" sync || {
+    cv_cause
+    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
+    cv_tell unsaveable - "$CV_ENC"
+    exit 71
+  }
+  cv_places_note
+  unset IFS
+  set +f
+  cv_phase change
+}
+
+# cv_item_safe: the steps of this item need not look again at what is above its paths, unless one of them gives a directory away.
+# Reads cv_i_now and CV_ROWS, split at newlines.
+cv_item_safe() {
+  CV_SAFE=$CV_NL
+  for cv_i_row in $CV_ROWS; do
+    case ${cv_i_row##*"$CV_TAB"} in
+    'dir '*[0145][0145]' root '*) ;;
+    'dir '*) return 0 ;;
+    esac
+  done
+  for cv_i_row in $cv_i_now; do
+    case $cv_i_row in 'safe '*) CV_SAFE=$CV_SAFE${cv_i_row#safe }$CV_NL ;; esac
+  done
+}
+
+# cv_journal TEXT [sync]
+cv_journal() {
+  # Who calls says what it means that the disk is full.
+  { printf %s "$1" >>"$CV_DIR/journal"; } 2>/dev/null || return 1
+  [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
+}
+
+# The guard of a command may take a second. What an item saw of what is watched when it ended is what the next one finds, this
+# many seconds long: nothing of ours runs between them. What an item changes itself is always looked at again.
+CV_WATCHED_SECONDS=3
+
+# cv_watched_clock: this boot and the seconds since, in cv_w_clock.
+cv_watched_clock() {
+  read -r cv_w_boot </proc/sys/kernel/random/boot_id
+  cv_switch_clock
+  cv_w_clock=$cv_w_boot$CV_TAB$CV_UPTIME
+}
+
+# cv_watched_now: cv_rows_now of CV_WINDOW.
+cv_watched_now() {
+  [ -n "$CV_WINDOW" ] || return 0
+  cv_watched_clock
+  [ -r "$CV_DIR/watched" ] && printf %s "$CV_WINDOW" | awk -F '\t' -v clock="$cv_w_clock" -v seconds="$CV_WATCHED_SECONDS" '
+    NR == 1 { split(clock, now, FS); if ($1 != now[1] || now[2] - $2 > seconds) { lacks = 1; exit }; next }
+    NR == FNR { line[$1 FS $2] = $3; next }
+    !(($2 FS $3) in line) { lacks = 1; exit }
+    { out = out $1 FS line[$2 FS $3] "\n" }
+    END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
+}
+
+# cv_places_note: writes down what is mounted, and where the links above what is watched lead, before foreign code runs.
+cv_places_note() {
+  [ -n "$CV_WINDOW" ] || return 0
+  { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts" && cv_links_above >"$CV_DIR/links"; } 2>/dev/null || rm -f "$CV_DIR/mounts" "$CV_DIR/links"
+}
+
+# cv_links_above: the links above what is watched, each with its state.
+cv_links_above() {
+  for cv_m_at in $(printf '%s' "$CV_WINDOW" | awk -F '\t' '
+    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
+    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// { for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print at } }' -); do
+    [ ! -L "$cv_m_at" ] || printf '%s\t%s\n' "$cv_m_at" "$(cv_line_path "$cv_m_at")"
+  done
+}
+
+# cv_links_moved: those of them whose state is another one now, in cv_m_links: PATH, the state before, the present one.
+cv_links_moved() {
+  cv_m_links=
+  [ -s "$CV_DIR/links" ] || return 0
+  while IFS=$CV_TAB read -r cv_m_at cv_m_was; do
+    cv_m_now=$(cv_line_path "$cv_m_at" </dev/null)
+    [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_NL
+  done <"$CV_DIR/links"
+}
+
+# cv_item_places: records the file systems that foreign code has mounted or unmounted above what is watched, and the links there that it has led
+# elsewhere. A path below such a place is another object now; the numbers of those rows, each in a line, are in CV_ELSEWHERE. None of them is recorded
+# itself, so that a place takes the number of one.
+cv_item_places() {
+  CV_ELSEWHERE=$CV_NL
+  [ -r "$CV_DIR/mounts" ] || return 0
+  cv_links_moved
+  cv_m_rows=$({
+    printf '%s' "$cv_m_links" | sed "s/^/link$CV_TAB/"
+    printf '%s' "$CV_WINDOW"
+  } | awk -F '\t' -v before="$CV_DIR/mounts" -v now="$CV_MOUNTINFO" '
+    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
+    function read(file, ids,  line, f) { while ((getline line < file) > 0) { split(line, f, " "); ids[f[5]] = ids[f[5]] " " f[1] } }
+    function take(kind, at) {
+      below = 1
+      if ((kind, at) in number || $1 in used) return
+      number[kind, at] = $1; item[kind, at] = $6; used[$1]
+    }
+    BEGIN {
+      read(before, was); read(now, is)
+      for (at in was) if (was[at] != is[at]) differs[at]
+      for (at in is) if (was[at] != is[at]) differs[at]
+    }
+    $1 == "link" { leads[$2]; next }
+    { own[$2, $3] }
+    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
+      below = 0
+      for (at = $2 == "path" ? $3 : up($3); at != ""; at = up(at)) {
+        if (at in differs) take("mount", at)
+        if (at in leads && at != $3) take("path", at)
+      }
+      if (below) print "row\t" $1
+    }
+    END { for (place in number) if (!(place in own)) { split(place, of, SUBSEP); print "place\t" of[1] "\t" number[place] "\t" item[place] "\t" of[2] } }' -)
+  for cv_m_row in $cv_m_rows; do
+    case $cv_m_row in
+    row*) CV_ELSEWHERE=$CV_ELSEWHERE${cv_m_row#*"$CV_TAB"}$CV_NL ;;
+    *) cv_place_moved "${cv_m_row#*"$CV_TAB"}" ;;
+    esac
+  done
+  [ "$CV_ELSEWHERE" = "$CV_NL" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
+}
+
+# cv_place_moved ROW: records the place of a row KIND SEQ ITEM PATH, if both of its states could be seen.
+cv_place_moved() {
+  cv_m_at=${1##*"$CV_TAB"} cv_m_kind=${1%%"$CV_TAB"*}
+  cv_m_seq=${1#*"$CV_TAB"}
+  cv_m_item=${cv_m_seq#*"$CV_TAB"}
+  cv_m_seq=${cv_m_seq%%"$CV_TAB"*} cv_m_item=${cv_m_item%%"$CV_TAB"*}
+  case $cv_m_kind in
+  mount)
+    cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_line_mount "$cv_m_at")
+    cv_m_now=$(cv_line_mount "$cv_m_at")
+    ;;
+  *)
+    for cv_m_was in $cv_m_links; do
+      case $cv_m_was in "$cv_m_at$CV_TAB"*) break ;; esac
+    done
+    cv_m_was=${cv_m_was#*"$CV_TAB"}
+    cv_m_now=${cv_m_was#*"$CV_TAB"} cv_m_was=${cv_m_was%%"$CV_TAB"*}
+    ;;
+  esac
+  case $cv_m_was:$cv_m_now in '! '* | *':! '*) return 0 ;; esac
+  cv_journal "moved$CV_TAB$cv_m_seq$CV_TAB$cv_m_kind$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
+}
+
+# cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
+# CV_WINDOW may name the item that it is recorded for.
+cv_item_window() {
+  [ -n "$CV_WINDOW" ] || return 0
+  cv_watched_clock
+  cv_i_text=$cv_w_clock$CV_NL
+  cv_item_places
+  for cv_i_row in $CV_WINDOW; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" before
+    cv_i_was=$CV_NOW
+    cv_now_of "$row_seq" now
+    cv_tell window "$row_kind" "$row_key" "$cv_i_was" "$CV_NOW"
+    # A fact is no object: nothing of it is saved, and only that it moves counts.
+    if [ "$row_kind" = fact ]; then
+      [ "$cv_i_was" = "$CV_NOW" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
+      cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
+      continue
+    fi
+    case $CV_ELSEWHERE in *"$CV_NL$row_seq$CV_NL"*) cv_i_was=$CV_NOW ;; esac
+    if [ "$cv_i_was" != "$CV_NOW" ]; then
+      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
+    fi
+    [ "$CV_NOW" = "$row_after" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
+    cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL
+  done
+  { printf %s "$cv_i_text" >"$CV_DIR/watched"; } 2>/dev/null || rm -f "$CV_DIR/watched"
+}
+
+# cv_item_failed STEP STATUS: a step of the item failed.
+cv_item_failed() {
+  cv_phase check
+  set -f
+  IFS=$CV_NL
+  cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
+  cv_i_text=
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" now
+    cv_tell now "$row_seq" "$CV_NOW"
+    cv_i_text="${cv_i_text}failed$CV_TAB$row_seq$CV_TAB$2$CV_TAB$CV_NOW$CV_NL"
+  done
+  cv_journal "$cv_i_text"
+  cv_item_window
+  cv_tell step "$1" "$2"
+  # A step that ends with 70 has refused before it changed anything.
+  [ "$2" -ne 70 ] || exit 70
+  exit 72
+}
+
+# cv_item_end: after the steps. Status 73 when an object is not as planned, 75 when the journal cannot say how it ended.
+cv_item_end() {
+  cv_phase check
+  set -f
+  IFS=$CV_NL
+  cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
+  cv_i_text= cv_i_bad=0
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_now_of "$row_seq" now
+    if cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; then
+      cv_tell now "$row_seq" "$CV_NOW"
+      cv_i_text="${cv_i_text}done$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"
+    else
+      cv_tell off "$row_seq" "$CV_NOW"
+      cv_i_text="${cv_i_text}off$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"
+      cv_i_bad=73
+    fi
+  done
+  cv_journal "$cv_i_text" || cv_i_bad=75
+  cv_item_window
+  return $cv_i_bad
+}
+
+# cv_stage SHA256 <CONTENT: keeps content for a later piece of the same item.
+cv_stage() (
+  umask 077
+  cv_run_dir
+  dir=$CV_DIR/stage
+  mkdir -p "$dir" && cat >"$dir/$1"
+)
+
+# cv_resume: the controller has looked again.
+cv_resume() {
+  cv_run_dir
+  rm -f "$CV_DIR/moved"
+}

@@ -1,0 +1,234 @@
+# --- undo: whether a change can be undone now ---
+
+# cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
+# CV_NOW.
+cv_undo_judge() {
+  cv_row "$1"
+  CV_NOW=$(cv_rows_now "$row_seq$CV_TAB$row_kind$CV_TAB$row_key")
+  CV_NOW=${CV_NOW#*"$CV_TAB"}
+  if [ "${CV_NOW#! }" != "$CV_NOW" ]; then
+    cv_dec_to "${CV_NOW#! }"
+    judged="$CV_DEC"
+  elif ! cv_undo_is_undone && cv_undo_hidden; then
+    judged="the later run $cv_u_later has mounted or unmounted something above it, so that another object is seen there: undo that one first"
+  elif [ "$CV_NOW" = "$row_before" ]; then
+    judged=same
+  elif [ "$CV_NOW" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$row_before"; then
+    # It went with what brings it.
+    judged=same
+  elif [ "$row_lost" != - ]; then
+    cv_dec_to "$row_lost"
+    judged="cannot be undone: $CV_DEC"
+  elif cv_undo_is_undone; then
+    judged=undone
+  elif cv_undo_later; then
+    judged="the later run $cv_u_later $cv_u_why: undo that one first"
+  elif [ "$CV_NOW" = "$row_last" ] || { [ "$row_last" = '?' ] && cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; } || [ "$CV_NOW" = "$row_open" ]; then
+    judged=restore
+  elif [ "$row_last" = '?' ] && command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_open" "$row_after"; then
+    # The step that was cut off passes through it.
+    judged=restore
+  elif [ "$row_last" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$CV_NOW"; then
+    # Another object has brought it since, and nobody has touched it.
+    judged=restore
+  elif command -v "cv_shows_$row_kind" >/dev/null 2>&1 && "cv_shows_$row_kind" "$CV_NOW" "$row_before" "$row_last"; then
+    judged=restore
+  elif [ -n "$force" ] || cv_undo_moved_by_undo; then
+    judged=restore
+  else
+    judged='someone else has changed it since: left alone'
+  fi
+  case $judged$row_kind$row_before$CV_NOW in
+  'restorepathabsentdir '*) if cv_undo_holds; then judged='it holds what is not undone: left alone'; fi ;;
+  restoreuserabsent* | restoregroupabsent*)
+    case $cv_u_stays in *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;; esac
+    ;;
+  esac
+  case $judged:$CV_NOW in
+  restore:* | same:*) ;;
+  *:'! '*) cv_undo_stays "$row_kind" "$row_after" ;;
+  *) cv_undo_stays "$row_kind" "$CV_NOW" ;;
+  esac
+}
+
+# cv_undo_ready ROWS: the numbers of those rows of paths that can be restored now, in cv_u_ready, where foreign code of the other rows may change them
+# on the way: a package that comes back brings its files, a command makes its own again.
+cv_undo_ready() {
+  cv_u_ready=
+  case $CV_NL$1 in *"${CV_TAB}command$CV_TAB"* | *"${CV_TAB}package$CV_TAB"*) ;; *) return 0 ;; esac
+  cv_u_ready=" $(
+    cv_c_asks=yes cv_u_ran=
+    printf '%s\n' "$1" | while IFS= read -r cv_r_row; do
+      cv_row "$cv_r_row"
+      [ "$row_kind" = path ] || continue
+      cv_undo_judge "$cv_r_row" </dev/null
+      [ "$judged" != restore ] || printf '%s ' "$row_seq"
+    done
+  )"
+}
+
+# cv_undo_moved_by_undo: whether foreign code of this very undo has changed the object of the row, and nobody else had changed it before.
+cv_undo_moved_by_undo() {
+  [ -n "${cv_u_ran:-}" ] || return 1
+  case $cv_u_ready in *" $row_seq "*) return 0 ;; esac
+  return 1
+}
+
+# cv_undo_going ROWS: the packages that would be purged, each between blanks, in cv_u_going.
+cv_undo_going() {
+  cv_u_going=" $(
+    printf '%s\n' "$1" | while IFS= read -r cv_g_row; do
+      cv_row "$cv_g_row"
+      [ "$row_kind $row_before" = "package absent" ] || continue
+      cv_dec_to "$row_key"
+      printf '%s ' "$CV_DEC"
+    done
+  )"
+}
+
+# cv_undo_file_stays: whether a path that was left alone belongs to a package that would go with a purge, which takes its files along; that path in
+# cv_u_file. Reads cv_u_left, cv_u_going.
+cv_undo_file_stays() {
+  cv_split_by "$CV_NL"
+  # shellcheck disable=SC2086
+  set -- $cv_u_left
+  cv_split_end
+  for cv_u_file; do
+    if command -v dpkg-query >/dev/null 2>&1; then
+      cv_f_owners=$(dpkg-query -S "$cv_u_file" 2>/dev/null | sed 's/: .*//; s/, /\n/g; s/:[a-z0-9]*$//')
+    else
+      cv_f_owners=$(rpm -qf --qf '%{NAME}\n' "$cv_u_file" 2>/dev/null) || cv_f_owners=
+    fi
+    for cv_f_owner in $cv_f_owners; do
+      case $cv_u_going in *" $cv_f_owner "*) return 0 ;; esac
+    done
+  done
+  return 1
+}
+
+# cv_undo_stays KIND LINE: something stays, in this state: so do the accounts that it belongs to, in cv_u_stays.
+# shellcheck disable=SC2086
+cv_undo_stays() {
+  cv_split_by ' '
+  set -- $1 $2
+  cv_split_end
+  case $1:$# in
+  path:[5-9]) cv_u_stays="$cv_u_stays user:$4 group:$5 " ;;
+  user:[4-9] | user:??) cv_u_stays="$cv_u_stays group:$4 " ;;
+  esac
+}
+
+# cv_undo_holds: whether the directory of the row holds something. While it is only asked what can be done (cv_c_asks is set), objects that are in
+# force do not count, but what others have put into a directory among them does. Reads row_key, CV_LIVE.
+cv_undo_holds() {
+  cv_dec_to "$row_key"
+  cv_undo_dir_holds "$CV_DEC"
+}
+
+# cv_undo_dir_holds DIRECTORY: cv_undo_holds for this directory.
+cv_undo_dir_holds() (
+  for cv_h_entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$cv_h_entry" ] || [ -L "$cv_h_entry" ] || continue
+    [ -n "${cv_c_asks:-}" ] || exit 0
+    cv_enc_to "$cv_h_entry"
+    case $CV_LIVE in *"${CV_TAB}path$CV_TAB$CV_ENC$CV_TAB"*) ;; *) exit 0 ;; esac
+    if [ -d "$cv_h_entry" ] && [ ! -L "$cv_h_entry" ] && cv_undo_dir_holds "$cv_h_entry"; then exit 0; fi
+  done
+  exit 1
+)
+
+# cv_undo_is_undone: whether another rollback has taken the row back; somebody changed the object since. A rollback has no rows in force.
+cv_undo_is_undone() {
+  [ -n "${CV_FORCE_ROWS:-}" ] && return 1
+  case "$CV_NL$CV_LIVE" in *"$CV_NL$CV_FROM_RUN$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB"*) return 1 ;; esac
+  return 0
+}
+
+# cv_undo_later: whether a later run that is in force changed the object of the row, or made something that stands on it; that run in
+# cv_u_later, what it did in cv_u_why. A change that a user has reverted already counts no more.
+cv_undo_later() {
+  [ -n "$later" ] || return 1
+  # ENVIRON holds them as they are; -v would read escapes in them.
+  CV_U_KEY=$row_key CV_U_NOW=$CV_NOW
+  export CV_U_KEY CV_U_NOW
+  cv_u_later=$(printf '%s' "$CV_LIVE" | awk -F '\t' -v runs=" $later " -v kind="$row_kind" -v gone="$row_before" '
+    # State lines of paths hold owner and group, those of users their groups.
+    function belongs(of, state,  word, c, i) {
+      c = split(state, word, " ")
+      if (of == "path" && c > 3) return word[kind == "user" ? 3 : 4] == key
+      if (of != "user" || kind != "group") return 0
+      for (i = 3; i <= c; i++) if ((i == 3 || i > 7) && word[i] == key) return 1
+      return 0
+    }
+    BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"] }
+    index(runs, " " $1 " ") == 0 { next }
+    $3 == kind && $4 == key { n++; run[n] = $1; before[n] = $5; last[n] = $6; next }
+    # The files and users of an account, as that run found or left them. The same rule as in crates/engine/src/revert/holders.rs.
+    gone == "absent" && (kind == "user" || kind == "group") && (belongs($3, $5) || belongs($3, $6) || belongs($3, $7)) {
+      found = $1 OFS "made what belongs to it"
+    }
+    END {
+      for (i = n; i > 0; i--) if (now == last[i] || now != before[i]) { found = run[i] OFS "changed it too"; break }
+      if (found == "") exit 1
+      print found
+    }' OFS="$CV_TAB") || return 1
+  cv_u_why=${cv_u_later#*"$CV_TAB"}
+  cv_u_later=${cv_u_later%%"$CV_TAB"*}
+}
+
+# cv_undo_hidden: whether a later run has mounted or unmounted something above the object of the row, and that is still so: then another one goes by
+# its path. That run in cv_u_later.
+cv_undo_hidden() {
+  case $row_kind in path | git) ;; *) return 1 ;; esac
+  case $CV_LIVE in *"${CV_TAB}mount$CV_TAB"*) ;; *) return 1 ;; esac
+  cv_dec_to "$row_key"
+  cv_u_later=$(
+    cv_u_at=$CV_DEC
+    printf '%s' "$CV_LIVE" | while IFS=$CV_TAB read -r cv_u_run cv_u_seq cv_u_kind cv_u_key cv_u_before cv_u_rest; do
+      case "$cv_u_kind: $later " in "mount: "*" $cv_u_run "*) ;; *) continue ;; esac
+      cv_dec_to "$cv_u_key"
+      case $cv_u_at/ in "${CV_DEC%/}"/*) ;; *) continue ;; esac
+      cv_u_now=$(cv_line_mount "$CV_DEC" </dev/null) || cv_u_now=absent
+      [ "$(cv_undo_system "$cv_u_now")" = "$(cv_undo_system "$cv_u_before")" ] || {
+        printf '%s' "$cv_u_run"
+        break
+      }
+    done
+  )
+  [ -n "$cv_u_later" ]
+}
+
+# cv_undo_system LINE: the file system of that line of a mount.
+# shellcheck disable=SC2086
+cv_undo_system() {
+  cv_split_by ' '
+  set -- $1
+  cv_split_end
+  case ${1:-}${5:-} in
+  mount-) printf '%s' "$2" ;;
+  mount?*) printf '%s' "$5" ;;
+  *) printf '%s' - ;;
+  esac
+}
+
+# cv_undo_can RUN: whether something of it can be reverted now.
+cv_undo_can() (
+  CV_FROM_RUN=$1 cv_u_stays=
+  cv_undo_after "$1"
+  cv_c_rows=$(cv_undo_rows "$1" whole)
+  [ -n "$cv_c_rows" ] || exit 0
+  cv_c_asks=yes
+  printf '%s\n' "$cv_c_rows" | while IFS= read -r cv_c_row; do
+    cv_row "$cv_c_row"
+    ! command -v "cv_keeps_$row_kind" >/dev/null 2>&1 || continue
+    cv_undo_judge "$cv_c_row" </dev/null
+    case $judged in
+    same | undone) ;;
+    restore)
+      echo restore
+      break
+      ;;
+    *) case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac ;;
+    esac
+  done | sort -u
+)

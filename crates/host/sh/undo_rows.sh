@@ -1,0 +1,205 @@
+# --- undo: what of the records is in force, and in which order it is undone ---
+
+# cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS.
+# LAST is the line that the run left, `?` when it did not come to say so; OPEN is then the line from which its last step set out, else `?`.
+# FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
+# `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. The newest
+# come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
+# along behind it; units are started last, with all that they run with; /etc/fstab goes back before an unmount is tried.
+cv_undo_rows() {
+  cv_u_says=
+  if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
+  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" '
+    # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
+    function lost_path(kind, key) { return (kind == "path" || kind == "git" || kind == "swap" || kind == "mount") && key !~ /^(\/|\\0057)/ }
+    function take(what) {
+      n++; at[$2] = n; seq[n] = $2; lost[n] = "-"; last[n] = what == "moved" ? $6 : "?"
+      kind[n] = $3; key[n] = $4; before[n] = $5; after[n] = $6; item[n] = $7; moved[n] = (what == "moved")
+      flags[n] = says && !index("," $8 ",", ",sensitive,") ? "-" : "sensitive"
+      if ($3 == "command" && !moved[n]) command[$7] = n
+      if (moved[n] && ($7 in command)) made[$4]
+    }
+    function starts(i,  b, a) {
+      if (kind[i] != "unit" || split(before[i], b, " ") != 4 || b[3] != "active") return 0
+      split(after[i], a, " ")
+      return a[3] != "active" || a[4] != b[4]
+    }
+    # A directory of an account that the run made is reverted before the account: without that its owner is a bare number.
+    function of_new(i,  a) { split(after[i], a, " "); return (a[3] in fresh) || (a[4] in fresh) }
+    function text(i,  open) {
+      open = last[i] == "?" ? from[i] : "?"
+      return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] "\n"
+    }
+    ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || lost_path($3, $4)) { next }
+    $1 == "begin" || $1 == "moved" { take($1) }
+    # Where the host could not look, it is not known whether the change happened; a line that was cut short says nothing.
+    ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
+    $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
+    END {
+      for (i = 1; i <= n; i++) {
+        if (kind[i] == "package") newest = i
+        from[i] = before[i]; did[i] = last[i] == "?" || last[i] != before[i]
+        if (!whole && kind[i] != "package") continue
+        object = kind[i] OFS key[i]
+        if (!(object in one)) { one[object] = i; continue }
+        j = one[object]; after[j] = after[i]; last[j] = last[i]; from[j] = before[i]; kind[i] = ""
+        if (flags[i] == "sensitive") flags[j] = flags[i]
+        # A step that changed nothing is in force nowhere: the row goes by the number of one that did.
+        if (!did[j]) { seq[j] = seq[i]; did[j] = did[i] }
+      }
+      for (i = 1; i <= n; i++) if ((kind[i] == "user" || kind[i] == "group") && before[i] == "absent") fresh[key[i]]
+      for (i = 1; i <= n; i++) if (kind[i] == "package") { first = i; if (before[i] == "absent" && !turn) turn = i }
+      if (!turn) turn = first
+      for (i = n; i > 0; i--) {
+        c = command[item[i]]
+        late = kind[i] == "path" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
+        if (kind[i] == "") continue
+        # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
+        if (kind[i] == "mount" && before[i] == "absent")
+          for (j = i - 1; j > 0; j--) if (kind[j] == "path" && key[j] == "/etc/fstab") { printf "%s", text(j); kind[j] = ""; break }
+        if (kind[i] == "package") {
+          if (i == turn) for (j = n; j > 0; j--) if (kind[j] == "package") printf "%s", text(j)
+        } else if (starts(i)) tail = tail text(i)
+        else if (moved[i] && c && c < i) behind[c] = behind[c] text(i)
+        else if (late && turn && i > turn) behind[turn] = behind[turn] text(i)
+        else printf "%s", text(i)
+        printf "%s", behind[i]
+      }
+      printf "%s", tail
+    }'
+}
+
+# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED, for each change that no rollback has taken back. LAST is `?` where the
+# run did not come to say it; PLANNED is then what it set out for, else `-`. The same rules as in crates/ledger/src/fold.rs.
+cv_live() {
+  for cv_l_run in $(cv_order); do
+    printf 'run\t%s\n' "$cv_l_run"
+    cv_lines_of "$cv_l_run"
+  done | awk -F '\t' -v OFS='\t' '
+    function happened(r, i) { return last[r, i] == "?" || b[r, i] != last[r, i] }
+    # The file system that is mounted there, by the line of a mount.
+    function system_of(line,  w) { if (split(line, w, " ") < 5 || w[1] != "mount") return "-"; return w[5] == "-" ? w[2] : w[5] }
+    # Every byte in octal, as keys with odd ones are.
+    function octal(text,  i, out) {
+      if (substr(text, 1, 2) == "\\0") return text
+      for (i = 1; i <= length(text); i++) out = out "\\0" code[substr(text, i, 1)]
+      return out
+    }
+    function at_path(kind) { return kind == "path" || kind == "git" || kind == "swap" || kind == "mount" }
+    # The file systems in which an object lies, where runs mount some above it. The same rule as in crates/ledger/src/layers.rs.
+    function layer(kind, key,   p, dir, out) {
+      if (!places || !at_path(kind)) return ""
+      key = octal(key)
+      for (p = 1; p <= places; p++) {
+        dir = octal(place[p])
+        if (mounted[p] != found[p] && (index(key, dir "\\0057") == 1 || (kind == "path" && key == dir))) out = out SUBSEP p SUBSEP mounted[p]
+      }
+      return out
+    }
+    function mounts(key, line) { if (key in spot) mounted[spot[key]] = system_of(line) }
+    BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }
+    function goal(k,   t, i) {
+      for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i)) return b[t, i]
+      return ""
+    }
+    # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
+    function revert(k,   t, old) {
+      old = stack[k]
+      for (t = R - 1; t >= 1; t--) {
+        if (!(t in target)) continue
+        stack[k] = change(stack[k], t, given[t, k], taken[t, k])
+      }
+      effect(k, old, stack[k])
+    }
+    # A stack without the steps of a run and those that it had put on, and with those that it had taken off, in their order.
+    function change(list, t, off, on,   c, j, m, s, steps, out, cell) {
+      c = split(list, steps, " ")
+      for (j = 1; j <= c; j++) { split(steps[j], s, ":"); if (s[1] + 0 != t && !index(off " ", " " steps[j] " ")) cell[steps[j]] }
+      c = split(on, steps, " ")
+      for (j = 1; j <= c; j++) cell[steps[j]]
+      for (j = 1; j <= R; j++) for (m = 1; m <= n[j]; m++) if ((j ":" m) in cell) out = out " " j ":" m
+      return out
+    }
+    function effect(k, old, now,   c, j, steps) {
+      c = split(old, steps, " ")
+      for (j = 1; j <= c; j++) if (!index(now " ", " " steps[j] " ")) taken[R, k] = taken[R, k] " " steps[j]
+      c = split(now, steps, " ")
+      for (j = 1; j <= c; j++) if (!index(old " ", " " steps[j] " ")) given[R, k] = given[R, k] " " steps[j]
+    }
+    # Where it is not recorded which runs were meant: back to the last step that began in this state.
+    function back_to(k, state,   c, j, s, steps, kept, cut) {
+      c = split(stack[k], steps, " ")
+      for (j = c; j >= 1 && !cut; j--) { split(steps[j], s, ":"); if (b[s[1], s[2]] == state) cut = j }
+      if (!cut) return
+      for (j = 1; j < cut; j++) kept = kept " " steps[j]
+      effect(k, stack[k], kept)
+      stack[k] = kept
+    }
+    function end_of_run(  i, k, whole) {
+      if (!R) return
+      if (!back) {
+        for (i = 1; i <= n[R]; i++) if (happened(R, i)) {
+          # Not `in stack`: reading a stack makes one.
+          if (!(o[R, i] in known)) { known[o[R, i]]; order[++objects] = o[R, i] }
+          stack[o[R, i]] = stack[o[R, i]] " " R ":" i
+        }
+        return
+      }
+      for (i = 1; i <= n[R]; i++) {
+        if (!happened(R, i)) continue
+        k = o[R, i]
+        if (!targets) back_to(k, last[R, i])
+        else if (how[R, i] == "done" || (last[R, i] != "?" && last[R, i] == goal(k))) revert(k)
+      }
+      whole = closed && !roles
+      for (i = 1; i <= n[R]; i++) if (how[R, i] != "done" && how[R, i] != "moved") whole = 0
+      for (k in planned) if (!(k in begun)) whole = 0
+      if (!whole) return
+      # undo.sh names its target there only when nothing of it was left alone.
+      for (i in target) if (!(i in undoes)) delete target[i]
+      for (i = 1; i <= objects; i++) revert(order[i])
+    }
+    $1 == "run" {
+      end_of_run()
+      R++; id[R] = $2; number[$2] = R; n[R] = 0
+      back = targets = roles = closed = 0
+      split("", target); split("", undoes); split("", planned); split("", begun); split("", at); split("", mount)
+      next
+    }
+    ($1 == "undoes" || $1 == "attempts") { back = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; targets = 1; if ($1 == "undoes") undoes[number[$2]] } }
+    $1 == "purpose" && $2 == "undo" { back = 1 }
+    $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
+    $1 == "planned" { planned[$2] }
+    # No object has a path for its key that does not begin at the root.
+    ($1 == "begin" || $1 == "moved") && at_path($3) && $4 !~ /^(\/|\\0057)/ { next }
+    ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
+      i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
+      name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4)
+      if ($3 == "mount") {
+        if (!($4 in spot)) { spot[$4] = ++places; place[places] = $4; found[places] = system_of($5) }
+        mounts($4, $6); mount[$2] = $4
+      } else delete mount[$2]
+      last[R, i] = $1 == "moved" ? $6 : "?"; how[R, i] = $1 == "moved" ? "moved" : "open"; begun[$7]
+      # A rollback knew that it would not come to the state before: the next one goes on with it.
+      part[R, i] = (index("," $8 ",", ",in-part,") > 0)
+    }
+    ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ {
+      last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1
+      if ($2 in mount) mounts(mount[$2], $3)
+    }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ {
+      last[R, at[$2]] = $4; how[R, at[$2]] = $1
+      if ($2 in mount) mounts(mount[$2], $4)
+    }
+    $1 == "close" { closed = ($2 != "cut-off") }
+    END {
+      end_of_run()
+      for (i = 1; i <= objects; i++) {
+        c = split(stack[order[i]], steps, " ")
+        for (j = 1; j <= c; j++) { split(steps[j], s, ":"); live[s[1], s[2]] }
+      }
+      for (r = 1; r <= R; r++) for (i = 1; i <= n[r]; i++)
+        if ((r, i) in live) print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-")
+    }'
+}
