@@ -232,12 +232,19 @@ cv_places_note() {
   { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts" && cv_links_above >"$CV_DIR/links"; } 2>/dev/null || rm -f "$CV_DIR/mounts" "$CV_DIR/links"
 }
 
+# cv_place_line KIND PATH: the state of the object there. The fields of rows are split otherwise.
+cv_place_line() (
+  unset IFS
+  set +f
+  "cv_line_$1" "$2" </dev/null
+)
+
 # cv_links_above: the links above what is watched, each with its state.
 cv_links_above() {
   for cv_m_at in $(printf '%s' "$CV_WINDOW" | awk -F '\t' '
     function up(path) { sub(/\/[^\/]*$/, "", path); return path }
     $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// { for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print at } }' -); do
-    [ ! -L "$cv_m_at" ] || printf '%s\t%s\n' "$cv_m_at" "$(cv_line_path "$cv_m_at")"
+    [ ! -L "$cv_m_at" ] || printf '%s\t%s\n' "$cv_m_at" "$(cv_place_line path "$cv_m_at")"
   done
 }
 
@@ -246,7 +253,7 @@ cv_links_moved() {
   cv_m_links=
   [ -s "$CV_DIR/links" ] || return 0
   while IFS=$CV_TAB read -r cv_m_at cv_m_was; do
-    cv_m_now=$(cv_line_path "$cv_m_at" </dev/null)
+    cv_m_now=$(cv_place_line path "$cv_m_at")
     [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_NL
   done <"$CV_DIR/links"
 }
@@ -302,8 +309,8 @@ cv_place_moved() {
   cv_m_seq=${cv_m_seq%%"$CV_TAB"*} cv_m_item=${cv_m_item%%"$CV_TAB"*}
   case $cv_m_kind in
   mount)
-    cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_line_mount "$cv_m_at")
-    cv_m_now=$(cv_line_mount "$cv_m_at")
+    cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_place_line mount "$cv_m_at")
+    cv_m_now=$(cv_place_line mount "$cv_m_at")
     ;;
   *)
     for cv_m_was in $cv_m_links; do
