@@ -1,7 +1,6 @@
 //! The reason why a request to the API server has no answer.
 
 use crate::error::ClusterError;
-use converge_resource::FIELD_MANAGER;
 use serde_json::Value;
 use std::fmt;
 use thiserror::Error;
@@ -101,10 +100,10 @@ impl Said {
             .collect()
     }
 
-    /// Whether the only fields in the way are those that updates of converge's own wrote: an apply has no conflict with itself.
-    pub(crate) fn conflicts_with_own_updates(&self) -> bool {
+    /// Whether all fields in the way are of one manager: those that it wrote by an update, where it applies them now.
+    pub(crate) fn conflicts_only_with(&self, manager: &str) -> bool {
         let conflicts = self.conflicts();
-        !conflicts.is_empty() && conflicts.iter().all(|(manager, _)| manager == FIELD_MANAGER)
+        !conflicts.is_empty() && conflicts.iter().all(|(owner, _)| owner == manager)
     }
 
     /// The namespace is not there.

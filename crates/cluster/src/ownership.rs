@@ -1,11 +1,12 @@
 //! Fields that converge owns twice: by an apply, and by an update in which a rollback wrote them. To the server these are two managers of one name.
 
-use crate::api::{APPLY, Api, MERGE};
+use crate::api::{APPLY, Api, MERGE, escaped};
 use crate::fault::Fault;
 use converge_resource::FIELD_MANAGER;
 use serde_json::{Map, Value, json};
 
-/// Applies a manifest on the server; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an update of converge's own wrote are no conflict; those of others are.
+/// Applies a manifest on the server under the name of a manager; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an
+/// update of that name wrote are no conflict; those of others are.
 ///
 /// # Errors
 /// The server's. Where fields belong to others too, it names all of them.
@@ -13,12 +14,12 @@ pub(crate) async fn apply(
     api: &Api,
     path: &str,
     manifest: &Value,
-    force: bool,
+    (manager, force): (&str, bool),
     more: &str,
 ) -> Result<Value, Fault> {
-    let with = |force: bool| format!("{path}?fieldManager={FIELD_MANAGER}&force={force}{more}");
+    let with = |force: bool| format!("{path}?fieldManager={}&force={force}{more}", escaped(manager));
     match api.patch(&with(force), APPLY, manifest).await {
-        Err(Fault::Said(said)) if !force && said.conflicts_with_own_updates() => {
+        Err(Fault::Said(said)) if !force && said.conflicts_only_with(manager) => {
             api.patch(&with(true), APPLY, manifest).await
         }
         result => result,

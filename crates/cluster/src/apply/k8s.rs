@@ -341,7 +341,9 @@ impl Cluster {
                 {
                     metadata.insert("resourceVersion".to_owned(), json!(version));
                 }
-                ownership::apply(api, &path, &manifest, force, "").await.map_err(missed)?;
+                ownership::apply(api, &path, &manifest, (planned.manager, force), "")
+                    .await
+                    .map_err(missed)?;
                 Ok(())
             }
             (Some(to), None, Some(live)) => {

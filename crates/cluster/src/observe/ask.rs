@@ -26,7 +26,8 @@ impl Cluster {
             }
             Err(fault) => return Err(fault),
         };
-        match ownership::apply(&self.inner.api, &path, &manifest, force, "&dryRun=All").await {
+        match ownership::apply(&self.inner.api, &path, &manifest, (FIELD_MANAGER, force), "&dryRun=All").await
+        {
             Ok(object) => Ok(json!({"object": object})),
             Err(Fault::Said(said)) => refused(&said, &wanted).ok_or(Fault::Said(said)),
             Err(fault) => Err(fault),

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 /// An object without one of the traits that it may have.
 pub(super) struct Nothing;
 
-/// Makes a [`DynObject`] of an [`Object`].
+/// Makes a [`super::DynObject`] of an [`Object`].
 pub struct Erased<O>(PhantomData<fn() -> O>);
 
 impl<O> Erased<O> {
