@@ -140,7 +140,7 @@ pub struct Path;
 impl Object for Path {
     const KIND: &'static str = "path";
     const SHELL: &'static str = concat!(
-        include_str!("path/look.sh"),
+        include_str!("path.sh"),
         "\n",
         include_str!("path/saved.sh"),
         "\n",

@@ -444,3 +444,6 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
 #[cfg(test)]
 #[path = "revert_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod place_tests;

@@ -28,7 +28,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
 }
 
 /// The plan back where the host shows these states, or a reason behind `! `; the others are as the runs left them.
-fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Vec<Item> {
+pub(crate) fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Vec<Item> {
     let mut known = Knowledge::default();
     for undo in undos {
         let found = now.iter().find(|(key, _)| *key == undo.object.key);
@@ -320,67 +320,6 @@ fn a_directory_goes_with_what_a_run_made_in_it_through_a_link() {
     assert_eq!(plan("/opt/w2/app.conf\n/opt/w2/theirs", file), ["/opt/w2"]);
     let other = file.replace("87", "88");
     assert!(plan("/opt/w2/app.conf", &other).contains(&"/opt/w2".to_owned()));
-}
-
-/// An unmount tells nothing of a directory elsewhere; and what is in memory goes with the file system.
-#[test]
-fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_directory() {
-    let undos = [
-        undo("path", "/srv/a", "dir 755 root root", "absent"),
-        undo("mount", "/mnt/a", "mount tmpfs tmpfs rw -", "absent"),
-        undo("mount", "/mnt/disk", "mount /dev/sdb ext4 rw -", "absent"),
-    ];
-    let stays = |held: &str| {
-        let mut known = Knowledge::default();
-        for undo in &undos {
-            let seen = Observed::new(undo.left.clone(), None);
-            known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
-        }
-        let answer =
-            converge_resource::RunAnswer { status: 0, stdout: held.to_owned(), stderr: String::new() };
-        known.learn(directories::probe(&undos).unwrap(), Answer::Run(answer));
-        let groups = arrange(undos.to_vec(), &mut known, &[]);
-        let all = groups.into_iter().flat_map(|group| group.members);
-        all.filter(|one| one.verdict.stays()).map(|one| one.undo.object.key).collect::<Vec<_>>()
-    };
-    assert!(stays("").is_empty());
-    assert_eq!(stays("/srv/a/theirs\n"), ["/srv/a"]);
-    assert_eq!(stays("/mnt/a/theirs\n"), ["/mnt/a"]);
-    assert!(stays("/mnt/disk/theirs\n").is_empty(), "a disk keeps what is on it");
-}
-
-/// A command of the run has led a link elsewhere: what was changed before lies where it led then.
-#[test]
-fn what_lies_behind_a_link_is_reverted_where_the_link_led_when_it_was_changed() {
-    let undos = [
-        undo("path", "/srv/l/new", "link n", "absent"),
-        undo("path", "/srv/l", "link /srv/B", "link /srv/A"),
-        undo("path", "/srv/l/edited", "link e", "link a0"),
-        undo("path", "/srv/l/old", "link o", "absent"),
-    ];
-    let now = [("/srv/l/edited", "link b0"), ("/srv/l/old", "absent")];
-    let changes = |now: &[(&str, &str)]| -> Vec<String> {
-        let items = plan(&undos, now, &[]);
-        let changes = items.iter().flat_map(Item::changes).map(|planned| &planned.change);
-        changes.map(|c| format!("{} {} -> {}", c.object.key, c.from, c.to)).collect()
-    };
-    assert_eq!(
-        changes(&now),
-        [
-            "/srv/l/new link n -> absent",
-            "/srv/l link /srv/B -> link /srv/A",
-            "/srv/l/edited link e -> link a0",
-            "/srv/l/old link o -> absent",
-        ]
-    );
-    // Somebody has led it back already: what the run made where it led then is out of sight.
-    assert_eq!(
-        changes(&[("/srv/l", "link /srv/A"), ("/srv/l/new", "absent")]),
-        ["/srv/l/edited link e -> link a0", "/srv/l/old link o -> absent"]
-    );
-    // It leads to a third place: nothing below it is touched.
-    let third = changes(&[("/srv/l", "link /srv/C")]);
-    assert!(third.is_empty(), "{third:?}");
 }
 
 #[test]

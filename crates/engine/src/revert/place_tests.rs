@@ -1,0 +1,66 @@
+//! Objects below places that the same reverts change: file systems, and links that lead elsewhere.
+
+use super::tests::{plan, undo};
+use super::*;
+use converge_resource::{Answer, Observed, Probe};
+
+/// An unmount tells nothing of a directory elsewhere; and what is in memory goes with the file system.
+#[test]
+fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_directory() {
+    let undos = [
+        undo("path", "/srv/a", "dir 755 root root", "absent"),
+        undo("mount", "/mnt/a", "mount tmpfs tmpfs rw -", "absent"),
+        undo("mount", "/mnt/disk", "mount /dev/sdb ext4 rw -", "absent"),
+    ];
+    let stays = |held: &str| {
+        let mut known = Knowledge::default();
+        for undo in &undos {
+            let seen = Observed::new(undo.left.clone(), None);
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+        }
+        let answer =
+            converge_resource::RunAnswer { status: 0, stdout: held.to_owned(), stderr: String::new() };
+        known.learn(directories::probe(&undos).unwrap(), Answer::Run(answer));
+        let groups = arrange(undos.to_vec(), &mut known, &[]);
+        let all = groups.into_iter().flat_map(|group| group.members);
+        all.filter(|one| one.verdict.stays()).map(|one| one.undo.object.key).collect::<Vec<_>>()
+    };
+    assert!(stays("").is_empty());
+    assert_eq!(stays("/srv/a/theirs\n"), ["/srv/a"]);
+    assert_eq!(stays("/mnt/a/theirs\n"), ["/mnt/a"]);
+    assert!(stays("/mnt/disk/theirs\n").is_empty(), "a disk keeps what is on it");
+}
+
+/// A command of the run has led a link elsewhere: what was changed before lies where it led then.
+#[test]
+fn what_lies_behind_a_link_is_reverted_where_the_link_led_when_it_was_changed() {
+    let undos = [
+        undo("path", "/srv/l/new", "link n", "absent"),
+        undo("path", "/srv/l", "link /srv/B", "link /srv/A"),
+        undo("path", "/srv/l/edited", "link e", "link a0"),
+        undo("path", "/srv/l/old", "link o", "absent"),
+    ];
+    let now = [("/srv/l/edited", "link b0"), ("/srv/l/old", "absent")];
+    let changes = |now: &[(&str, &str)]| -> Vec<String> {
+        let items = plan(&undos, now, &[]);
+        let changes = items.iter().flat_map(Item::changes).map(|planned| &planned.change);
+        changes.map(|c| format!("{} {} -> {}", c.object.key, c.from, c.to)).collect()
+    };
+    assert_eq!(
+        changes(&now),
+        [
+            "/srv/l/new link n -> absent",
+            "/srv/l link /srv/B -> link /srv/A",
+            "/srv/l/edited link e -> link a0",
+            "/srv/l/old link o -> absent",
+        ]
+    );
+    // Somebody has led it back already: what the run made where it led then is out of sight.
+    assert_eq!(
+        changes(&[("/srv/l", "link /srv/A"), ("/srv/l/new", "absent")]),
+        ["/srv/l/edited link e -> link a0", "/srv/l/old link o -> absent"]
+    );
+    // It leads to a third place: nothing below it is touched.
+    let third = changes(&[("/srv/l", "link /srv/C")]);
+    assert!(third.is_empty(), "{third:?}");
+}
