@@ -215,12 +215,12 @@ impl Complaint {
         }
     }
 
-    /// Of everything that is wrong in a plan.
+    /// Of everything that is wrong in a plan. An error that only follows from another one is that one's.
     pub fn of_plan(plan: &FleetPlan) -> Vec<Self> {
         let items = plan.planned().flat_map(|p| &p.items);
         items
             .filter_map(|item| match &item.outcome {
-                Outcome::Failed(problem) => Some(Self {
+                Outcome::Failed(problem) if !problem.blocked => Some(Self {
                     message: problem.message.clone(),
                     help: problem.help.clone().unwrap_or_default(),
                     at: format!("{} {}", problem.at.clone().unwrap_or_default(), item.location),
