@@ -201,9 +201,11 @@ impl<'a> Ledger<'a> {
         for step in without(&old, &stack) {
             self.taken_by.insert(step.run, by);
         }
-        let taken: Vec<Step> = old.iter().filter(|s| !stack.contains(s)).cloned().collect();
         let given = without(&stack, &old);
         let effect = self.effects.entry(by).or_default().entry(object.clone()).or_default();
+        // A step that the run has given itself was not there before it.
+        let is_own = |step: &Step| effect.given.iter().any(|given| given.is(step));
+        let taken: Vec<Step> = old.iter().filter(|s| !stack.contains(s) && !is_own(s)).cloned().collect();
         effect.taken.extend(taken);
         effect.given.extend(given);
         self.stacks.insert(object.clone(), stack);
