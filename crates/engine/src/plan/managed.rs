@@ -95,13 +95,15 @@ pub(crate) async fn own(
     let declared: BTreeSet<ObjectId> = declares.objects.iter().map(real).collect();
     going.retain(|t| !declared.contains(&real(&t.object)));
     plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
+    // Those that the run which was cut off has given back bring along what came with them, too.
+    let went = going.clone();
     // The run that begins next writes into the record of the one that was cut off that it gave these back.
     let ends =
         records.cut_off.iter().flat_map(|run| &run.changes).map(|c| &c.object).collect::<BTreeSet<_>>();
     going.retain(|t| !(is_given_back(t, known) && ends.contains(&t.object)));
     plan.ours.owned -= records.things.iter().filter(|t| counts(t) && is_given_back(t, known)).count();
     let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
-        Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &going, &orphans(answer)),
+        Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &went, &orphans(answer)),
         _ => Vec::new(),
     };
     let inside = inside(&going);
