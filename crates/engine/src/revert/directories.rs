@@ -4,6 +4,7 @@ use crate::revert::layers;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::is_container;
+use converge_objects::path::within;
 use converge_planner::{Knowledge, may_be_packaged};
 use converge_resource::{Answer, ObjectId, Probe, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,11 +43,6 @@ pub(crate) fn probe(undos: &[Undo]) -> Option<Probe> {
     )))
 }
 
-/// Whether a path is this directory or lies below it.
-fn is_within(path: &str, dir: &str) -> bool {
-    path.strip_prefix(dir.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// The paths that runs changed.
 fn paths(undos: &[Undo]) -> impl Iterator<Item = &str> {
     undos.iter().filter(|u| u.object.kind == "path").map(|u| u.object.key.as_str())
@@ -77,9 +73,8 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     if !anywhere.is_empty() {
         return;
     }
-    let is_touched = |dir: &str| {
-        at_place.iter().any(|o| o.key != dir && (is_within(dir, &o.key) || is_within(&o.key, dir)))
-    };
+    let is_touched =
+        |dir: &str| at_place.iter().any(|o| o.key != dir && (within(dir, &o.key) || within(&o.key, dir)));
     let is_of_package = |dir: &str, path: &str| {
         let is_dir = |u: &Undo| u.object.kind == "path" && u.object.key == dir;
         let older = |package: usize| undos.iter().skip(package).any(is_dir);

@@ -44,36 +44,57 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
 }
 
-/// The sight of an object at this place of the reverts below links that runs have led elsewhere. What was changed after that lies where the link leads
-/// since, all else where it led before.
-fn behind_links(at: usize, undos: &[Undo], known: &Knowledge) -> Sight {
-    let Some(key) = undos.get(at).map(|undo| undo.object.key.as_str()) else { return Sight::Now };
+/// A link that runs have led elsewhere.
+struct Link<'a> {
+    path: &'a str,
+    /// Its place among the reverts.
+    place: usize,
+    /// Its targets: before, as the runs left it, and now.
+    before: String,
+    left: String,
+    now: Option<String>,
+}
+
+fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
+    let link = |(place, undo): (usize, &'a Undo)| {
+        let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left)?;
+        let now = known.observed(&undo.object).ok().and_then(|seen| target(&seen.state));
+        Some(Link { path: &undo.object.key, place, before, left, now })
+    };
+    (0..).zip(undos).filter_map(link).collect()
+}
+
+/// The sight of an object at this place of the reverts, below links. What was changed after them lies where they lead since, all else where they led
+/// before.
+fn behind(links: &[Link<'_>], at: usize, key: &str) -> Sight {
     let mut sight = Sight::Now;
-    for (place, link) in
-        undos.iter().enumerate().filter(|(_, link)| above(key).any(|dir| dir == link.object.key))
-    {
-        let Some((before, left)) = led_elsewhere(&link.object, &link.before, &link.left) else { continue };
-        let now = known.observed(&link.object).ok().and_then(|seen| target(&seen.state));
+    for link in links.iter().filter(|link| above(key).any(|dir| dir == link.path)) {
+        let Link { path, place, before, left, now } = link;
         // The newest are the first.
-        let (lies_in, other) = if at < place { (left, before) } else { (before, left) };
-        match now {
-            Some(now) if now == lies_in => {}
-            Some(now) if now == other && at > place => sight = Sight::Later,
-            _ => {
-                return Sight::Never(format!(
-                    "it lies where {} led to {lies_in}, and the link leads elsewhere now: lead it there, then roll back again",
-                    link.object.key
-                ));
-            }
+        let is_newer = at < *place;
+        let lies_in = if is_newer { left } else { before };
+        if now.as_ref() == Some(lies_in) {
+            continue;
         }
+        if is_newer || now.as_ref() != Some(left) {
+            return Sight::Never(format!(
+                "it lies where {path} led to {lies_in}, and the link leads elsewhere now: lead it there, then roll back again"
+            ));
+        }
+        sight = Sight::Later;
     }
     sight
 }
 
-/// Whether the host shows the object at this place of the reverts now, or will among them.
-pub(crate) fn sight(at: usize, undos: &[Undo], known: &Knowledge) -> Sight {
-    let Some(undo) = undos.get(at) else { return Sight::Now };
-    let mut sight = behind_links(at, undos, known);
+/// Whether the host shows each of these objects now, or will among these reverts.
+pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
+    let links = links(undos, known);
+    let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(&links, at, &undo.object.key), known);
+    (0..).zip(undos).map(one).collect()
+}
+
+/// The sight of one, from that below links.
+fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Sight {
     if matches!(sight, Sight::Never(_)) {
         return sight;
     }

@@ -10,12 +10,13 @@ pub(crate) mod releases;
 pub(crate) mod saved;
 pub(crate) mod undo;
 
-use crate::revert::layers::{Sight, sight};
+use crate::revert::layers::{Sight, sights};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others,
 };
 use converge_ledger::{IN_PART, Undo};
+use converge_objects::path::within;
 use converge_objects::{CommandState, PackageState, UnitState};
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
@@ -50,7 +51,7 @@ pub(crate) struct Group {
 /// reverse of the order in which the runs first touched them.
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<Group> {
     go_with_commands(&mut undos);
-    let sights: Vec<Sight> = (0..undos.len()).map(|at| sight(at, &undos, known)).collect();
+    let sights = sights(&undos, known);
     let both = undos.iter().zip(&sights);
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
@@ -187,10 +188,8 @@ fn go_with_commands(undos: &mut [Undo]) {
         .filter_map(creates_before)
         .collect();
     for path in made {
-        let inside =
-            |key: &str| key == path || key.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
         // Also where the records have them in another order, as after a rollback of a prune: while the path was there, the command did not run.
-        for undo in undos.iter_mut().filter(|u| u.object.kind == "path" && inside(&u.object.key)) {
+        for undo in undos.iter_mut().filter(|u| u.object.kind == "path" && within(&u.object.key, &path)) {
             undo.before = State::absent();
         }
     }

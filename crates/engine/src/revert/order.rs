@@ -188,6 +188,9 @@ impl<'a> Edges<'a> {
     fn containment(&mut self) {
         let mounts: HashMap<&str, usize> =
             self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
+        let led = |(_, r): &(usize, &Revert<'_>)| led_elsewhere(r.object, r.to, r.from).is_some();
+        let links: HashMap<&str, usize> =
+            self.of("path").filter(led).map(|(at, r)| (r.object.key.as_str(), at)).collect();
         let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, revert) in self.of("path") {
             paths.entry(revert.object.key.as_str()).or_default().push(at);
@@ -209,14 +212,10 @@ impl<'a> Edges<'a> {
                     }
                 }
                 // Objects that were changed where the link leads now go first, those where it led before then after it.
-                for (link, revert) in
-                    paths.get(folder).into_iter().flatten().filter_map(|l| Some((*l, reverts.get(*l)?)))
-                {
-                    match led_elsewhere(revert.object, revert.to, revert.from) {
-                        Some(_) if at < link => self.order(at, link),
-                        Some(_) if link < at => self.need(link, at),
-                        _ => {}
-                    }
+                match links.get(folder) {
+                    Some(link) if at < *link => self.order(at, *link),
+                    Some(link) => self.need(*link, at),
+                    None => {}
                 }
                 let system =
                     inner.lies_in.iter().find(|(place, _)| place == folder).map(|(_, system)| system);
