@@ -116,15 +116,10 @@ impl Command {
         words.join(" ")
     }
 
-    /// Whether two objects are commands with one guard: the later one has taken the place of the earlier one, and what that made is its result too.
-    pub fn has_taken_the_place_of(later: &ObjectId, earlier: &ObjectId) -> bool {
-        let guard = |object: &ObjectId| {
-            (object.kind == "command")
-                .then(|| Self::from_key(&object.key))
-                .flatten()
-                .map(|command| command.guard)
-        };
-        guard(earlier).is_some_and(|earlier| guard(later) == Some(earlier))
+    /// When a command has to run, by its object. Of two commands with one guard the later has taken the place of the earlier, and what that made is its
+    /// result too.
+    pub fn guard_of(object: &ObjectId) -> Option<Guard> {
+        (object.kind == "command").then(|| Self::from_key(&object.key)).flatten().map(|command| command.guard)
     }
 
     /// Parses a key; `None` if it is no key of a command.

@@ -5,7 +5,7 @@ use crate::revert::order::{above, is_dir};
 use crate::revert::undo::fulfils;
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, Project, Undo};
-use converge_objects::Command;
+use converge_objects::{Command, Guard};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::BTreeSet;
@@ -13,9 +13,10 @@ use std::collections::BTreeSet;
 /// The things of this scope that are no longer declared, in the order in which they became ours. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
+    let guards: Vec<Guard> = declares.objects.iter().filter_map(Command::guard_of).collect();
     let is_declared = |t: &Owned| {
-        let takes_place = |object: &ObjectId| Command::has_taken_the_place_of(object, &t.object);
-        declares.objects.contains(&t.object) || declares.objects.iter().any(takes_place)
+        let runs_otherwise = || Command::guard_of(&t.object).is_some_and(|guard| guards.contains(&guard));
+        declares.objects.contains(&t.object) || runs_otherwise()
     };
     things
         .iter()
@@ -172,7 +173,7 @@ pub(super) fn undo_of(
 mod tests {
     use super::*;
     use converge_ledger::Scope;
-    use converge_objects::{Guard, Surroundings};
+    use converge_objects::Surroundings;
     use converge_resource::State;
     use std::collections::BTreeMap;
 
