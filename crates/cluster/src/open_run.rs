@@ -29,6 +29,8 @@ pub(crate) struct OpenRun {
     pub(crate) number: u32,
     /// The digests that are saved, and whether each is with its further data.
     pub(crate) saved: BTreeMap<Digest, bool>,
+    /// The records of all runs as it found them, once they were asked for.
+    pub(crate) runs: Option<Arc<[RunDoc]>>,
 }
 
 pub(crate) fn secrets() -> String {

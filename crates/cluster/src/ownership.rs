@@ -14,7 +14,8 @@ pub(crate) async fn apply(
     api: &Api,
     path: &str,
     manifest: &Value,
-    (manager, force): (&str, bool),
+    manager: &str,
+    force: bool,
     more: &str,
 ) -> Result<Value, Fault> {
     let with = |force: bool| format!("{path}?fieldManager={}&force={force}{more}", escaped(manager));

@@ -95,6 +95,7 @@ impl Cluster {
                 contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
                 number: 2,
                 saved: BTreeMap::new(),
+                runs: None,
             };
             run.write().await?;
             Ok::<_, RecordsError>(run)
@@ -143,10 +144,19 @@ impl Cluster {
         Ok(records::former_manager(&self.docs().await?, object, to, paths))
     }
 
-    /// The records of runs. One that cannot be read is named wherever the runs are read.
-    async fn docs(&self) -> Result<Vec<RunDoc>, RecordsError> {
+    /// The records of runs, which are read once in a run: while it holds the lock, no other one is written. One that cannot be read is named wherever the
+    /// runs are read.
+    async fn docs(&self) -> Result<Arc<[RunDoc]>, RecordsError> {
+        let mut slot = self.inner.run.lock().await;
+        if let Some(docs) = slot.as_ref().and_then(|open| open.runs.clone()) {
+            return Ok(docs);
+        }
         let found = self.inner.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
-        Ok(found.iter().filter_map(|secret| records::unpack(secret).ok()).collect())
+        let docs: Arc<[RunDoc]> = found.iter().filter_map(|secret| records::unpack(secret).ok()).collect();
+        if let Some(open) = slot.as_mut() {
+            open.runs = Some(Arc::clone(&docs));
+        }
+        Ok(docs)
     }
 
     /// The managed objects of the cluster, and the newest run if it did not end.

@@ -341,8 +341,8 @@ impl Cluster {
                 {
                     metadata.insert("resourceVersion".to_owned(), json!(version));
                 }
-                let manager = (planned.manager, force);
-                ownership::apply(api, &path, &manifest, manager, "").await.map(drop).map_err(missed)
+                let made = ownership::apply(api, &path, &manifest, planned.manager, force, "").await;
+                made.map(drop).map_err(missed)
             }
             (Some(to), None, Some(live)) => {
                 let fields = real(&planned.fields, values);

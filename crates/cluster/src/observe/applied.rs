@@ -5,7 +5,7 @@ use crate::connect::Cluster;
 use crate::object::{is_being_deleted, seconds, text};
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::normalised;
-use converge_objects::release::{self, in_force, manifests};
+use converge_objects::release::{self, has_failed, in_force, manifests};
 use converge_resource::ApiRef;
 use serde_json::{Map, Value, json};
 
@@ -23,19 +23,18 @@ impl Cluster {
         records: &[Value],
         revisions: &mut [Value],
     ) -> Result<(), LookError> {
-        let failed = |r: &Value| text(r, "/status") == "failed";
         let last = revisions.iter().position(|r| text(r, "/status") == "deployed").unwrap_or(revisions.len());
         // The oldest first: a later one may have failed on top of it.
         for at in (0..revisions.len()).rev() {
             let Some((revision, older)) = revisions.get(at..).and_then(<[Value]>::split_first) else {
                 continue;
             };
-            let hooks = || records.get(at).and_then(hooks_say);
-            let applied = match hooks().filter(|_| failed(revision)) {
+            if !has_failed(revision) {
+                continue;
+            }
+            let applied = match records.get(at).and_then(hooks_say) {
                 Some(applied) => applied,
-                None if failed(revision) && at < last => {
-                    self.is_live(namespace, revision, in_force(older)).await?
-                }
+                None if at < last => self.is_live(namespace, revision, in_force(older)).await?,
                 None => continue,
             };
             if let Some(revision) = revisions.get_mut(at).and_then(Value::as_object_mut) {

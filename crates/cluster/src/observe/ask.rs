@@ -26,8 +26,7 @@ impl Cluster {
             }
             Err(fault) => return Err(fault),
         };
-        match ownership::apply(&self.inner.api, &path, &manifest, (FIELD_MANAGER, force), "&dryRun=All").await
-        {
+        match ownership::apply(&self.inner.api, &path, &manifest, FIELD_MANAGER, force, "&dryRun=All").await {
             Ok(object) => Ok(json!({"object": object})),
             Err(Fault::Said(said)) => refused(&said, &wanted).ok_or(Fault::Said(said)),
             Err(fault) => Err(fault),
