@@ -1,23 +1,14 @@
 //! Deletions that take long: finalizers, and namespaces that terminate.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
-
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterOptions, WorkEnd};
-use converge_lab::kube::{ApiOptions, LocalApi};
+use converge_cluster::{ClusterOptions, WorkEnd};
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, Probe};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
-    let api = server(ApiOptions::new);
-    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
-    (api, connect(api).await)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {

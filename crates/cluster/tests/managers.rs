@@ -1,20 +1,10 @@
 //! The managers of fields, after a rollback.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
-
 mod common;
 
 use common::*;
-use converge_cluster::Cluster;
-use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_resource::Segment;
 use serde_json::{Value, json};
-
-async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
-    let api = server(ApiOptions::new);
-    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
-    (api, connect(api).await)
-}
 
 /// Values of somebody else that a role has taken and a rollback gives back are that manager's again: what conflicts with them is told so.
 #[tokio::test(flavor = "multi_thread")]

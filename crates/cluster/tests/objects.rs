@@ -1,28 +1,15 @@
 //! Objects of a real API server: seen, planned, changed, saved, restored.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
-
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterOptions, NAMESPACE, Refused, WorkEnd};
+use converge_cluster::{ClusterOptions, NAMESPACE, Refused, WorkEnd};
 use converge_executor::RunMeta;
-use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-fn up() -> &'static LocalApi {
-    server(ApiOptions::new)
-}
-
-async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
-    let api = up();
-    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
-    (api, connect(api).await)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_are_answered_each_for_itself() {

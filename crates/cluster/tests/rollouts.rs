@@ -25,9 +25,7 @@ fn up() -> &'static LocalApi {
 }
 
 async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
-    let api = up();
-    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
-    (api, connect(api).await)
+    fresh_on(up(), namespace).await
 }
 
 fn daemons(namespace: &str, pod: Value) -> Value {

@@ -61,6 +61,17 @@ pub async fn connect(api: &LocalApi) -> Cluster {
     connect_with(api, options()).await
 }
 
+/// A namespace on this server, and a connection to it.
+pub async fn fresh_on(api: &'static LocalApi, namespace: &str) -> (&'static LocalApi, Cluster) {
+    api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
+    (api, connect(api).await)
+}
+
+/// The same on a server that has nothing but the API.
+pub async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster) {
+    fresh_on(server(ApiOptions::new), namespace).await
+}
+
 /// A fresh run, newer than all before.
 pub fn meta() -> RunMeta {
     RunMeta {
