@@ -125,3 +125,57 @@ fn a_command_that_leads_a_link_elsewhere_hides_the_files_of_the_run_until_the_ro
         exec(host, "rm -rf /srv/A /srv/B /srv/l");
     }
 }
+
+/// Two projects mount something: of `/etc/fstab` each takes back its own lines, and no line of the other.
+#[test]
+fn each_project_takes_back_its_own_lines_of_fstab() {
+    let world = World::new("fstab", 1).unwrap();
+    let host = &world.hosts()[0];
+    exec(host, "printf '# disks\\n' >/etc/fstab");
+    let run = |name: &str, args: &[&str], role: Option<&str>| {
+        let file = format!("{name}.yaml");
+        world.write(&file, &world.inventory(&format!("converge_project: {name}"))).unwrap();
+        if let Some(role) = role {
+            world.only_role(name, role).unwrap();
+        }
+        world.converge(&[args, &[file.as_str()]].concat()).unwrap()
+    };
+    let mount = |at: &str, option: &str| {
+        format!("  - mount: {{path: {at}, source: tmpfs, fstype: tmpfs, options: [size=1M, {option}]}}\n")
+    };
+    let apply = |name: &str, role: &str| {
+        let role = format!("resources:\n{role}");
+        drop(run(name, &["apply", "--yes"], Some(&role)).expect(0));
+    };
+    let lines = || exec(host, "grep -v '^#' /etc/fstab | cut -d' ' -f2,4 | sort | xargs");
+    let mounted =
+        |at: &str| exec(host, &format!("findmnt -nM {at} -o OPTIONS | grep -o 'nosuid\\|nodev' || :"));
+    apply("pb", &mount("/mnt/b", "nosuid"));
+    apply("pa", &mount("/mnt/a", "nosuid"));
+    apply("pb", &mount("/mnt/b", "nodev"));
+    apply("pa", &(mount("/mnt/a", "nosuid") + &mount("/mnt/c", "nosuid")));
+    assert_eq!(lines(), "/mnt/a size=1M,nosuid /mnt/b size=1M,nodev /mnt/c size=1M,nosuid");
+    run("pb", &["rollback", "--yes"], None).expect(0);
+    assert_eq!(lines(), "/mnt/a size=1M,nosuid /mnt/b size=1M,nosuid /mnt/c size=1M,nosuid");
+    assert_eq!(mounted("/mnt/b"), "nosuid");
+    // Of its two mounts, the second project gives one up.
+    run("pa", &["apply", "--yes", "--prune=2"], Some(&format!("resources:\n{}", mount("/mnt/a", "nosuid"))))
+        .expect(0);
+    assert_eq!(lines(), "/mnt/a size=1M,nosuid /mnt/b size=1M,nosuid");
+    assert_eq!(mounted("/mnt/c"), "");
+    run("pb", &["rollback", "--yes"], None).expect(0);
+    assert_eq!((lines().as_str(), mounted("/mnt/b").as_str()), ("/mnt/a size=1M,nosuid", ""));
+    apply("pb", &mount("/mnt/b", "nosuid"));
+    run("pa", &["apply", "--yes", "--prune=2"], Some("resources: []\n")).expect(0);
+    assert_eq!((lines().as_str(), mounted("/mnt/a").as_str()), ("/mnt/b size=1M,nosuid", ""));
+    let plan = run("pa", &["plan"], None).expect(0).all();
+    assert!(!plan.contains("orphaned"), "{plan}");
+    // A line that somebody has changed stays, and so does its mount.
+    exec(host, "sed -i s/nosuid/noexec/ /etc/fstab");
+    let left = run("pb", &["rollback", "--yes"], None).expect(4).all();
+    assert!(left.contains("mount:/mnt/b: "), "{left}");
+    assert_eq!((lines().as_str(), mounted("/mnt/b").as_str()), ("/mnt/b size=1M,noexec", "nosuid"));
+    exec(host, "sed -i s/noexec/nosuid/ /etc/fstab");
+    run("pb", &["rollback", "--yes"], None).expect(0);
+    assert_eq!(exec(host, "cat /etc/fstab"), "# disks");
+}

@@ -1,5 +1,6 @@
 //! The base of what is managed, as a host keeps it, with the runs after it.
 
+use crate::lines::is_by_lines;
 use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
 use crate::{Layer, Moved, Owned, RunRecord, SavedGuard, Scope};
@@ -69,8 +70,11 @@ pub fn parse_owned(output: &str) -> OwnedRecords {
         records.base = Some(NewBase { of: of.to_owned(), runs, text: base_text(&managed) });
     }
     let managed = fold(managed, open);
-    // Objects of hosts go back whole.
-    let whole = |thing: &Owned| Owned { between: Vec::new(), ..thing.clone() };
+    // Objects of hosts go back whole, but for files that go back line by line.
+    let whole = |thing: &Owned| {
+        let between = if is_by_lines(&thing.object) { thing.between.clone() } else { Vec::new() };
+        Owned { between, ..thing.clone() }
+    };
     records.things = managed.present().map(whole).collect();
     records.cut_off = runs.into_iter().next_back().filter(|run| !run.closed);
     records
@@ -119,7 +123,14 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         }),
         left: State::from_line(left),
         open: rest.get(2).map(|line| State::from_line(line)),
-        between: Vec::new(),
+        between: {
+            let pairs = flags.split(',').filter_map(|flag| flag.strip_prefix("between="));
+            let pair = |text: &str| {
+                let (left, found) = text.split_once(':')?;
+                Some((State::from_line(&decode_field(left)?), State::from_line(&decode_field(found)?)))
+            };
+            pairs.map(pair).collect::<Option<_>>()?
+        },
         sensitive: flag("sensitive"),
         by_product: flag("by"),
         unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
@@ -139,8 +150,8 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]; all these with every byte in
-/// octal).
+/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]),
+/// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
     for id in &managed.folded {
@@ -160,6 +171,9 @@ fn base_text(managed: &Managed) -> String {
         }
         if thing.layer != Layer::default() {
             flags.push_str(&format!(",layer={}", octal(&thing.layer.text())));
+        }
+        for (left, found) in thing.between.iter().filter(|_| is_by_lines(&thing.object)) {
+            flags.push_str(&format!(",between={}:{}", octal(left.line()), octal(found.line())));
         }
         let way = thing.way_back.as_ref();
         let line = [

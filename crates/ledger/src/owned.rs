@@ -41,7 +41,8 @@ pub struct Owned {
     pub left: State,
     /// The other end of the last change, when that was cut off: it is not known whether it happened.
     pub open: Option<State>,
-    /// The state that a run left and the state that the next one found, where another user changed it in between. Of clusters: objects of hosts go back whole.
+    /// The state that a run left and the state that the next one found, where another user changed it in between. Of objects that go
+    /// back field by field or line by line; all others go back whole.
     pub between: Vec<(State, State)>,
     /// True when its item was declared sensitive.
     pub sensitive: bool,

@@ -3,6 +3,7 @@
 use crate::attrs::Attrs;
 use crate::edit::Edit;
 use converge_resource::{Stop, View, Wanted};
+use std::collections::BTreeMap;
 
 /// The file that lists mounts and swap of the boot.
 pub const FSTAB: &str = "/etc/fstab";
@@ -80,6 +81,105 @@ pub fn with(text: &str, which: Which<'_>, entry: Option<&[String]>) -> String {
     out
 }
 
+/// The mount point, or the swap space, to which a line belongs.
+fn key(fields: &[String]) -> Option<String> {
+    match fields {
+        [source, _, kind, ..] if kind == "swap" => Some(source.clone()),
+        [_, point, ..] => Some(crate::look::normal(point)),
+        _ => None,
+    }
+}
+
+/// The lines of each mount point and swap space, as they are written.
+fn by_key(text: &str) -> BTreeMap<String, Vec<&str>> {
+    let mut lines: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in text.split_inclusive('\n') {
+        if let Some(key) = fields(line).as_deref().and_then(key) {
+            lines.entry(key).or_default().push(line);
+        }
+    }
+    lines
+}
+
+/// A line of a run that is not as the run left it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the line of {0} in it was changed by someone else since")]
+pub struct ChangedLine(pub String);
+
+/// What changes made of the lines of `/etc/fstab`: for each mount point and swap space, its lines before them and after them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinesChanged<'a>(BTreeMap<String, (Vec<&'a str>, Vec<&'a str>)>);
+
+impl<'a> LinesChanged<'a> {
+    /// By these changes of the text, from the first to the last. Others may have changed it in between.
+    pub fn by(changes: &[(&'a str, &'a str)]) -> Self {
+        let mut changed: BTreeMap<String, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+        for (before, after) in changes {
+            let (mut was, mut is) = (by_key(before), by_key(after));
+            let keys: Vec<String> = was.keys().chain(is.keys()).cloned().collect();
+            for key in keys {
+                let (old, new) = (was.remove(&key).unwrap_or_default(), is.remove(&key).unwrap_or_default());
+                if old != new {
+                    changed.entry(key).or_insert_with(|| (old, Vec::new())).1 = new;
+                }
+            }
+        }
+        changed.retain(|_, (old, new)| old != new);
+        Self(changed)
+    }
+
+    /// Whether they changed a line of this mount point or swap space.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// The same for one mount point or swap space alone.
+    #[must_use]
+    pub fn only(mut self, key: &str) -> Self {
+        self.0.retain(|own, _| own == key);
+        self
+    }
+
+    /// The present text with these lines as they were before, and all others as they are.
+    ///
+    /// # Errors
+    /// One of the lines is neither as it was before nor as it was left.
+    pub fn taken_back(&self, now: &str) -> Result<String, ChangedLine> {
+        let present = by_key(now);
+        let mut back: BTreeMap<&str, &[&str]> = BTreeMap::new();
+        for (key, (old, new)) in &self.0 {
+            let is = |lines: &[&str]| {
+                let read = |lines: &[&str]| lines.iter().map(|line| fields(line)).collect::<Vec<_>>();
+                read(present.get(key).map(Vec::as_slice).unwrap_or_default()) == read(lines)
+            };
+            if is(new) {
+                back.insert(key, old);
+            } else if !is(old) {
+                return Err(ChangedLine(key.clone()));
+            }
+        }
+        let mut out = String::new();
+        let put = |out: &mut String, line: &str| {
+            if !out.is_empty() && !out.ends_with('\n') {
+                out.push('\n');
+            }
+            out.push_str(line);
+        };
+        for line in now.split_inclusive('\n') {
+            match fields(line).as_deref().and_then(key) {
+                // The first one gives its place to all, and the others find none left.
+                Some(key) if self.0.contains_key(&key) && back.contains_key(key.as_str()) => {
+                    let lines = back.insert(self.0.get_key_value(&key).map_or("", |(key, _)| key), &[]);
+                    lines.into_iter().flatten().for_each(|line| put(&mut out, line));
+                }
+                _ => put(&mut out, line),
+            }
+        }
+        back.values().copied().flatten().for_each(|line| put(&mut out, line));
+        Ok(out)
+    }
+}
+
 fn render(entry: &[String]) -> String {
     let fields: Vec<String> = entry.iter().map(|f| encode(f)).collect();
     format!("{}\n", fields.join(" "))
@@ -125,6 +225,30 @@ mod tests {
         assert!(off.contains("\n# /swapfile none swap sw 0 0\n# UUID=9 none swap sw 0 0\n"), "{off}");
         assert_eq!(with(&off, Which::AllSwap, None), off);
         assert!(!with(TEXT, Which::Swap("/swapfile"), None).contains("swapfile"));
+    }
+
+    #[test]
+    fn changes_of_lines_are_taken_back_and_those_of_others_stay() {
+        let line = |at: &str, options: &str| format!("tmpfs {at} tmpfs {options} 0 0\n");
+        let (a, b, b2, c) = (line("/a", "ro"), line("/b", "nosuid"), line("/b", "nodev"), line("/c", "ro"));
+        let steps =
+            [format!("# d\n{c}"), format!("# d\n{c}{b}"), format!("# d\n{c}{b}{a}"), format!("# d\n{b2}{a}")];
+        let [s0, s1, s2, s3] = steps.each_ref().map(String::as_str);
+        let all = LinesChanged::by(&[(s0, s1), (s2, s3)]);
+        assert!(all.has("/b") && all.has("/c") && !all.has("/a"));
+        assert_eq!(all.taken_back(s3).unwrap(), format!("# d\n{a}{c}"));
+        let last = LinesChanged::by(&[(s2, s3)]);
+        assert_eq!(last.taken_back(s3).unwrap(), format!("# d\n{b}{a}{c}"));
+        assert_eq!(last.clone().only("/b").taken_back(s3).unwrap(), format!("# d\n{b}{a}"));
+        // What is back already stays as it is; so do comments and a last line without its newline.
+        assert_eq!(last.taken_back(&format!("{c}{b}# e")).unwrap(), format!("{c}{b}# e"));
+        assert_eq!(last.taken_back(b2.trim_end()).unwrap(), format!("{b}{c}"));
+        let other = line("/b", "noexec");
+        assert_eq!(last.taken_back(&other), Err(ChangedLine("/b".to_owned())));
+        // Swap that was commented out comes back.
+        let off = with(TEXT, Which::AllSwap, None);
+        let swap = LinesChanged::by(&[(TEXT, &off)]).taken_back(&off).unwrap();
+        assert!(swap.ends_with("/swapfile none swap sw 0 0\nUUID=9 none swap sw 0 0\n"), "{swap}");
     }
 
     proptest! {

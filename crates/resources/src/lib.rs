@@ -32,6 +32,7 @@ mod tree;
 mod ufw;
 mod unpack;
 
+pub use fstab::{ChangedLine, LinesChanged};
 pub use kinds::package::asked_together;
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};

@@ -129,7 +129,10 @@ impl Target {
         undos: impl Iterator<Item = &'a Undo>,
         known: &mut Knowledge,
     ) -> Result<(), TargetError> {
-        let Self::Cluster(link) = self else { return Ok(()) };
+        let Self::Cluster(link) = self else {
+            let probes = crate::revert::lines::probes(undos, known);
+            return if probes.is_empty() { Ok(()) } else { self.look(&probes, known).await };
+        };
         let content = |id: &ObjectId, state: &State| converge_objects::object(&id.kind)?.content(state);
         let wanted: BTreeSet<Digest> = undos
             .flat_map(|u| {

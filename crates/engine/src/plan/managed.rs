@@ -12,12 +12,12 @@ use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Group, Judged, holders, layers};
-use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo};
+use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
-    companions, contents, covered, is_given_back, orphans, orphans_probe, other_names, remains, undeclared,
-    undo_of,
+    companions, contents, covered, is_given_back, orphans, orphans_probe, other_names,
+    remains, undeclared, undo_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,8 +134,17 @@ pub(crate) async fn own(
         target.look(&asked, known).await?;
     }
     accounts.translate(&mut undos, known);
-    target.saved_contents(undos.iter(), known).await?;
-    let groups = revert::arrange(undos, known, &context.options.allow_destroy);
+    let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
+    let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
+    // Other lines of it are declared.
+    let lines =
+        lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
+    target.saved_contents(undos.iter().chain(&lines), known).await?;
+    let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
+    if let Some(lines) = lines {
+        let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
+        revert::lines::go_with_mounts(&mut groups, &lines, then, known);
+    }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
     plan.ours.undeclared = groups
         .iter()
@@ -157,6 +166,22 @@ pub(crate) async fn own(
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+const DECLARED: &str = "other lines of it are declared";
+
+/// The state of an object after the declared items, whose new content becomes known.
+fn end_of(object: &ObjectId, plan: &HostPlan, known: &mut Knowledge) -> Option<State> {
+    let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+    if let Some(change) = changes.rfind(|change| change.object == *object) {
+        let content = converge_objects::object(&object.kind).and_then(|o| o.content(&change.to));
+        content
+            .and_then(|digest| plan.contents.get(&digest))
+            .into_iter()
+            .for_each(|c| known.learn_content(c.clone()));
+        return Some(change.to.clone());
+    }
+    known.observed(object).ok().map(|seen| seen.state)
 }
 
 /// The groups without what this run removes first: the next one takes it out of the records.
@@ -181,9 +206,17 @@ async fn add_prune_items(
     for (number, Group { address, members, after }) in groups.into_iter().enumerate() {
         let (forget, undo): (Vec<Judged>, Vec<Judged>) =
             members.into_iter().partition(|judged| matches!(fate(judged), Fate::Forgotten(_)));
+        // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
+        let given_up = |judged: &&Judged| {
+            let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
+            back && is_by_lines(&judged.undo.object) && judged.undo.theirs.is_none()
+        };
+        let given_up: Vec<Judged> = undo.iter().filter(given_up).cloned().collect();
         let role = declares.name(revert::undo::role_of(&address)).to_owned();
         let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
-        for (members, forgets) in [(forget, true), (undo, false)].into_iter().filter(|(m, _)| !m.is_empty()) {
+        for (members, forgets) in
+            [(forget, true), (undo, false), (given_up, true)].into_iter().filter(|(m, _)| !m.is_empty())
+        {
             let mut item =
                 if forgets { forget_item(&members, known) } else { revert::item(0, &address, members) };
             item.origin = ItemOrigin::Prune;

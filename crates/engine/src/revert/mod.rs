@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;
+pub(crate) mod lines;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
@@ -63,6 +64,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     go_with_their_node(&undos, &mut verdicts);
     leave_what_others_need(&mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &mut verdicts, known);
+    lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> =
         undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to)).collect();
@@ -141,6 +143,9 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
 fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) -> Verdict {
     if same(&undo.object, &now, &undo.before) {
         return Verdict::Same;
+    }
+    if let Some(verdict) = lines::judge(undo, &now, known) {
+        return verdict;
     }
     if let Some(why) = &undo.theirs {
         return Verdict::Stays(why.clone());

@@ -7,15 +7,12 @@
 mod schedule;
 mod unit;
 
-use converge_ledger::file_system;
+use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandState, Guard, PathState, UserState};
 use converge_resource::{ObjectId, State};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use unit::{Turn, is_read_for, turn_of};
-
-/// The file that says what a boot mounts.
-const FSTAB: &str = "/etc/fstab";
 
 /// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,11 @@
+//! Files whose lines belong to several objects.
+
+use converge_resource::ObjectId;
+
+/// The file that says what a boot mounts: each line belongs to its mount point or to its swap space.
+pub const FSTAB: &str = "/etc/fstab";
+
+/// Whether each run owns only lines of this file, and others change other lines of it: its changes go back line by line.
+pub fn is_by_lines(object: &ObjectId) -> bool {
+    object.kind == "path" && object.key == FSTAB
+}
