@@ -209,10 +209,10 @@ fn another_playbook_another_inventory_and_broken_variables_prune_nothing() {
 fn a_prune_gives_back_what_another_project_left_and_no_more() {
     let world = world();
     let host = &world.hosts()[0];
-    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel rvu; true");
+    exec(host, "rm -rf /srv/*; echo orig >/etc/rv.hosts; userdel rvu; userdel rvh; rm -rf /home/rvh; true");
     let of = |name: &str| {
         let text = format!(
-            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, group: users, home: /srv, comment: of {name}}}\n"
+            "resources:\n  - line: {{path: /etc/rv.hosts, line: {name}}}\n  - file: {{path: /srv/f, content: \"{name}\\n\"}}\n  - user: {{name: rvu, group: users, home: /srv, comment: of {name}}}\n  - user: {{name: rvh, group: users, create_home: true, comment: of {name}}}\n"
         );
         role(&world, name, &text);
         world.write(&format!("{name}.yaml"), &world.inventory(&format!("converge_project: {name}"))).unwrap();
@@ -238,9 +238,18 @@ fn a_prune_gives_back_what_another_project_left_and_no_more() {
     of("pb");
     assert_eq!(exec(host, "ls /var/lib/converge/runs | wc -l"), "3", "nothing is to be done");
     of("pa");
-    let kept = gone("pb", 4);
-    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{}", kept.all());
-    exec(host, "userdel rvu; rm /etc/rv.hosts; true");
+    let kept = gone("pb", 4).all();
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{kept}");
+    let run = exec(host, "grep -l '^scope.pa:' /var/lib/converge/runs/*/meta | tail -n1 | cut -d/ -f6");
+    for object in ["path:/etc/rv.hosts", "path:/srv/f", "user:rvu", "user:rvh"] {
+        let named = format!("{object}: another project manages it too, since run {run} (playbook pa:");
+        assert!(kept.contains(&named), "{named}: {kept}");
+    }
+    // The home directory of a user who stays is no one's to remove.
+    assert_eq!(exec(host, "ls -d /home/rvh"), "/home/rvh");
+    converge(&world, &["rollback", "--yes", "--limit", "h1", "pb.yaml"]).expect(4).says("of another project");
+    assert_eq!(exec(host, "ls -d /home/rvh"), "/home/rvh");
+    exec(host, "userdel -r rvh; userdel rvu; rm /etc/rv.hosts; true");
 }
 
 #[test]

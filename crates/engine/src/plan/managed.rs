@@ -16,7 +16,7 @@ use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome,
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
-    companions, contents, covered, is_given_back, orphans, orphans_probe, other_names,
+    companions, contents, covered, is_given_back, name_other_projects, orphans, orphans_probe, other_names,
     remains, undeclared, undo_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,6 +114,7 @@ pub(crate) async fn own(
     let others = records.things.iter().filter(|t| !scope.is(&t.scope)).map(|t| &t.object).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
     go_with_what_brought_them(&mut undos);
+    name_other_projects(&mut undos, &records.things, &scope, known);
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
     for undo in &mut undos {
         let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };

@@ -88,6 +88,15 @@ pub(crate) fn held_back(reverts: &[Revert<'_>], stay: &BTreeSet<usize>) -> BTree
     for edge in edges(reverts).into_iter().filter(|e| e.needed) {
         needs.entry(edge.first).or_default().push(edge.then);
     }
+    // The home directory of a user who stays does so too. It goes before the user, so no edge of the order says that.
+    let goes = |kind: &'static str| {
+        let all = reverts.iter().enumerate();
+        all.filter(move |(_, r)| r.object.kind == kind && r.goes())
+    };
+    for (user, home) in goes("user").filter_map(|(at, user)| Some((at, home_of(user.from)?))) {
+        let homes = goes("path").filter(|(_, path)| path.object.key == home && is_dir(path.from));
+        needs.entry(user).or_default().extend(homes.map(|(at, _)| at));
+    }
     let mut held = BTreeMap::new();
     let mut open: Vec<usize> = stay.iter().copied().collect();
     while let Some(first) = open.pop() {
@@ -144,6 +153,13 @@ fn owner_and_group(state: &State) -> Option<(String, String)> {
         | PathState::Dir { owner, group, .. }
         | PathState::Link { owner, group, .. } => Some((owner, group)),
         _ => None,
+    }
+}
+
+fn home_of(user: &State) -> Option<String> {
+    match UserState::try_from(user.clone()).ok()? {
+        UserState::User { home, .. } => Some(home),
+        UserState::Absent => None,
     }
 }
 

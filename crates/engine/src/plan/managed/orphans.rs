@@ -169,6 +169,22 @@ pub(super) fn undo_of(
     undo
 }
 
+/// Names the project that has changed an object since, by the first of its runs that did.
+pub(super) fn name_other_projects(undos: &mut [Undo], things: &[Owned], scope: &Project, known: &Knowledge) {
+    for undo in undos.iter_mut().filter(|undo| undo.theirs.is_none()) {
+        let Ok(now) = known.observed(&undo.object) else { continue };
+        let is_same = |t: &&Owned| t.object == undo.object && t.layer == undo.layer && !scope.is(&t.scope);
+        let as_left = |t: &&Owned| fulfils(&t.object, &now.state, &t.left);
+        let other = things.iter().filter(is_same).find(as_left);
+        undo.theirs = other.filter(|_| now.state != undo.left).map(|other| {
+            format!(
+                "another project manages it too, since run {} (playbook {}, inventory {}), and has changed it: it is left as it is",
+                other.run, other.scope.playbook, other.scope.inventory
+            )
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
