@@ -94,8 +94,11 @@ fn a_rollback_never_moves_forward_and_none_is_stuck() {
     // A user has reverted by hand what the newest run changed: that run is passed over.
     apply(&world, "three");
     exec(host, "echo one > /srv/back/a; echo one > /srv/back/b");
-    rollback(&world, &[]).expect(0);
+    let third = runs(&world).remove(0);
+    let back = rollback(&world, &[]).expect(0).all();
     assert_eq!(shown(host), "");
+    let named = format!("passed over: run {third}, since all is as it was before it");
+    assert!(back.contains(&named), "{named}: {back}");
 }
 
 #[test]

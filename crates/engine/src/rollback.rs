@@ -13,7 +13,7 @@ use crate::{
 };
 use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{ObjectId, Probe};
+use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -176,6 +176,7 @@ async fn plan_newest(
         })
         .collect();
     let mut passed: BTreeSet<String> = BTreeSet::new();
+    let mut over: Vec<String> = Vec::new();
     let mut left = None;
     loop {
         let candidates: Vec<Vec<usize>> = ledgers
@@ -200,10 +201,12 @@ async fn plan_newest(
             .collect();
         let Some(newest) = converge_ledger::newest(&named) else {
             let none = vec![None; hosts.len()];
-            return match left {
+            let mut plan = match left {
                 Some(plan) => plan,
                 None => plan_starts(context, hosts, read, &none, roles).await,
             };
+            say_passed_over(&mut plan, &over);
+            return plan;
         };
         let starts: Vec<Option<Start>> = ledgers
             .iter()
@@ -216,6 +219,18 @@ async fn plan_newest(
             .collect();
         let mut plan = plan_starts(context, hosts, read, &starts, roles).await;
         if !nothing_to_do(&plan) {
+            let mut back: BTreeSet<&str> = BTreeSet::new();
+            for (of, start) in ledgers.iter().zip(&starts) {
+                let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start)
+                else {
+                    continue;
+                };
+                back.extend(taken_back(ledger, project, records, *at));
+            }
+            if !back.is_empty() {
+                over.push(format!("{} rolled back already", counted(back.len(), "run")));
+            }
+            say_passed_over(&mut plan, &over);
             return plan;
         }
         if let Some((host, object)) = unseen(&plan) {
@@ -228,6 +243,7 @@ async fn plan_newest(
             return plan;
         }
         passed.insert(newest.to_owned());
+        over.push(format!("run {newest}, {}", why_passed_over(&plan)));
         if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
             passed.extend(runs.iter().map(|(_, id)| id.clone()));
         }
@@ -235,6 +251,43 @@ async fn plan_newest(
         if plan.hosts.iter().any(says) {
             left = Some(plan);
         }
+    }
+}
+
+/// The runs of a project behind this place of which nothing is in force since a rollback.
+fn taken_back<'a>(
+    ledger: &Ledger<'_>,
+    project: &Project,
+    records: &'a Records,
+    start: usize,
+) -> Vec<&'a str> {
+    let later = records.runs.iter().enumerate().skip(start + 1);
+    let those = later
+        .filter(|(at, run)| !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project));
+    those.map(|(_, run)| run.id.as_str()).collect()
+}
+
+/// The reason why nothing is done about the newest run.
+fn why_passed_over(plan: &FleetPlan) -> String {
+    let items = plan.hosts.iter().filter_map(|h| match &h.result {
+        HostResult::Planned(plan) => Some(&plan.items),
+        _ => None,
+    });
+    let why = items.flatten().find_map(|item| match &item.outcome {
+        Outcome::Refused(why) => Some(why.clone()),
+        Outcome::Failed(problem) => Some(problem.message.clone()),
+        _ => None,
+    });
+    match why {
+        Some(why) => format!("of which nothing can be reverted ({why})"),
+        None => "since all is as it was before it".to_owned(),
+    }
+}
+
+/// Says which newer runs the plan does not revert.
+fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
+    if !over.is_empty() {
+        plan.warnings.push(format!("passed over: {}", over.join("; ")));
     }
 }
 
