@@ -7,7 +7,7 @@ use crate::login::{Login, LoginError};
 use crate::open_run::OpenRun;
 use crate::options::ClusterOptions;
 use crate::tunnel::{Dialer, Road};
-use converge_resource::{Content, Digest};
+use converge_resource::{Content, Digest, ObjectId, field_manager};
 use converge_ssh::Session;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::rt::TokioExecutor;
@@ -15,7 +15,7 @@ use kube::client::{AuthError, Body, ConfigExt as _};
 use kube::config::KubeConfigOptions;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,10 @@ pub(crate) struct Inner {
     pub(crate) name: String,
     pub(crate) api: Arc<Api>,
     pub(crate) options: ClusterOptions,
+    /// The field manager of the project.
+    pub(crate) manager: String,
+    /// The objects whose fields under the plain name are this project's, once they were asked for.
+    pub(crate) plainly_ours: tokio::sync::OnceCell<BTreeSet<ObjectId>>,
     pub(crate) access: Access,
     pub(crate) run: tokio::sync::Mutex<Option<OpenRun>>,
     pub(crate) charts: std::sync::Mutex<BTreeMap<Digest, Content>>,
@@ -107,6 +111,8 @@ impl Cluster {
             inner: Arc::new(Inner {
                 name: name.to_owned(),
                 api: Arc::new(api),
+                manager: field_manager(options.project.as_deref()),
+                plainly_ours: tokio::sync::OnceCell::new(),
                 options,
                 access: Access { road, server, kubeconfig, context, login },
                 run: tokio::sync::Mutex::new(None),

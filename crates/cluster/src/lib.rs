@@ -29,6 +29,7 @@ mod rollout;
 mod run;
 mod sealed;
 mod started;
+mod takeover;
 mod tunnel;
 mod work;
 

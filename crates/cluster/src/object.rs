@@ -72,26 +72,28 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// Managers of fields other than ours, Kubernetes' own, and those of the status.
-pub(crate) fn other_managers(object: &Value) -> BTreeSet<String> {
+/// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
+/// ours.
+pub(crate) fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
+    let ours = [own, FIELD_MANAGER];
     entries(object)
         .filter(|entry| {
             entry.get("fieldsV1").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty())
         })
         .filter_map(|entry| entry.get("manager").and_then(Value::as_str))
-        .filter(|manager| *manager != FIELD_MANAGER && !CONTROLLERS.contains(manager))
+        .filter(|manager| !ours.contains(manager) && !CONTROLLERS.contains(manager))
         .map(str::to_owned)
         .collect()
 }
 
-/// To whom else an object belongs, for people: what takes it away takes it from them.
-pub fn whose_else(object: &Value) -> Option<String> {
+/// To whom else an object belongs, for people: what takes it away takes it from its owner, and from these other managers of its fields.
+pub fn whose_else(object: &Value, others: &BTreeSet<String>) -> Option<String> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     if let Some(owner) = owners.and_then(|list| list.first()) {
         let (kind, name) = (text(owner, "/kind").to_lowercase(), text(owner, "/name"));
         return Some(format!("it belongs to {kind} {name} and goes with that"));
     }
-    let others: Vec<String> = other_managers(object).into_iter().collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
     (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
 }
 
@@ -219,10 +221,13 @@ mod tests {
     fn managers_and_moments_leave_the_status_out() {
         let object = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [
             {"manager": "converge", "time": "2026-01-01T00:00:10Z", "fieldsV1": {"f:data": {}}},
+            {"manager": "converge-shop", "time": "2026-01-01T00:00:10Z", "fieldsV1": {"f:data": {}}},
             {"manager": "kubectl-edit", "time": "2026-01-01T00:00:20Z", "fieldsV1": {"f:data": {}}},
             {"manager": "operator", "time": "2026-01-01T00:00:30Z", "subresource": "status", "fieldsV1": {"f:status": {}}},
             {"manager": "kubelet", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:spec": {}}}]}});
-        assert_eq!(other_managers(&object).into_iter().collect::<Vec<_>>(), ["kubectl-edit"]);
+        let others = |own: &str| other_managers(&object, own).into_iter().collect::<Vec<_>>();
+        assert_eq!(others("converge"), ["converge-shop", "kubectl-edit"]);
+        assert_eq!(others("converge-shop"), ["kubectl-edit"]);
         assert_eq!(moment(&object), Some(1_767_225_620));
     }
 

@@ -151,10 +151,15 @@ impl Cluster {
 
     pub(crate) async fn ask(&self, question: &ApiProbe) -> Result<Value, LookError> {
         match question {
-            ApiProbe::Apply { manifest, force } => Ok(self.dry_run(manifest, *force).await?),
+            ApiProbe::Apply { manifest, force } => self.dry_run(manifest, *force).await,
             ApiProbe::Get(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
                 Ok(found.unwrap_or_default())
+            }
+            ApiProbe::Others(wanted) => {
+                let found = self.inner.api.object(wanted).await?;
+                let others = |object: Value| json!({"others": object::other_managers(&object, self.manager()), "object": object});
+                Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;

@@ -1,5 +1,6 @@
 //! The options of a connection to a cluster.
 
+use converge_ledger::Scope;
 use secrecy::SecretString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub struct ClusterOptions {
     pub operator: String,
     /// Where helm keeps charts and indexes.
     pub cache: PathBuf,
+    /// The project that works: what it applied before projects had managers of their own is known by it.
+    pub scope: Scope,
+    /// The name of that project, if it has one: it is part of the field manager.
+    pub project: Option<String>,
     /// Drop no record of a run, however many there are.
     pub keep_all_runs: bool,
 }
@@ -35,6 +40,8 @@ impl Default for ClusterOptions {
             identities: Vec::new(),
             operator: String::new(),
             cache: std::env::temp_dir().join("converge-helm"),
+            scope: Scope::default(),
+            project: None,
             keep_all_runs: false,
         }
     }

@@ -1,4 +1,4 @@
-//! Fields that converge owns twice: by an apply, and by an update in which a rollback wrote them. To the server these are two managers of one name.
+//! Fields that a project owns twice: by an apply, and by an update in which a rollback wrote them. To the server these are two managers of one name.
 
 use crate::api::{APPLY, Api, MERGE, escaped};
 use crate::fault::Fault;
@@ -27,18 +27,61 @@ pub(crate) async fn apply(
     }
 }
 
-/// Gives the fields that a rollback wrote to converge's apply, if that owned fields of the object before: a role that leaves one of them out
+/// Gives the fields that a rollback wrote to the apply of this manager, if that owned fields of the object before: a role that leaves one of them out
 /// again takes it away then. `before` is the object as it was, `now` as the rollback left it.
-pub(crate) async fn hand_over(api: &Api, path: &str, before: &Value, now: &Value) {
-    let Some(managers) = handed_over(before, now) else { return };
-    let version = now.pointer("/metadata/resourceVersion");
-    let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
+pub(crate) async fn hand_over(api: &Api, path: &str, before: &Value, now: &Value, manager: &str) {
+    let Some(managers) = handed_over(before, now, manager) else { return };
     // Where somebody else writes at the same time, the fields stay what they are: no conflict, see above.
-    drop(api.patch(&format!("{path}?fieldManager={FIELD_MANAGER}"), MERGE, &patch).await);
+    drop(set_managers(api, path, now, &managers, manager).await);
 }
 
-/// `metadata.managedFields` in which what converge's update has come to own since `before` is its apply's; `None` where nothing is to be moved.
-fn handed_over(before: &Value, now: &Value) -> Option<Value> {
+/// Writes who owns the fields of an object, if it is still the one that was seen.
+async fn set_managers(
+    api: &Api,
+    path: &str,
+    seen: &Value,
+    managers: &Value,
+    manager: &str,
+) -> Result<Value, Fault> {
+    let version = seen.pointer("/metadata/resourceVersion");
+    let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
+    api.patch(&format!("{path}?fieldManager={}", escaped(manager)), MERGE, &patch).await
+}
+
+/// Whether fields of an object have the plain name as manager, which was that of all projects once.
+pub(crate) fn has_plain(object: &Value) -> bool {
+    entries(object).any(is_plain)
+}
+
+/// Gives the fields of the plain name to this manager. The object as it is then.
+pub(crate) async fn rename_plain(api: &Api, path: &str, live: &Value, manager: &str) -> Result<Value, Fault> {
+    set_managers(api, path, live, &renamed(live, manager), manager).await
+}
+
+/// `metadata.managedFields` in which the fields of the plain name are this manager's.
+fn renamed(object: &Value, manager: &str) -> Value {
+    let kind = |entry: &Value| ["operation", "apiVersion", "subresource"].map(|key| entry.get(key).cloned());
+    let mut all: Vec<Value> = entries(object).filter(|entry| !is_plain(entry)).cloned().collect();
+    for plain in entries(object).filter(|entry| is_plain(entry)) {
+        let mut own = plain.clone();
+        own["manager"] = json!(manager);
+        let same =
+            |entry: &&mut Value| entry.get("manager") == own.get("manager") && kind(entry) == kind(plain);
+        match all.iter_mut().find(same) {
+            Some(there) => {
+                let mut owned = fields(there).clone();
+                merge(&mut owned, fields(plain));
+                there["fieldsV1"] = owned;
+            }
+            None => all.push(own),
+        }
+    }
+    Value::Array(all)
+}
+
+/// `metadata.managedFields` in which what the manager's update has come to own since `before` is its apply's; `None` where nothing is to be moved.
+fn handed_over(before: &Value, now: &Value, manager: &str) -> Option<Value> {
+    let entry = |object, operation| entry(object, operation, manager);
     let mut applied = entry(before, "Apply")?.clone();
     let updated = entry(now, "Update")?;
     let old = entry(before, "Update").map_or(&Value::Null, fields);
@@ -51,7 +94,8 @@ fn handed_over(before: &Value, now: &Value) -> Option<Value> {
     let mut owned = fields(&applied).clone();
     merge(&mut owned, &moved);
     applied["fieldsV1"] = owned;
-    let others = entries(now).filter(|e| !is_own(e, "Apply") && !is_own(e, "Update"));
+    let own = |e: &&Value| is_own(e, "Apply", manager) || is_own(e, "Update", manager);
+    let others = entries(now).filter(|e| !own(e));
     let mut all: Vec<Value> = others.cloned().collect();
     all.push(applied);
     if let Some(rest) = without(fields(updated), &moved) {
@@ -66,13 +110,17 @@ fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn is_own(entry: &Value, operation: &str) -> bool {
-    let says = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
-    says("manager", FIELD_MANAGER) && says("operation", operation) && entry.get("subresource").is_none()
+fn is_plain(entry: &Value) -> bool {
+    entry.get("manager").and_then(Value::as_str) == Some(FIELD_MANAGER)
 }
 
-fn entry<'a>(object: &'a Value, operation: &str) -> Option<&'a Value> {
-    entries(object).find(|entry| is_own(entry, operation))
+fn is_own(entry: &Value, operation: &str, manager: &str) -> bool {
+    let says = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
+    says("manager", manager) && says("operation", operation) && entry.get("subresource").is_none()
+}
+
+fn entry<'a>(object: &'a Value, operation: &str, manager: &str) -> Option<&'a Value> {
+    entries(object).find(|entry| is_own(entry, operation, manager))
 }
 
 fn fields(entry: &Value) -> &Value {
@@ -137,7 +185,7 @@ mod tests {
             ("converge", "Update", data(&["a", "b", "patched"])),
             ("kubectl", "Update", data(&["theirs"])),
         ]);
-        let moved = handed_over(&before, &now).unwrap();
+        let moved = handed_over(&before, &now, "converge").unwrap();
         assert_eq!(
             told(&moved),
             [
@@ -149,10 +197,32 @@ mod tests {
         // All that the apply owned was written.
         let before = object(&[("converge", "Apply", data(&["a"]))]);
         let now = object(&[("converge", "Update", data(&["a"]))]);
-        assert_eq!(told(&handed_over(&before, &now).unwrap()), [("converge Apply".to_owned(), data(&["a"]))]);
+        assert_eq!(
+            told(&handed_over(&before, &now, "converge").unwrap()),
+            [("converge Apply".to_owned(), data(&["a"]))]
+        );
         // An object that converge never applied.
         let before = object(&[("converge", "Update", data(&["a"])), ("kubectl", "Update", data(&["b"]))]);
         let now = object(&[("converge", "Update", data(&["a", "b"]))]);
-        assert_eq!(handed_over(&before, &now), None);
+        assert_eq!(handed_over(&before, &now, "converge"), None);
+    }
+
+    #[test]
+    fn the_fields_of_the_plain_name_become_the_projects() {
+        let data = |key: &str| json!({"f:data": {key: {}}});
+        let both = object(&[
+            ("converge", "Apply", data("f:a")),
+            ("converge", "Update", data("f:b")),
+            ("converge-shop", "Apply", data("f:c")),
+            ("kubectl", "Update", data("f:d")),
+        ]);
+        assert_eq!(
+            told(&renamed(&both, "converge-shop")),
+            [
+                ("converge-shop Apply".to_owned(), json!({"f:data": {"f:c": {}, "f:a": {}}})),
+                ("kubectl Update".to_owned(), data("f:d")),
+                ("converge-shop Update".to_owned(), data("f:b")),
+            ]
+        );
     }
 }

@@ -56,6 +56,9 @@ pub(crate) struct RunDoc {
     pub(crate) inventory: String,
     pub(crate) playbook: String,
     pub(crate) scope: Scope,
+    /// The field manager under which it wrote. `None` for the plain name, and in records of versions that knew no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manager: Option<String>,
     /// Of a rollback: the roles; empty for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rollback: Option<Vec<String>>,
@@ -128,6 +131,7 @@ impl RunDoc {
             inventory: inventory.clone(),
             playbook: playbook.clone(),
             scope: scope.clone(),
+            manager: None,
             rollback: match purpose {
                 RunPurpose::Rollback(roles) => Some(roles.clone()),
                 RunPurpose::Converge | RunPurpose::Undo => None,

@@ -86,10 +86,11 @@ impl Cluster {
             let listed = records::listed(&listed);
             let seq = Some(records::next_seq(&listed));
             let opened = Some(api.now().as_second());
+            let manager = Some(self.manager()).filter(|own| *own != FIELD_MANAGER).map(str::to_owned);
             let mut run = OpenRun {
                 api: Arc::clone(api),
                 meta: meta.clone(),
-                doc: RunDoc { seq, opened, ..RunDoc::of(meta) },
+                doc: RunDoc { seq, opened, manager, ..RunDoc::of(meta) },
                 base: settle(api, &listed, meta.arrived.as_ref()).await?,
                 lease,
                 contents: ContentsDoc { format: 1, ..ContentsDoc::default() },
@@ -146,7 +147,7 @@ impl Cluster {
 
     /// The records of runs, which are read once in a run: while it holds the lock, no other one is written. One that cannot be read is named wherever the
     /// runs are read.
-    async fn docs(&self) -> Result<Arc<[RunDoc]>, RecordsError> {
+    pub(crate) async fn docs(&self) -> Result<Arc<[RunDoc]>, RecordsError> {
         let mut slot = self.inner.run.lock().await;
         if let Some(docs) = slot.as_ref().and_then(|open| open.runs.clone()) {
             return Ok(docs);
@@ -157,6 +158,11 @@ impl Cluster {
             open.runs = Some(Arc::clone(&docs));
         }
         Ok(docs)
+    }
+
+    /// The managed objects as the last run that ended has left them.
+    pub(crate) async fn managed(&self) -> Result<Managed, RecordsError> {
+        read_owned(&self.inner.api).await
     }
 
     /// The managed objects of the cluster, and the newest run if it did not end.

@@ -3,6 +3,10 @@
 mod common;
 
 use common::*;
+use converge_cluster::{Cluster, ClusterOptions};
+use converge_executor::RunMeta;
+use converge_lab::kube::LocalApi;
+use converge_ledger::Scope;
 use converge_resource::Segment;
 use serde_json::{Value, json};
 
@@ -77,4 +81,74 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
     back().await;
     apply(&map(&json!({"v": "3"}))).await;
     assert_eq!(data()["v"], "3");
+}
+
+/// A project by its name, with a connection of its own.
+async fn project(api: &'static LocalApi, name: &str) -> (Cluster, RunMeta) {
+    let scope = Scope { playbook: format!("{name}:play"), inventory: format!("{name}:inv") };
+    let options = ClusterOptions { scope: scope.clone(), project: Some(name.to_owned()), ..options() };
+    (connect_with(api, options).await, RunMeta { scope, ..meta() })
+}
+
+async fn apply(cluster: &Cluster, run: &RunMeta, manifest: &Value) {
+    let run = RunMeta { id: meta().id, ..run.clone() };
+    cluster.open(&run).await.unwrap();
+    done(cluster, &run, &plan_apply(cluster, manifest, false).await).await;
+    cluster.close(&run.id, "finished").await;
+}
+
+/// Two projects declare different fields of one object: each drops and keeps its own alone. A field of both is a conflict.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_projects_declare_different_fields_of_one_object() {
+    let _alone = alone().await;
+    let (api, _) = fresh("shared").await;
+    let map = |data: Value| configmap("shared", "x", data);
+    api.kubectl_with_input(&["create", "-f", "-"], &map(json!({"theirs": "1"})).to_string()).unwrap();
+    let ((one, of_one), (two, of_two)) = (project(api, "one").await, project(api, "two").await);
+    let data = || api.get(&["-n", "shared", "configmap", "x"]).unwrap()["data"].clone();
+    apply(&one, &of_one, &map(json!({"one": "1", "more": "1"}))).await;
+    apply(&two, &of_two, &map(json!({"two": "1"}))).await;
+    assert_eq!(data(), json!({"theirs": "1", "one": "1", "more": "1", "two": "1"}));
+    apply(&one, &of_one, &map(json!({"one": "2"}))).await;
+    assert_eq!(
+        data(),
+        json!({"theirs": "1", "one": "2", "two": "1"}),
+        "what it has dropped goes, and no more"
+    );
+    let conflict = dry_run(&two, &map(json!({"two": "1", "one": "3"})), false).await;
+    assert_eq!(
+        conflict["conflicts"],
+        json!([{"manager": "converge-one", "field": ".data.one"}]),
+        "{conflict}"
+    );
+    assert_eq!(conflict["manager"], "converge-two", "{conflict}");
+}
+
+/// Before projects had managers of their own, all of them applied under one name. The project whose run applied an object last goes on under its own name: without
+/// a conflict, and what it drops goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_earlier_versions_are_taken_over() {
+    let _alone = alone().await;
+    let (api, old) = fresh("earlier").await;
+    let ((one, of_one), (two, of_two)) = (project(api, "one").await, project(api, "two").await);
+    let map = |name: &str, data: Value| configmap("earlier", name, data);
+    let data = |name: &str| api.get(&["-n", "earlier", "configmap", name]).unwrap()["data"].clone();
+    // By the project under its name, and before it had one.
+    for (name, scope) in [("named", of_one.scope.clone()), ("unnamed", meta().scope)] {
+        let earlier = RunMeta { scope, ..meta() };
+        apply(&old, &earlier, &map(name, json!({"v": "1", "dropped": "x"}))).await;
+    }
+    let refused = dry_run(&two, &map("named", json!({"v": "2"})), false).await;
+    assert_eq!(refused["conflicts"][0]["manager"], "converge", "{refused}");
+    for name in ["named", "unnamed"] {
+        apply(&one, &of_one, &map(name, json!({"v": "2"}))).await;
+        assert_eq!(data(name), json!({"v": "2"}));
+        let live =
+            api.kubectl(&["-n", "earlier", "get", "configmap", name, "-o", "json", "--show-managed-fields"]);
+        let live = live.unwrap().stdout;
+        assert!(live.contains("\"converge-one\"") && !live.contains("\"converge\""), "{live}");
+        apply(&two, &of_two, &map(name, json!({"two": "1"}))).await;
+        apply(&one, &of_one, &map(name, json!({"w": "1"}))).await;
+        assert_eq!(data(name), json!({"two": "1", "w": "1"}));
+    }
 }

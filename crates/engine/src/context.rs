@@ -67,14 +67,19 @@ impl RunContext {
 
     /// The name of the project for a host: that of the inventory's `converge_project`, with the places of the files below the project.
     pub fn scope(&self, host: &str) -> Scope {
-        let named = self.project.host_var(host, "converge_project").ok().flatten();
         let Scope { playbook, inventory } = &self.options.scope;
-        match named.and_then(|node| node.scalar_text()).filter(|name| !name.is_empty()) {
+        match self.project_name(host) {
             Some(name) => {
                 Scope { playbook: format!("{name}:{playbook}"), inventory: format!("{name}:{inventory}") }
             }
             None => self.options.scope.clone(),
         }
+    }
+
+    /// `converge_project` of the inventory, where it says one.
+    pub fn project_name(&self, host: &str) -> Option<String> {
+        let named = self.project.host_var(host, "converge_project").ok().flatten();
+        named.and_then(|node| node.scalar_text()).filter(|name| !name.is_empty())
     }
 
     /// The same, as it is compared with records.

@@ -40,6 +40,14 @@ impl Project {
         old.clone().count() == now.clone().count() && old.zip(now).all(same)
     }
 
+    /// The names that it had before it was given this one.
+    pub fn without(&self, name: &str) -> Scope {
+        let plain = |text: &str| {
+            text.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).unwrap_or(text).to_owned()
+        };
+        Scope { playbook: plain(&self.0.playbook), inventory: plain(&self.0.inventory) }
+    }
+
     /// The same; a record that names no project is of every one.
     pub fn has(&self, recorded: &Scope) -> bool {
         *recorded == Scope::default() || self.is(recorded)

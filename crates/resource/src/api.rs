@@ -4,8 +4,20 @@ use crate::{ObjectId, Segment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The name under which the server knows our fields (`metadata.managedFields[].manager`).
+/// The name under which the server knows the fields of a project without a name (`metadata.managedFields[].manager`), and of our own records.
 pub const FIELD_MANAGER: &str = "converge";
+
+/// The server takes no longer name of a manager, in bytes.
+const LONGEST: usize = 128;
+
+/// The name under which the server knows the fields of a project. Two projects may declare different fields of one object: what one of them no longer
+/// declares must not take away what the other one does.
+pub fn field_manager(project: Option<&str>) -> String {
+    let Some(project) = project else { return FIELD_MANAGER.to_owned() };
+    let plain = |c: char| if c.is_ascii_graphic() { c } else { '-' };
+    let name = FIELD_MANAGER.chars().chain(['-']).chain(project.chars().map(plain));
+    name.take(LONGEST).collect()
+}
 
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
@@ -87,8 +99,8 @@ impl ApiRef {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ApiProbe {
     /// A dry run of this manifest (JSON text), applied by our field manager. Answer: an object with one of `object` (the
-    /// whole result as the server gives it), `conflicts` (a list of `{manager, field}`), `no_kind`, `no_namespace` or
-    /// `invalid` (the message of the server).
+    /// whole result as the server gives it), `conflicts` (a list of `{manager, field}`, with our own name beside it as `manager`), `no_kind`,
+    /// `no_namespace` or `invalid` (the message of the server).
     Apply {
         /// JSON text.
         manifest: String,
@@ -97,6 +109,8 @@ pub enum ApiProbe {
     },
     /// One object as the server gives it, status and all. Answer: the object, or null.
     Get(ApiRef),
+    /// The same, for what takes it away. Answer: `{object, others}`, with the managers of its fields besides our own one and Kubernetes itself; or null.
+    Others(ApiRef),
     /// All objects of a kind. Answer: a list of objects as the server gives them; null when the server has no such kind.
     List {
         /// `v1`, `apps/v1`.
@@ -224,6 +238,14 @@ pub enum ApiCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_project_has_its_manager() {
+        assert_eq!(field_manager(None), "converge");
+        assert_eq!(field_manager(Some("shop")), "converge-shop");
+        assert_eq!(field_manager(Some("Zürich ops")), "converge-Z-rich-ops");
+        assert_eq!(field_manager(Some(&"x".repeat(300))).len(), 128);
+    }
 
     #[test]
     fn keys_are_read_as_they_are_written() {

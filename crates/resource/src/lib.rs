@@ -25,7 +25,9 @@ mod view;
 mod words;
 
 pub use answer::AnswerError;
-pub use api::{ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec};
+pub use api::{
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec, field_manager,
+};
 pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};

@@ -253,9 +253,10 @@ impl Apply<'_> {
                 .iter()
                 .map(|c| format!("{} belongs to `{}`", text(c, "field"), text(c, "manager")))
                 .collect();
+            let own = answer.get("manager").and_then(Value::as_str).unwrap_or(FIELD_MANAGER);
             return Stop::invalid_help(
                 "",
-                format!("{shown}: `{FIELD_MANAGER}` would take fields of others: {}", owned.join(", ")),
+                format!("{shown}: `{own}` would take fields of others: {}", owned.join(", ")),
                 "leave these fields out, or write `force_conflicts: true` to take them",
             );
         }

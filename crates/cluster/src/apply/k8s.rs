@@ -1,5 +1,7 @@
 //! Changes of objects.
 
+mod waits;
+
 use super::{Done, Job, Save, failed, named, shown};
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
@@ -9,22 +11,23 @@ use crate::observe::{no_key, observed};
 use crate::ownership;
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
+use crate::takeover::TakeOverError;
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
 use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{K8sState, normalised};
-use converge_resource::{ApiCall, ApiRef, FIELD_MANAGER, State};
+use converge_resource::{ApiCall, ApiRef, State};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// Comparisons when others write at the same time.
 const TRIES: usize = 6;
 
-/// A definition has so long until its kind can be used.
-const COMING: Duration = Duration::from_secs(20);
+/// The pause before another try.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Fields that the server fills when an object is made again.
 const ASSIGNED: [&str; 8] = [
@@ -64,7 +67,7 @@ enum Miss {
 }
 
 impl<'a> Planned<'a> {
-    fn of(job: &Job<'a>) -> Result<Self, WorkEnd> {
+    fn of(job: &Job<'a>, own: &'a str) -> Result<Self, WorkEnd> {
         let change = job.change;
         let refused = |why: &dyn Display| WorkEnd::Refused(format!("{}: {why}", shown(&change.object)));
         let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| refused(&no_key(&change.object)))?;
@@ -89,7 +92,7 @@ impl<'a> Planned<'a> {
             ApiCall::As { object, manager } if *object == wanted => Some(manager.as_str()),
             _ => None,
         });
-        let manager = manager.unwrap_or(FIELD_MANAGER);
+        let manager = manager.unwrap_or(own);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
         Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, former: None, secret })
     }
@@ -141,7 +144,7 @@ impl<'a> Planned<'a> {
     }
 
     /// Whether it may be taken away.
-    fn may_go(&self, live: &Value, job: &Job<'_>) -> Result<(), WorkEnd> {
+    fn may_go(&self, live: &Value, job: &Job<'_>, own: &str) -> Result<(), WorkEnd> {
         let id = &job.change.object;
         let allowed = |named: &String| *named == id.key || *named == id.to_string();
         if job.work.allow_destroy.iter().any(allowed) {
@@ -162,7 +165,7 @@ impl<'a> Planned<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        object::whose_else(live).map_or(Ok(()), refused)
+        object::whose_else(live, &object::other_managers(live, own)).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.
@@ -196,30 +199,33 @@ impl<'a> Planned<'a> {
 impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let mut planned = Planned::of(job)?;
+        let mut planned = Planned::of(job, self.manager())?;
         let look = |fault: Fault| {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
         let mut seq = None;
         let values = self.values(&planned).await?;
         let restored = planned.restored();
-        if planned.manager == FIELD_MANAGER && planned.from.is_some() && !restored.is_empty() {
+        if planned.manager == self.manager() && planned.from.is_some() && !restored.is_empty() {
             let (object, to) = (&job.change.object, &job.change.to);
             planned.former = self.former_manager(object, to, &restored).await.map_err(failed)?;
         }
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
-            if let Err(end) = planned.check(live.as_ref()) {
-                if let Some(number) = seq {
-                    // Somebody came in between: the journal says that it began, and nothing was written.
-                    self.stopped(job, &planned, number).await?;
+            let live = match self.ready(job, &planned, live).await {
+                Ok(live) => live,
+                Err(Miss::Raced) => {
+                    sleep(AGAIN).await;
+                    continue;
                 }
-                return Err(end);
-            }
-            if let (None, Some(live)) = (&planned.to, &live) {
-                planned.may_go(live, job)?;
-                self.same(job, &planned, live).await?;
-            }
+                Err(Miss::End(end)) => {
+                    if let Some(number) = seq {
+                        // Somebody came in between: the journal says that it began, and nothing was written.
+                        self.stopped(job, &planned, number).await?;
+                    }
+                    return Err(end);
+                }
+            };
             let before = observed(live.as_ref()).0.state;
             let (saves, unsaved) = self.to_save(live.as_ref())?;
             let number = match seq {
@@ -231,7 +237,7 @@ impl Cluster {
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,
-                Err(Miss::Raced) => sleep(Duration::from_millis(100)).await,
+                Err(Miss::Raced) => sleep(AGAIN).await,
                 Err(Miss::End(end)) => {
                     self.stopped(job, &planned, number).await?;
                     return Err(end);
@@ -245,6 +251,28 @@ impl Cluster {
             "{}: others write it all the time; it was compared and tried {TRIES} times",
             planned.wanted.shown()
         )))
+    }
+
+    /// The object as it is to be written, if the change may be made.
+    async fn ready(
+        &self,
+        job: &Job<'_>,
+        planned: &Planned<'_>,
+        live: Option<Value>,
+    ) -> Result<Option<Value>, Miss> {
+        planned.check(live.as_ref()).map_err(Miss::End)?;
+        let Some(live) = live else { return Ok(None) };
+        if planned.to.is_none() {
+            planned.may_go(&live, job, self.manager()).map_err(Miss::End)?;
+            self.same(job, planned, &live).await.map_err(Miss::End)?;
+        } else if planned.manager == self.manager() {
+            return match self.take_over(&planned.wanted, live).await {
+                Ok(live) => Ok(Some(live)),
+                Err(TakeOverError::Api(fault)) if fault.code() == Some(409) => Err(Miss::Raced),
+                Err(error) => Err(Miss::End(failed(format!("{}: {error}", planned.wanted.shown())))),
+            };
+        }
+        Ok(Some(live))
     }
 
     /// Refuses unless the object that a prune or a rollback removes is the very one that was made, not another one of the same name.
@@ -360,7 +388,7 @@ impl Cluster {
                 let as_manager = format!("{path}?fieldManager={}", escaped(manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
                 if job.work.owner.is_empty() && planned.former.is_none() {
-                    ownership::hand_over(api, &path, live, &now).await;
+                    ownership::hand_over(api, &path, live, &now, self.manager()).await;
                 }
                 Ok(())
             }
@@ -369,73 +397,10 @@ impl Cluster {
                 let new = new.map_err(|e| Miss::End(failed(format!("{shown}: {e}"))))?;
                 let ApiRef { api_version, kind, namespace, .. } = &planned.wanted;
                 let list = api.collection(api_version, kind, namespace.as_deref()).await.map_err(missed)?;
-                let path = format!("{}?fieldManager={FIELD_MANAGER}", list.unwrap_or_default());
+                let path = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
                 api.post(&path, &new).await.map_err(missed)?;
                 Ok(())
             }
-        }
-    }
-
-    /// Waits until a deleted object is gone.
-    async fn gone(&self, job: &Job<'_>, planned: &Planned<'_>, deleted: &Value) -> Result<(), WorkEnd> {
-        let uid = object::text(deleted, "/metadata/uid");
-        let (start, mut told) = (Instant::now(), false);
-        loop {
-            let shown = planned.wanted.shown();
-            let live =
-                self.inner.api.object(&planned.wanted).await.map_err(|e| failed(format!("{shown}: {e}")))?;
-            let Some(live) = live.filter(|live| object::text(live, "/metadata/uid") == uid) else {
-                return Ok(());
-            };
-            let finalizers = live.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
-            let longest = self.inner.options.deletion;
-            if start.elapsed() > longest {
-                return Err(failed(format!(
-                    "{shown} was deleted {} s ago and is not gone; it waits for its finalizers {finalizers}: is what handles them at work?",
-                    longest.as_secs()
-                )));
-            }
-            if !told && start.elapsed() > Duration::from_secs(3) {
-                (job.tell)(&format!("{shown}: waiting for its finalizers {finalizers}"));
-                told = true;
-            }
-            sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(1) { 50 } else { 500 }))
-                .await;
-        }
-    }
-
-    /// A definition is done when its kind can be used.
-    async fn established(&self, planned: &Planned<'_>) -> Result<(), WorkEnd> {
-        if planned.wanted.kind != "CustomResourceDefinition" || planned.to.is_none() {
-            return Ok(());
-        }
-        let start = Instant::now();
-        loop {
-            let live = self.inner.api.object(&planned.wanted).await.ok().flatten().unwrap_or_default();
-            let conditions =
-                live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-            let on = |name: &str| {
-                conditions
-                    .clone()
-                    .any(|c| object::text(c, "/type") == name && object::text(c, "/status") == "True")
-            };
-            let kind = object::text(&live, "/spec/names/kind").to_owned();
-            let group = object::text(&live, "/spec/group");
-            let served = live.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-            let mut versions = served.filter(|v| v.get("served") == Some(&Value::Bool(true)));
-            let version = versions.next().map(|v| object::text(v, "/name")).unwrap_or_default();
-            let known = self.inner.api.resource(&format!("{group}/{version}"), &kind).await.ok().flatten();
-            if on("Established") && known.is_some() {
-                return Ok(());
-            }
-            if start.elapsed() > COMING {
-                return Err(failed(format!(
-                    "{}: the API server does not offer its kind {kind} {} s after it was defined",
-                    planned.wanted.shown(),
-                    COMING.as_secs()
-                )));
-            }
-            sleep(Duration::from_millis(200)).await;
         }
     }
 

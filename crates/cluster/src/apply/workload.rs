@@ -1,7 +1,7 @@
 //! Restarts of workloads, and waits for them.
 
 use super::{Done, Job, failed, shown};
-use crate::api::MERGE;
+use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::object::{seconds, text};
 use crate::observe::{Running, no_key};
@@ -107,7 +107,7 @@ impl Cluster {
         let api = &self.inner.api;
         let fail = |why: &dyn Display| failed(format!("{} was not restarted: {why}", wanted.shown()));
         let path = api.path(wanted).await.map_err(|e| fail(&e))?.unwrap_or_default();
-        let path = format!("{path}?fieldManager={}", converge_resource::FIELD_MANAGER);
+        let path = format!("{path}?fieldManager={}", escaped(self.manager()));
         let mut object = seen.object;
         for _ in 0..TRIES {
             let template = object.pointer("/spec/template/metadata/annotations");

@@ -1,14 +1,18 @@
 //! The server's dry run of a manifest.
 
+use super::LookError;
 use crate::connect::Cluster;
 use crate::fault::{Fault, Said};
 use crate::ownership;
 use converge_resource::{ApiRef, FIELD_MANAGER};
 use serde_json::{Value, json};
 
+/// The words of a query that change nothing.
+const DRY: &str = "&dryRun=All";
+
 impl Cluster {
     /// A dry run of a server-side apply; see [`converge_resource::ApiProbe::Apply`].
-    pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, Fault> {
+    pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, LookError> {
         let manifest: Value = match serde_json::from_str(manifest) {
             Ok(manifest) => manifest,
             Err(error) => return Ok(json!({"invalid": format!("the manifest is no JSON: {error}")})),
@@ -24,23 +28,42 @@ impl Cluster {
             Err(fault @ (Fault::NoNamespace(_) | Fault::ExtraNamespace(_))) => {
                 return Ok(json!({"invalid": fault.to_string()}));
             }
-            Err(fault) => return Err(fault),
+            Err(fault) => return Err(fault.into()),
         };
-        match ownership::apply(&self.inner.api, &path, &manifest, FIELD_MANAGER, force, "&dryRun=All").await {
+        let api = &self.inner.api;
+        let mut manager = self.manager();
+        let mut answer = ownership::apply(api, &path, &manifest, manager, force, DRY).await;
+        let meets = match &answer {
+            Ok(object) => ownership::has_plain(object),
+            Err(Fault::Said(said)) => said.conflicts().iter().any(|(manager, _)| manager == FIELD_MANAGER),
+            Err(_) => false,
+        };
+        if meets && manager != FIELD_MANAGER && self.is_plainly_ours(&wanted.object()).await? {
+            // The fields of that name are this project's: the apply takes them over first.
+            manager = FIELD_MANAGER;
+            answer = ownership::apply(api, &path, &manifest, manager, force, DRY).await;
+        }
+        match answer {
             Ok(object) => Ok(json!({"object": object})),
-            Err(Fault::Said(said)) => refused(&said, &wanted).ok_or(Fault::Said(said)),
-            Err(fault) => Err(fault),
+            Err(Fault::Said(said)) => {
+                let mut meant = refused(&said, &wanted, manager).ok_or(Fault::Said(said))?;
+                if let Some(map) = meant.as_object_mut().filter(|map| map.contains_key("conflicts")) {
+                    map.insert("manager".to_owned(), json!(self.manager()));
+                }
+                Ok(meant)
+            }
+            Err(fault) => Err(fault.into()),
         }
     }
 }
 
-/// The meaning of a refused apply; `None` when it says nothing about the manifest.
-pub(crate) fn refused(said: &Said, wanted: &ApiRef) -> Option<Value> {
+/// The meaning of an apply of ours that was refused; `None` when it says nothing about the manifest.
+pub(crate) fn refused(said: &Said, wanted: &ApiRef, own: &str) -> Option<Value> {
     let conflicts = said.conflicts();
     if !conflicts.is_empty() {
         let list: Vec<Value> = conflicts
             .into_iter()
-            .filter(|(manager, _)| manager != FIELD_MANAGER)
+            .filter(|(manager, _)| manager != own)
             .map(|(manager, field)| json!({"manager": manager, "field": field}))
             .collect();
         return Some(json!({"conflicts": list}));
@@ -71,11 +94,16 @@ mod tests {
             reason: String::new(),
         };
         let namespace = said(404, "namespaces \"n\" not found", json!({"kind": "namespaces", "name": "n"}));
-        assert_eq!(refused(&namespace, &wanted), Some(json!({"no_namespace": "n"})));
+        assert_eq!(refused(&namespace, &wanted, FIELD_MANAGER), Some(json!({"no_namespace": "n"})));
         let rbac = said(403, "configmaps \"x\" is forbidden: User \"u\" cannot patch resource", json!({}));
-        assert_eq!(refused(&rbac, &wanted), None);
+        assert_eq!(refused(&rbac, &wanted, FIELD_MANAGER), None);
         let quota = said(403, "configmaps \"x\" is forbidden: exceeded quota", json!({}));
-        assert!(refused(&quota, &wanted).unwrap()["invalid"].as_str().unwrap().contains("quota"));
-        assert_eq!(refused(&said(500, "etcdserver: request timed out", json!({})), &wanted), None);
+        assert!(
+            refused(&quota, &wanted, FIELD_MANAGER).unwrap()["invalid"].as_str().unwrap().contains("quota")
+        );
+        assert_eq!(
+            refused(&said(500, "etcdserver: request timed out", json!({})), &wanted, FIELD_MANAGER),
+            None
+        );
     }
 }

@@ -302,7 +302,7 @@ async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetE
                 continue;
             }
         };
-        match Cluster::connect(name, way, cluster_options(context, host)?).await {
+        match Cluster::connect(name, way, cluster_options(context, name, host)?).await {
             Ok(cluster) => {
                 let event = Event::Connected { host: name.to_owned(), took: begun.elapsed() };
                 context.events.send(event);
@@ -369,7 +369,7 @@ fn text_list(context: &RunContext, host: &str, name: &str) -> Result<Vec<String>
 }
 
 /// The options of a cluster that is reached through this host.
-fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, TargetError> {
+fn cluster_options(context: &RunContext, name: &str, host: &str) -> Result<ClusterOptions, TargetError> {
     let recipients = recipients(context, host)?;
     let identity = match text_var(context, host, IDENTITY)? {
         Some(path) => Some(local_file(&path)?),
@@ -386,6 +386,8 @@ fn cluster_options(context: &RunContext, host: &str) -> Result<ClusterOptions, T
         recipients,
         identities: identities.collect(),
         operator: context.options.operator.clone(),
+        scope: context.scope(name),
+        project: context.project_name(name),
         keep_all_runs: context.options.keep_all_runs,
         helm: context.options.helm.clone(),
         cache: cache.map_or(defaults.cache, |cache| cache.join("converge/helm")),

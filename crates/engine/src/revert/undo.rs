@@ -150,7 +150,7 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
 /// Asks who else owns what is to be taken away from a cluster.
 pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
     let goes = object.kind == "k8s" && before.is_absent();
-    goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Get(wanted)))).flatten()
+    goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Others(wanted)))).flatten()
 }
 
 /// The reason why an object must not be taken away: it is others' too, or holds what others wrote over the values that the runs left, and no user has
@@ -163,7 +163,10 @@ pub(crate) fn takes_from_others(
 ) -> Option<String> {
     let id = back.object.to_string();
     let probe = owners_probe(&back.object, &back.to).filter(|_| !allowed.contains(&id))?;
-    let Some(Answer::Api(live)) = known.answer(&probe) else { return None };
+    let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
+    let live = answer.get("object")?;
+    let others = answer.get("others").and_then(Value::as_array).into_iter().flatten();
+    let others = others.filter_map(Value::as_str).map(str::to_owned).collect();
     let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
@@ -171,7 +174,7 @@ pub(crate) fn takes_from_others(
         let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
         converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
     };
-    let why = converge_cluster::whose_else(live).or_else(edited)?;
+    let why = converge_cluster::whose_else(live, &others).or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
