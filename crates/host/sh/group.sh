@@ -37,7 +37,7 @@ cv_many() {
     [ "$row_lost" = - ] || cv_i_text="${cv_i_text}owns$CV_TAB$row_seq$CV_TAB$row_lost$CV_NL"
   done
   [ -n "$cv_y_rows" ] || return 73
-  cv_y_new= cv_y_made= cv_y_written= cv_y_lost= cv_y_lost_why= cv_y_stage=$CV_DIR/stage/many
+  cv_y_new= cv_y_made= cv_y_written= cv_y_lost= cv_y_lost_why= cv_k_stage=$CV_DIR/stage/many
   trap cv_many_clean EXIT
   trap 'exit 1' HUP INT TERM
   cv_phase save
@@ -181,7 +181,7 @@ cv_many_copy() {
 # cv_many_save: keeps what the rows replace: their contents under their digests, and the attributes of files that go. All of it is synced once.
 # shellcheck disable=SC2086
 cv_many_save() {
-  cv_y_sums=$CV_NL cv_y_files= cv_y_old=
+  cv_blobs_none
   for cv_i_row in $cv_y_rows; do
     cv_row "$cv_i_row"
     [ "$row_before" != absent ] || continue
@@ -194,36 +194,10 @@ cv_many_save() {
         cv_path_keep "$CV_DEC"
       ) || return 1
     fi
-    cv_y_sum=${row_before##* } cv_y_size=${row_before% *}
-    case $cv_y_sums in *"$CV_NL$cv_y_sum$CV_NL"*) continue ;; esac
-    cv_y_sums=$cv_y_sums$cv_y_sum$CV_NL
-    [ ! -f "$CV_ROOT/blobs/$cv_y_sum" ] || cv_y_files=$cv_y_files$CV_ROOT/blobs/$cv_y_sum$CV_NL
-    cv_y_old=$cv_y_old$CV_DEC$CV_TAB$cv_y_stage/$cv_y_sum$CV_TAB${cv_y_size##* }$CV_TAB$cv_y_sum$CV_NL
+    cv_y_size=${row_before% *}
+    cv_blobs_add "$CV_DEC" "${row_before##* }" "${cv_y_size##* }"
   done
-  cv_y_whole=$CV_NL cv_y_total=0 cv_y_sums=
-  if [ -n "$cv_y_files" ]; then
-    for cv_y_sum in $(sha256sum -- $cv_y_files 2>/dev/null); do
-      # One that is damaged is saved anew.
-      [ "${cv_y_sum%% *}" != "${cv_y_sum##*/}" ] || cv_y_whole=$cv_y_whole${cv_y_sum%% *}$CV_NL
-    done
-  fi
-  for cv_i_row in $cv_y_old; do
-    case $cv_y_whole in *"$CV_NL${cv_i_row##*"$CV_TAB"}$CV_NL"*) continue ;; esac
-    cv_y_sums=$cv_y_sums$cv_i_row$CV_NL
-    cv_i_row=${cv_i_row%"$CV_TAB"*}
-    cv_y_total=$((cv_y_total + ${cv_i_row##*"$CV_TAB"}))
-  done
-  [ -n "$cv_y_sums" ] || return 0
-  rm -rf "$cv_y_stage"
-  mkdir -p "$cv_y_stage" "$CV_ROOT/blobs" && (
-    unset IFS
-    set +f
-    cv_blob_room 'these files' $cv_y_total
-  ) && cv_many_copy "$cv_y_sums" || return 1
-  set +f
-  set -- "$cv_y_stage"/*
-  set -f
-  cv_many_sync "$@" && mv -f -- "$@" "$CV_ROOT/blobs/"
+  cv_blobs_keep
 }
 
 # cv_many_sync FILE...: Status 1: one of them cannot be written, and cv_y_said says why.
@@ -473,5 +447,5 @@ cv_many_clean() {
   set -f
   IFS=$CV_NL
   for cv_y_file in $cv_y_new; do [ ! -f "$cv_y_file" ] || rm -f "$cv_y_file"; done
-  [ ! -d "$cv_y_stage" ] || rm -rf "$cv_y_stage"
+  [ ! -d "$cv_k_stage" ] || rm -rf "$cv_k_stage"
 }

@@ -101,12 +101,7 @@ cv_together_unsaveable() {
 
 # cv_together_save: keeps what the changes replace. Status 1 when something cannot be kept. Reads the table `before`.
 cv_together_save() {
-  cv_i_watched=
-  for cv_i_row in $CV_ROWS - $CV_WINDOW; do
-    [ "$cv_i_row" != - ] || {
-      cv_i_watched=yes
-      continue
-    }
+  for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
     case $CV_NOW in absent | '! '*) continue ;; esac
@@ -116,8 +111,9 @@ cv_together_save() {
       CV_SAVED=$CV_DIR/saved CV_AFTER=$row_after
       cv_dec_to "$row_key"
       "cv_save_$row_kind" "$CV_DEC" "$CV_NOW" </dev/null >/dev/null 2>&1
-    ) || [ -n "$cv_i_watched" ] || return 1
+    ) || return 1
   done
+  [ -z "$CV_WINDOW" ] || cv_window_save
 }
 
 # cv_together_judge: which items are not as planned, in cv_g_bad, and the one that says why, in cv_g_cause: one with a package that is half

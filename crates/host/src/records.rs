@@ -30,6 +30,7 @@ pub fn library() -> String {
         include_str!("../sh/records.sh"),
         include_str!("../sh/run.sh"),
         include_str!("../sh/item.sh"),
+        include_str!("../sh/save.sh"),
         include_str!("../sh/group.sh"),
         include_str!("../sh/together.sh"),
         include_str!("../sh/owned.sh"),

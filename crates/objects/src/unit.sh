@@ -20,7 +20,7 @@ cv_see_unit() (
     return 0
   }
   # A unit on its way is waited for, 5 s at most.
-  turns=0
+  turns=0 cv_u_aliases=
   while :; do
     shown=$(cv_unit_show "$@" 2>&1) || {
       cv_fail_all "systemctl: $shown" "$@"
@@ -65,7 +65,8 @@ cv_see_unit() (
     if [ -n "$id" ] && [ "$id" != "$1" ]; then
       real=$id
     elif [ "$load" = not-found ] && [ "$active" != active ]; then
-      real=$(cv_unit_by_alias "$1")
+      cv_unit_by_alias "$1"
+      real=$cv_u_real
       if [ -n "$real" ]; then
         cv_unit_named "$real"
         shift
@@ -101,26 +102,43 @@ cv_see_unit() (
   done
 )
 
-# cv_unit_by_alias NAME: the unit whose file claims this name. A file of the administrator hides one of the same name elsewhere.
-cv_unit_by_alias() (
+# cv_unit_aliases: the names that unit files claim for their units, a line `NAME UNIT` each. A file of the administrator hides one of the same name
+# elsewhere. All files are read by one process: a host has hundreds.
+# shellcheck disable=SC2046,SC2086
+cv_unit_aliases() (
   set +f
   unset IFS
+  set --
+  last=
   for dir in $CV_UNIT_FILES; do
-    grep -ls "^[[:space:]]*Alias[[:space:]]*=.*$(printf %s "$1" | sed 's/[.\\]/\\&/g')" "$dir"/*."${1##*.}"
-  done 2>/dev/null | while read -r file; do
-    name=${file##*/}
+    # /lib is /usr/lib on most hosts.
+    [ -z "$last" ] || ! [ "$dir" -ef "$last" ] || continue
+    last=$dir
+    set -- "$@" "$dir"/*.*
+  done
+  set -f
+  IFS=$CV_NL
+  set -- $(grep -ls '^[[:space:]]*Alias[[:space:]]*=' "$@")
+  [ $# -gt 0 ] || exit 0
+  awk '/^[[:space:]]*Alias[[:space:]]*=/ { sub(/^[^=]*=/, ""); for (i = 1; i <= NF; i++) print $i " " FILENAME }' "$@" | while IFS= read -r line; do
+    file=/${line#* /} name=${line##*/}
     case $name in *@.*) continue ;; esac
+    unset IFS
     for dir in $CV_UNIT_FILES; do [ ! -e "$dir/$name" ] || break; done
-    [ "$dir/$name" = "$file" ] || continue
-    # shellcheck disable=SC2013 # words are meant
-    for word in $(sed -n 's/^[[:space:]]*Alias[[:space:]]*=//p' "$file"); do
-      [ "$word" != "$1" ] || {
-        printf '%s\n' "$name"
-        exit 0
-      }
-    done
+    [ "$dir/$name" != "$file" ] || printf '%s\n' "${line%% *} $name"
   done
 )
+
+# cv_unit_by_alias NAME: the unit whose file claims this name, in cv_u_real. Keeps the answer of cv_unit_aliases in cv_u_aliases.
+cv_unit_by_alias() {
+  [ -n "${cv_u_aliases:-}" ] || cv_u_aliases=$CV_NL$(cv_unit_aliases)$CV_NL
+  cv_u_real=
+  case $cv_u_aliases in *"$CV_NL$1 "*)
+    cv_u_real=${cv_u_aliases#*"$CV_NL$1 "}
+    cv_u_real=${cv_u_real%%"$CV_NL"*}
+    ;;
+  esac
+}
 
 # cv_unit_named UNIT: what is to be seen of it, for one who asked by another name.
 cv_unit_named() {
