@@ -177,6 +177,12 @@ cv_item_begin() {
   cv_phase change
 }
 
+# cv_member_begin: the lines with which the journal begins the present row of a group, added to cv_i_text.
+cv_member_begin() {
+  cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$row_item$CV_TAB$row_last$CV_NL"
+  [ "$row_lost" = - ] || cv_i_text="${cv_i_text}owns$CV_TAB$row_seq$CV_TAB$row_lost$CV_NL"
+}
+
 # cv_item_safe: the steps of this item need not look again at what is above its paths, unless one of them gives a directory away.
 # Reads cv_i_now and CV_ROWS, split at newlines.
 cv_item_safe() {

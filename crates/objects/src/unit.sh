@@ -290,6 +290,7 @@ cv_unit_act() {
 
 # cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts or reloads an active unit when the
 # record of its inputs is to be another, or to go: what it runs with has come back then.
+# With CV_WATCH_LATER the caller watches a unit that was started, and records it: status 101.
 # shellcheck disable=SC2086
 cv_apply_unit() (
   unit=$1
@@ -371,8 +372,9 @@ cv_apply_unit() (
         read -r boot </proc/sys/kernel/random/boot_id
         cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
       fi
+      [ -z "${CV_WATCH_LATER:-}" ] || [ "$did" = reload ] || return 101
       cv_phase watch
-      cv_unit_settled "$unit" || {
+      cv_units_settled "$unit" || {
         cv_unit_report "$unit" "$from" "$did"
         return 1
       }
@@ -394,21 +396,43 @@ cv_apply_unit() (
   cv_unit_record "$unit" "$started"
 )
 
-# A service whose start returns before its program has proved itself is watched for a second.
-cv_unit_settled() {
-  cv_u_turns=0
+# cv_units_settled UNIT...: services whose start returns before their programs have proved themselves are watched for a second, all at once. Those
+# that do not run are in cv_u_dead, one a line; status 1: there are some.
+cv_units_settled() {
+  cv_u_turns=0 cv_u_dead=
   while :; do
-    cv_u_shown=$(systemctl show -p ActiveState -p SubState -p Type -p Result -p NRestarts -- "$1")
-    case $cv_u_shown in
-    *ActiveState=failed* | *SubState=auto-restart*) return 1 ;;
-    *ActiveState=inactive*) case $cv_u_shown in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
-    *ActiveState=active*) case $cv_u_shown in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac ;;
-    *) [ $cv_u_turns -lt 150 ] || return 1 ;;
-    esac
-    case $cv_u_shown in *ActiveState=active*) [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0 ;; esac
+    cv_u_shown=$(systemctl show -p ActiveState -p SubState -p Type -p Result -p NRestarts -- "$@")$CV_NL$CV_NL
+    cv_u_open=$CV_NL
+    for cv_u_unit; do
+      cv_u_block=${cv_u_shown%%"$CV_NL$CV_NL"*}
+      cv_u_shown=${cv_u_shown#*"$CV_NL$CV_NL"}
+      cv_unit_settled || cv_u_dead=$cv_u_dead$cv_u_unit$CV_NL
+      [ -z "$cv_u_more" ] || cv_u_open=$cv_u_open$cv_u_unit$CV_NL
+    done
+    for cv_u_unit; do
+      shift
+      case $cv_u_open in *"$CV_NL$cv_u_unit$CV_NL"*) set -- "$@" "$cv_u_unit" ;; esac
+    done
+    [ $# -gt 0 ] || break
     cv_u_turns=$((cv_u_turns + 1))
     cv_nap
   done
+  [ -z "$cv_u_dead" ]
+}
+
+# cv_unit_settled: judges one unit by cv_u_block; status 1: it does not run. cv_u_more says whether it is to be looked at again.
+cv_unit_settled() {
+  cv_u_more=
+  case $cv_u_block in
+  *ActiveState=failed* | *SubState=auto-restart*) return 1 ;;
+  *ActiveState=inactive*) case $cv_u_block in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
+  *ActiveState=active*)
+    case $cv_u_block in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac
+    [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0
+    ;;
+  *) [ $cv_u_turns -lt 150 ] || return 1 ;;
+  esac
+  cv_u_more=yes
 }
 
 # cv_unit_report UNIT SINCE ACT: why it does not run, or was not reloaded.
