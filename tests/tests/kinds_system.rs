@@ -273,3 +273,40 @@ fn a_unit_whose_file_is_gone_is_absent_before_systemd_reads_its_files_again() {
         .unwrap();
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("knows no unit gone.service");
 }
+
+const AGENTS: &str = r#"resources:
+  - name: agents
+    for_each: [a, b, c]
+    unit:
+      name: "agent-{{ item }}"
+      content: "[Service]\nExecStart=/usr/bin/sleep {{ 'SECONDS' if item == 'b' else 'infinity' }}\n[Install]\nWantedBy=multi-user.target\n"
+      enabled: true
+      state: started
+  - name: last
+    file: {path: /etc/last, content: "1\n"}
+"#;
+
+/// Units of one resource are started together and watched together. One that dies at once fails, its neighbours are done, and what comes after is not.
+#[test]
+fn a_unit_that_dies_while_all_are_watched_fails_by_itself_and_stops_what_comes_after() {
+    let world = World::new("units-together", 1).unwrap();
+    let host = &world.hosts()[0];
+    let bare = state(host);
+    world.only_role("agents", &AGENTS.replace("SECONDS", "0.3")).unwrap();
+    let ran = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
+    ran.says("agents/agents[b]").says("agent-b.service did not start").says("because of `agents/agents[b]`");
+    let active = "for u in a b c; do systemctl is-active agent-$u; done; test -e /etc/last || echo none";
+    assert_eq!(exec(host, active), "active\ninactive\nactive\nnone");
+    let journal = exec(host, "cat /var/lib/converge/runs/*/journal");
+    let begun = journal.rfind("begin\t").unwrap();
+    assert!(journal.find("done\t").unwrap() > begun, "one write of the journal before all of it: {journal}");
+    world.only_role("agents", &AGENTS.replace("SECONDS", "infinity")).unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(host, active).lines().collect::<BTreeSet<_>>(), BTreeSet::from(["active"]));
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    for _ in 0..2 {
+        world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    }
+    let left = apart(&bare, &state(host));
+    assert!(left.is_empty(), "{left:#?}");
+}

@@ -175,3 +175,53 @@ fn a_rollback_of_one_role_is_no_run_for_the_next_rollback() {
     rollback(&[]).expect(0);
     assert_eq!(exec(host, "ls /etc/cut"), "");
 }
+
+/// Units of one resource, two of which wait for a word while all are watched.
+const TOGETHER: &str = r#"resources:
+  - name: agents
+    for_each: [a, b, c]
+    unit: {name: "cut-{{ item }}", content: "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n", state: started, enabled: true}
+  - name: last
+    file: {path: /etc/cut/last, content: "3\n"}
+"#;
+
+/// A nap of the watch takes until `go` is there.
+const NAP: &str = r#"printf '%s\n' '#!/bin/sh' '[ "$1" != 0.2 ] || { touch /etc/cut/napping; while ! [ -e /etc/cut/go ]; do /usr/bin/sleep 0.05; done; }' \
+  'exec /usr/bin/sleep "$@"' >/usr/local/bin/sleep; chmod 755 /usr/local/bin/sleep"#;
+
+const KILL: &str = "for fd in /proc/[0-9]*/fd/9; do [ ! $fd -ef /var/lib/converge/lock ] || { pid=${fd#/proc/}; kill -9 ${pid%%/*}; }; done";
+
+#[test]
+fn a_kill_while_units_are_watched_together_is_recovered_and_undone() {
+    let world = world();
+    let host = &world.hosts()[0];
+    world.only_role("cut", TOGETHER).unwrap();
+    let active = "systemctl is-active cut-a cut-b cut-c | sort -u; true";
+    let files = "ls -d /etc/systemd/system/*/cut-* /etc/systemd/system/cut-* /etc/cut/last 2>/dev/null; true";
+    for undo in [true, false] {
+        exec(host, &format!("rm -f /etc/cut/*; {NAP}"));
+        let mut child = begin(&world);
+        until_exec(host, 60, "test -e /etc/cut/napping");
+        assert_eq!(exec(host, active), "active", "all are started before any is watched");
+        child.kill().unwrap();
+        exec(host, KILL);
+        child.wait().unwrap();
+        exec(host, "touch /etc/cut/go; rm /usr/local/bin/sleep");
+        until_exec(host, 60, "flock -n /var/lib/converge/lock true");
+        assert_eq!(exec(host, "test -e /etc/cut/last || echo none"), "none");
+        if undo {
+            exec(host, "sh /var/lib/converge/undo.sh");
+        } else {
+            let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+            plan.says("did not end").says("not begun: cut/last");
+            world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+            assert_eq!(exec(host, active), "active");
+            world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+            // The run that was cut off, and the one that went on.
+            world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+            world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+        }
+        assert_eq!(exec(host, files), "");
+        assert_eq!(exec(host, active), "inactive");
+    }
+}

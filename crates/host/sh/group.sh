@@ -1,8 +1,8 @@
 # --- many plain files at once ---
 
-# cv_many: makes, changes and removes plain files, for whose items all of this was sent as one. Reads CV_RUN, CV_TOKEN (the group's), CV_FROM_RUN
+# cv_many: makes directories, and makes, changes and removes plain files, for whose items all of this was sent as one. Reads CV_RUN, CV_TOKEN (the group's), CV_FROM_RUN
 # (the run whose saved attributes a file gets that comes back), CV_ROWS (rows SEQ KIND KEY BEFORE AFTER ITEM FLAGS ROLE, all of paths, from and to
-# `absent` or a file) and cv_content_SEQ, a content that the host may not have saved.
+# `absent` or a file, or from `absent` to a directory of root's; these come first) and cv_content_SEQ, a content that the host may not have saved.
 # The steps of an item are taken here for all of them: look, save, journal, temporary files, look. Each file is still put into its place by
 # itself, after it was compared once more. Only what is as plain as it was planned is begun. The rest is told as `alone`: nothing of it is
 # done, and it comes again as an item of its own. Status 73: not all is done. Each file's end is told as that of an item: `member SEQ`, what an item
@@ -23,7 +23,7 @@ cv_many() {
   cv_table before "$cv_i_now"
   cv_item_safe
   [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
-  cv_i_text= cv_y_rows= cv_y_end=0
+  cv_i_text= cv_y_rows= cv_y_end=0 cv_y_dirs=$CV_NL
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     # A row behind one of another kind may stand on it.
@@ -33,13 +33,10 @@ cv_many() {
       continue
     }
     cv_y_rows=$cv_y_rows$cv_i_row$CV_NL
-    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$row_item$CV_TAB$row_last$CV_NL"
-    [ "$row_lost" = - ] || cv_i_text="${cv_i_text}owns$CV_TAB$row_seq$CV_TAB$row_lost$CV_NL"
+    cv_member_begin
   done
   [ -n "$cv_y_rows" ] || return 73
-  cv_y_new= cv_y_made= cv_y_written= cv_y_lost= cv_y_lost_why= cv_y_stage=$CV_DIR/stage/many
-  trap cv_many_clean EXIT
-  trap 'exit 1' HUP INT TERM
+  cv_many_ready
   cv_phase save
   cv_many_marked
   cv_many_save 2>/dev/null || {
@@ -59,17 +56,33 @@ cv_many() {
     return 73
   }
   cv_phase change
-  cv_many_write
-  cv_many_finish
-  cv_many_put $cv_y_rows
+  cv_many_do
   cv_phase check
   cv_table now "$(cv_rows_now "$cv_y_rows")"
   cv_many_end
 }
 
-# cv_many_how: what becomes of the row's file, in cv_y_how: new, replace, own (its content stays) or remove.
+# cv_many_ready: what is begun from here on is cleaned up when the shell of the group ends.
+cv_many_ready() {
+  cv_y_new= cv_y_made= cv_y_written= cv_y_lost= cv_y_lost_why= cv_k_stage=$CV_DIR/stage/many
+  trap cv_many_clean EXIT
+  trap 'exit 1' HUP INT TERM
+}
+
+# cv_many_do: changes the rows cv_y_rows. In cv_y_lost is the number of the first that it could not.
+# shellcheck disable=SC2086
+cv_many_do() {
+  cv_many_dirs
+  [ -z "$cv_y_lost" ] || return 0
+  cv_many_write
+  cv_many_finish
+  cv_many_put $cv_y_rows
+}
+
+# cv_many_how: what becomes of the row's path, in cv_y_how: dir (it is made), new, replace, own (its content stays) or remove.
 cv_many_how() {
   case $row_before:$row_after in
+  'absent:dir '*[0145][0145]' root root') cv_y_how=dir ;;
   'absent:file '*) cv_y_how=new ;;
   'file '*':absent') cv_y_how=remove ;;
   'file '*':file '*) if [ "${row_before##* }" = "${row_after##* }" ]; then cv_y_how=own; else cv_y_how=replace; fi ;;
@@ -84,8 +97,13 @@ cv_many_plain() {
   cv_dec_to "$row_key"
   cv_y_dir=${CV_DEC%/*}
   case $CV_SAFE in *"$CV_NL${cv_y_dir:-/}$CV_NL"*) ;; *) return 1 ;; esac
-  [ -d "$cv_y_dir/" ] || return 1
+  case $cv_y_dirs in *"$CV_NL$cv_y_dir$CV_NL"*) ;; *) [ -d "$cv_y_dir/" ] || return 1 ;; esac
   case $cv_y_how in
+  # A path in it stands on it: both are made here.
+  dir)
+    cv_y_dirs=$cv_y_dirs$CV_DEC$CV_NL
+    return 0
+    ;;
   new | replace) eval "[ -n \"\${cv_content_$row_seq+given}\" ]" || [ -f "$CV_ROOT/blobs/${row_after##* }" ] || return 1 ;;
   esac
   [ $cv_y_how != new ] || return 0
@@ -181,7 +199,7 @@ cv_many_copy() {
 # cv_many_save: keeps what the rows replace: their contents under their digests, and the attributes of files that go. All of it is synced once.
 # shellcheck disable=SC2086
 cv_many_save() {
-  cv_y_sums=$CV_NL cv_y_files= cv_y_old=
+  cv_blobs_none
   for cv_i_row in $cv_y_rows; do
     cv_row "$cv_i_row"
     [ "$row_before" != absent ] || continue
@@ -194,36 +212,10 @@ cv_many_save() {
         cv_path_keep "$CV_DEC"
       ) || return 1
     fi
-    cv_y_sum=${row_before##* } cv_y_size=${row_before% *}
-    case $cv_y_sums in *"$CV_NL$cv_y_sum$CV_NL"*) continue ;; esac
-    cv_y_sums=$cv_y_sums$cv_y_sum$CV_NL
-    [ ! -f "$CV_ROOT/blobs/$cv_y_sum" ] || cv_y_files=$cv_y_files$CV_ROOT/blobs/$cv_y_sum$CV_NL
-    cv_y_old=$cv_y_old$CV_DEC$CV_TAB$cv_y_stage/$cv_y_sum$CV_TAB${cv_y_size##* }$CV_TAB$cv_y_sum$CV_NL
+    cv_y_size=${row_before% *}
+    cv_blobs_add "$CV_DEC" "${row_before##* }" "${cv_y_size##* }"
   done
-  cv_y_whole=$CV_NL cv_y_total=0 cv_y_sums=
-  if [ -n "$cv_y_files" ]; then
-    for cv_y_sum in $(sha256sum -- $cv_y_files 2>/dev/null); do
-      # One that is damaged is saved anew.
-      [ "${cv_y_sum%% *}" != "${cv_y_sum##*/}" ] || cv_y_whole=$cv_y_whole${cv_y_sum%% *}$CV_NL
-    done
-  fi
-  for cv_i_row in $cv_y_old; do
-    case $cv_y_whole in *"$CV_NL${cv_i_row##*"$CV_TAB"}$CV_NL"*) continue ;; esac
-    cv_y_sums=$cv_y_sums$cv_i_row$CV_NL
-    cv_i_row=${cv_i_row%"$CV_TAB"*}
-    cv_y_total=$((cv_y_total + ${cv_i_row##*"$CV_TAB"}))
-  done
-  [ -n "$cv_y_sums" ] || return 0
-  rm -rf "$cv_y_stage"
-  mkdir -p "$cv_y_stage" "$CV_ROOT/blobs" && (
-    unset IFS
-    set +f
-    cv_blob_room 'these files' $cv_y_total
-  ) && cv_many_copy "$cv_y_sums" || return 1
-  set +f
-  set -- "$cv_y_stage"/*
-  set -f
-  cv_many_sync "$@" && mv -f -- "$@" "$CV_ROOT/blobs/"
+  cv_blobs_keep
 }
 
 # cv_many_sync FILE...: Status 1: one of them cannot be written, and cv_y_said says why.
@@ -238,6 +230,27 @@ cv_many_sync() {
 cv_many_name() {
   cv_dec_to "$1"
   CV_NEW=${CV_DEC%/*}/.${CV_DEC##*/}.cv-$$
+}
+
+# cv_many_dirs: makes the directories, in order, up to the first that cannot be made. What is there by now makes mkdir fail.
+cv_many_dirs() {
+  for cv_i_row in $cv_y_rows; do
+    cv_row "$cv_i_row"
+    cv_many_how
+    [ $cv_y_how = dir ] || return 0
+    cv_dec_to "$row_key"
+    cv_y_right=${row_after#dir }
+    # As cv_path_own does it.
+    cv_y_said=$({
+      mkdir -- "$CV_DEC" && { { [ -O "$CV_DEC" ] && [ -G "$CV_DEC" ] && [ "$CV_ME" = root:root ]; } || chown root:root -- "$CV_DEC"; } &&
+        chmod "0000${cv_y_right%% *}" -- "$CV_DEC"
+    } 2>&1) && continue
+    cv_y_lost=$row_seq
+    cv_y_lost_why=$(cv_path_refused "$CV_DEC" "$CV_DEC" 2>&1) || cv_y_lost_why=${cv_y_said:-"$CV_DEC: cannot be made"}
+    # Without a word somebody else was quicker: the item is to compare by itself.
+    case $cv_y_said in *'File exists'*) cv_y_lost_why= ;; esac
+    return 0
+  done
 }
 
 # cv_many_write: the temporary files, whose names go to cv_y_new. Each is 0600 and was not there before. After one that cannot be written come no
@@ -372,6 +385,7 @@ cv_many_put() {
 # shellcheck disable=SC2086
 cv_many_one() {
   cv_many_how
+  [ $cv_y_how != dir ] || return 0
   cv_many_name "$row_key"
   cv_y_said=
   case $cv_y_how in
@@ -428,7 +442,7 @@ cv_many_end() {
       cv_y_past=yes
       cv_many_how
       # A rename happens or not. Of owner and mode one may be set.
-      case $cv_y_how:$CV_NOW in own:* | *:"$row_after") ;; *) CV_NOW=$row_before ;; esac
+      case $cv_y_how:$CV_NOW in own:* | dir:* | *:"$row_after") ;; *) CV_NOW=$row_before ;; esac
       cv_i_text="${cv_i_text}failed$CV_TAB$row_seq${CV_TAB}1$CV_TAB$CV_NOW$CV_NL"
     elif [ -n "$cv_y_past" ]; then
       cv_i_text="${cv_i_text}putback$CV_TAB$row_seq$CV_TAB$row_before$CV_NL"
@@ -473,5 +487,5 @@ cv_many_clean() {
   set -f
   IFS=$CV_NL
   for cv_y_file in $cv_y_new; do [ ! -f "$cv_y_file" ] || rm -f "$cv_y_file"; done
-  [ ! -d "$cv_y_stage" ] || rm -rf "$cv_y_stage"
+  [ ! -d "$cv_k_stage" ] || rm -rf "$cv_k_stage"
 }

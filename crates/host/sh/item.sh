@@ -131,12 +131,8 @@ cv_item_begin() {
   done
   [ -z "$cv_i_bad" ] || exit 70
   cv_phase save
-  cv_i_text= cv_i_watched=
-  for cv_i_row in $CV_ROWS - $CV_WINDOW; do
-    [ "$cv_i_row" != - ] || {
-      cv_i_watched=yes
-      continue
-    }
+  cv_i_text=
+  for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
     case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
@@ -151,7 +147,6 @@ cv_item_begin() {
       cv_i_status=$?
       ;;
     esac
-    [ -z "$cv_i_watched" ] || continue
     # The state that was found comes back: the planned one may have an open part.
     cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
     case $cv_i_status in
@@ -168,6 +163,7 @@ cv_item_begin() {
       ;;
     esac
   done
+  [ -z "$CV_WINDOW" ] || cv_window_save
   for cv_i_row in ${CV_REMARKS:-}; do cv_i_text="$cv_i_text$cv_i_row$CV_NL"; done
   cv_journal "$cv_i_text" sync || {
     cv_cause
@@ -179,6 +175,12 @@ cv_item_begin() {
   unset IFS
   set +f
   cv_phase change
+}
+
+# cv_member_begin: the lines with which the journal begins the present row of a group, added to cv_i_text.
+cv_member_begin() {
+  cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$row_item$CV_TAB$row_last$CV_NL"
+  [ "$row_lost" = - ] || cv_i_text="${cv_i_text}owns$CV_TAB$row_seq$CV_TAB$row_lost$CV_NL"
 }
 
 # cv_item_safe: the steps of this item need not look again at what is above its paths, unless one of them gives a directory away.

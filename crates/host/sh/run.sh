@@ -142,6 +142,7 @@ cv_run_begin() (
     }
   fi
   [ ! -e "$CV_POLICY" ] || cv_policy_clean
+  rm -rf "$CV_ROOT/transaction"
   return 0
 )
 

@@ -2,8 +2,8 @@
 
 # cv_packages_together: brings the packages of several items to their states in one transaction of apt. Reads CV_RUN, CV_TOKEN (the group's),
 # CV_ROWS (rows SEQ package KEY BEFORE AFTER ITEM FLAGS ROLE, those of one item together) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED
-# ITEM). What an item does by itself is done here once for all: look, simulate, save, journal, change, look. Where anything is not as it was
-# planned, nothing is done or recorded: all items are told as `alone`, and come again each by itself, where it says what is wrong with it.
+# ITEM). What an item does by itself is done here once for all: look, save, journal, change, look. Where anything is not as it was
+# planned, nothing is done: all items are told as `alone`, and come again each by itself, where it says what is wrong with it.
 # Each item's end is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`. Status 73: not all is as planned.
 cv_packages_together() {
   cv_run_dir
@@ -30,7 +30,6 @@ cv_packages_together() {
   done
   unset IFS
   set +f
-  cv_phase simulate
   cv_packages_ready "$@" </dev/null >/dev/null 2>&1
   cv_g_status=$?
   set -f
@@ -43,8 +42,7 @@ cv_packages_together() {
   cv_i_text=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$row_before$CV_TAB$row_after$CV_TAB$row_item$CV_TAB$row_last$CV_NL"
-    [ "$row_lost" = - ] || cv_i_text="${cv_i_text}owns$CV_TAB$row_seq$CV_TAB$row_lost$CV_NL"
+    cv_member_begin
   done
   cv_g_lost=
   cv_journal "$cv_i_text" sync || {
@@ -63,6 +61,17 @@ cv_packages_together() {
   set -f
   IFS=$CV_NL
   cv_phase check
+  [ $cv_g_status -ne 70 ] || {
+    # apt would do something else: nothing of it was done.
+    cv_i_text=
+    for cv_i_row in $CV_ROWS; do
+      cv_row "$cv_i_row"
+      cv_i_text="${cv_i_text}putback$CV_TAB$row_seq$CV_TAB$row_before$CV_NL"
+    done
+    cv_journal "$cv_i_text"
+    cv_together_alone
+    return 73
+  }
   cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_together_judge
   cv_together_record
@@ -101,12 +110,7 @@ cv_together_unsaveable() {
 
 # cv_together_save: keeps what the changes replace. Status 1 when something cannot be kept. Reads the table `before`.
 cv_together_save() {
-  cv_i_watched=
-  for cv_i_row in $CV_ROWS - $CV_WINDOW; do
-    [ "$cv_i_row" != - ] || {
-      cv_i_watched=yes
-      continue
-    }
+  for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_now_of "$row_seq" before
     case $CV_NOW in absent | '! '*) continue ;; esac
@@ -116,8 +120,9 @@ cv_together_save() {
       CV_SAVED=$CV_DIR/saved CV_AFTER=$row_after
       cv_dec_to "$row_key"
       "cv_save_$row_kind" "$CV_DEC" "$CV_NOW" </dev/null >/dev/null 2>&1
-    ) || [ -n "$cv_i_watched" ] || return 1
+    ) || return 1
   done
+  [ -z "$CV_WINDOW" ] || cv_window_save
 }
 
 # cv_together_judge: which items are not as planned, in cv_g_bad, and the one that says why, in cv_g_cause: one with a package that is half

@@ -7,9 +7,11 @@
 mod group;
 mod item;
 mod together;
+mod units;
 pub use group::{MOST_FILES, Member, PlainFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub use together::{joins, together_piece};
+pub use units::units_piece;
 
 use converge_executor::RunMeta;
 use converge_ledger::{NewBase, Scope};
@@ -30,8 +32,10 @@ pub fn library() -> String {
         include_str!("../sh/records.sh"),
         include_str!("../sh/run.sh"),
         include_str!("../sh/item.sh"),
+        include_str!("../sh/save.sh"),
         include_str!("../sh/group.sh"),
         include_str!("../sh/together.sh"),
+        include_str!("../sh/units.sh"),
         include_str!("../sh/owned.sh"),
         include_str!("../sh/switch.sh"),
         include_str!("../sh/answers.sh"),

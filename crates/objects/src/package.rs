@@ -68,7 +68,8 @@ pub struct Package;
 
 impl Object for Package {
     const KIND: &'static str = "package";
-    const SHELL: &'static str = concat!(include_str!("package.sh"), include_str!("package_plan.sh"));
+    const SHELL: &'static str =
+        concat!(include_str!("package.sh"), include_str!("package_ask.sh"), include_str!("package_plan.sh"));
     const TRAITS: Traits = Traits { offers: &["path", "unit", "user", "group", "sysctl"], ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = PackageState;

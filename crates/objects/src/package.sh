@@ -208,15 +208,14 @@ cv_policy_deny() (
 )
 
 # cv_apply_packages [NAME LINE]...: brings the packages to the states of the lines in one transaction, with exact
-# versions and marks. It simulates first: status 70 and nothing changed when apt would do anything else than the list.
+# versions and marks. Status 70 and nothing changed when apt would do anything else than the list.
 cv_apply_packages() (
-  cv_phase simulate
   cv_packages_ready "$@" || return $?
   cv_phase change
   cv_packages_do
 )
 
-# cv_packages_ready [NAME LINE]...: the first half, which changes no package: works out what apt is to be asked for, and simulates it. What
+# cv_packages_ready [NAME LINE]...: the first half, which changes no package: works out what apt is to be asked for. What
 # it finds is in variables of this shell, for cv_packages_do. It leaves IFS a space. A package that an interrupted dpkg has left half done
 # goes like any other.
 # shellcheck disable=SC2086
@@ -311,41 +310,24 @@ cv_packages_ready() {
   done
   IFS=' '
   options="install --allow-downgrades $force $purge"
-  if [ -n "$request" ]; then
-    got=$(cv_simulate_package $options $request) || {
-      cv_say "apt refuses the planned transaction:$request"
-      return 70
-    }
-    [ "$(printf '%s\n' "$got" | sed '/^conf /d' | sort)" = "$(printf %s "$expect" | sort)" ] || {
-      cv_say "apt would do another transaction than the plan; nothing was changed"
-      printf '%s' "$expect" | sed 's/^/  planned: /' >&2
-      printf '%s\n' "$got" | sed '/^conf /d; s/^/  apt:     /' >&2
-      return 70
-    }
-    for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do
-      case "$CV_NL$expect$confs" in
-      *"${CV_NL}inst $line "* | *"${CV_NL}conf $line$CV_NL"*) ;;
-      *)
-        cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit'. The next plan configures it first"
-        return 70
-        ;;
-      esac
-    done
-  fi
 }
 
-# cv_packages_do: the second half. Where the transaction fails, what did arrive gets its marks all the same.
+# cv_packages_do: the second half. Status 70: apt would do something else, and nothing was changed. Where the transaction fails, what did arrive
+# gets its marks all the same.
 # shellcheck disable=SC2086
 cv_packages_do() (
   IFS=' '
   failed=0
-  if [ -n "$request" ]; then cv_apt_transaction $options $request || failed=$?; fi
+  if [ -n "$request" ]; then cv_packages_asked $options $request || failed=$?; fi
+  [ $failed -ne 70 ] || return 70
   if [ $failed -ne 0 ]; then
     auto=$(cv_packages_there $auto) manual=$(cv_packages_there $manual) unhold=$(cv_packages_there $unhold) hold=$(cv_packages_there $hold)
   else
     leftovers=$(cv_packages_left $leftovers)
     [ -z "$leftovers" ] || cv_apt_transaction purge $leftovers || return $?
   fi
+  # apt has set most marks of what it installed: to ask for them again costs as much as a look at all packages.
+  auto=$(cv_packages_unlike auto $auto) manual=$(cv_packages_unlike manual $manual)
   { cv_packages_mark auto $auto && cv_packages_mark manual $manual && cv_packages_mark unhold $unhold && cv_packages_mark hold $hold; } ||
     [ $failed -ne 0 ] || failed=1
   return $failed
@@ -358,6 +340,16 @@ cv_packages_mark() { [ $# -lt 2 ] || apt-mark -qq "$@" >/dev/null; }
 cv_packages_there() (
   cv_see_package "$@" | while IFS= read -r line; do
     case $line in '- present '* | '- broken '*) printf '%s ' "$1" ;; esac
+    shift
+  done
+)
+
+# cv_packages_unlike MARK NAME...: those of them that are there without this mark, auto or manual, in one line.
+cv_packages_unlike() (
+  mark=$1
+  shift
+  cv_see_package "$@" | while IFS= read -r line; do
+    case $line in '- present '*" $mark "*) ;; *) printf '%s ' "$1" ;; esac
     shift
   done
 )

@@ -20,7 +20,7 @@ cv_see_unit() (
     return 0
   }
   # A unit on its way is waited for, 5 s at most.
-  turns=0
+  turns=0 cv_u_aliases=
   while :; do
     shown=$(cv_unit_show "$@" 2>&1) || {
       cv_fail_all "systemctl: $shown" "$@"
@@ -65,7 +65,8 @@ cv_see_unit() (
     if [ -n "$id" ] && [ "$id" != "$1" ]; then
       real=$id
     elif [ "$load" = not-found ] && [ "$active" != active ]; then
-      real=$(cv_unit_by_alias "$1")
+      cv_unit_by_alias "$1"
+      real=$cv_u_real
       if [ -n "$real" ]; then
         cv_unit_named "$real"
         shift
@@ -101,26 +102,43 @@ cv_see_unit() (
   done
 )
 
-# cv_unit_by_alias NAME: the unit whose file claims this name. A file of the administrator hides one of the same name elsewhere.
-cv_unit_by_alias() (
+# cv_unit_aliases: the names that unit files claim for their units, a line `NAME UNIT` each. A file of the administrator hides one of the same name
+# elsewhere. All files are read by one process: a host has hundreds.
+# shellcheck disable=SC2046,SC2086
+cv_unit_aliases() (
   set +f
   unset IFS
+  set --
+  last=
   for dir in $CV_UNIT_FILES; do
-    grep -ls "^[[:space:]]*Alias[[:space:]]*=.*$(printf %s "$1" | sed 's/[.\\]/\\&/g')" "$dir"/*."${1##*.}"
-  done 2>/dev/null | while read -r file; do
-    name=${file##*/}
+    # /lib is /usr/lib on most hosts.
+    [ -z "$last" ] || ! [ "$dir" -ef "$last" ] || continue
+    last=$dir
+    set -- "$@" "$dir"/*.*
+  done
+  set -f
+  IFS=$CV_NL
+  set -- $(grep -ls '^[[:space:]]*Alias[[:space:]]*=' "$@")
+  [ $# -gt 0 ] || exit 0
+  awk '/^[[:space:]]*Alias[[:space:]]*=/ { sub(/^[^=]*=/, ""); for (i = 1; i <= NF; i++) print $i " " FILENAME }' "$@" | while IFS= read -r line; do
+    file=/${line#* /} name=${line##*/}
     case $name in *@.*) continue ;; esac
+    unset IFS
     for dir in $CV_UNIT_FILES; do [ ! -e "$dir/$name" ] || break; done
-    [ "$dir/$name" = "$file" ] || continue
-    # shellcheck disable=SC2013 # words are meant
-    for word in $(sed -n 's/^[[:space:]]*Alias[[:space:]]*=//p' "$file"); do
-      [ "$word" != "$1" ] || {
-        printf '%s\n' "$name"
-        exit 0
-      }
-    done
+    [ "$dir/$name" != "$file" ] || printf '%s\n' "${line%% *} $name"
   done
 )
+
+# cv_unit_by_alias NAME: the unit whose file claims this name, in cv_u_real. Keeps the answer of cv_unit_aliases in cv_u_aliases.
+cv_unit_by_alias() {
+  [ -n "${cv_u_aliases:-}" ] || cv_u_aliases=$CV_NL$(cv_unit_aliases)$CV_NL
+  cv_u_real=
+  case $cv_u_aliases in *"$CV_NL$1 "*)
+    cv_u_real=${cv_u_aliases#*"$CV_NL$1 "}
+    cv_u_real=${cv_u_real%%"$CV_NL"*}
+    ;;
+  esac
+}
 
 # cv_unit_named UNIT: what is to be seen of it, for one who asked by another name.
 cv_unit_named() {
@@ -272,6 +290,7 @@ cv_unit_act() {
 
 # cv_apply_unit UNIT LINE: brings the unit to the state of the line, from any other. Restarts or reloads an active unit when the
 # record of its inputs is to be another, or to go: what it runs with has come back then.
+# With CV_WATCH_LATER the caller watches a unit that was started, and records it: status 101.
 # shellcheck disable=SC2086
 cv_apply_unit() (
   unit=$1
@@ -353,8 +372,9 @@ cv_apply_unit() (
         read -r boot </proc/sys/kernel/random/boot_id
         cv_write_record "$CV_ROOT/started/$unit.boot" "$boot" || return 1
       fi
+      [ -z "${CV_WATCH_LATER:-}" ] || [ "$did" = reload ] || return 101
       cv_phase watch
-      cv_unit_settled "$unit" || {
+      cv_units_settled "$unit" || {
         cv_unit_report "$unit" "$from" "$did"
         return 1
       }
@@ -376,21 +396,43 @@ cv_apply_unit() (
   cv_unit_record "$unit" "$started"
 )
 
-# A service whose start returns before its program has proved itself is watched for a second.
-cv_unit_settled() {
-  cv_u_turns=0
+# cv_units_settled UNIT...: services whose start returns before their programs have proved themselves are watched for a second, all at once. Those
+# that do not run are in cv_u_dead, one a line; status 1: there are some.
+cv_units_settled() {
+  cv_u_turns=0 cv_u_dead=
   while :; do
-    cv_u_shown=$(systemctl show -p ActiveState -p SubState -p Type -p Result -p NRestarts -- "$1")
-    case $cv_u_shown in
-    *ActiveState=failed* | *SubState=auto-restart*) return 1 ;;
-    *ActiveState=inactive*) case $cv_u_shown in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
-    *ActiveState=active*) case $cv_u_shown in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac ;;
-    *) [ $cv_u_turns -lt 150 ] || return 1 ;;
-    esac
-    case $cv_u_shown in *ActiveState=active*) [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0 ;; esac
+    cv_u_shown=$(systemctl show -p ActiveState -p SubState -p Type -p Result -p NRestarts -- "$@")$CV_NL$CV_NL
+    cv_u_open=$CV_NL
+    for cv_u_unit; do
+      cv_u_block=${cv_u_shown%%"$CV_NL$CV_NL"*}
+      cv_u_shown=${cv_u_shown#*"$CV_NL$CV_NL"}
+      cv_unit_settled || cv_u_dead=$cv_u_dead$cv_u_unit$CV_NL
+      [ -z "$cv_u_more" ] || cv_u_open=$cv_u_open$cv_u_unit$CV_NL
+    done
+    for cv_u_unit; do
+      shift
+      case $cv_u_open in *"$CV_NL$cv_u_unit$CV_NL"*) set -- "$@" "$cv_u_unit" ;; esac
+    done
+    [ $# -gt 0 ] || break
     cv_u_turns=$((cv_u_turns + 1))
     cv_nap
   done
+  [ -z "$cv_u_dead" ]
+}
+
+# cv_unit_settled: judges one unit by cv_u_block; status 1: it does not run. cv_u_more says whether it is to be looked at again.
+cv_unit_settled() {
+  cv_u_more=
+  case $cv_u_block in
+  *ActiveState=failed* | *SubState=auto-restart*) return 1 ;;
+  *ActiveState=inactive*) case $cv_u_block in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
+  *ActiveState=active*)
+    case $cv_u_block in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac
+    [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0
+    ;;
+  *) [ $cv_u_turns -lt 150 ] || return 1 ;;
+  esac
+  cv_u_more=yes
 }
 
 # cv_unit_report UNIT SINCE ACT: why it does not run, or was not reloaded.

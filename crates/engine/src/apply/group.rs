@@ -1,12 +1,12 @@
-//! Items of a stretch that the host does together: plain files (see `converge_host::records::group_piece`), and packages (see
-//! `converge_host::records::together_piece`).
+//! Items of a stretch that the host does together: directories and plain files (see `converge_host::records::group_piece`), packages (see
+//! `converge_host::records::together_piece`), and units that are started (see `converge_host::records::units_piece`).
 
 use super::HostRun;
 use super::running::Running;
 use crate::apply::work::Work;
 use crate::{Activity, Event, ItemResult, TimedItem};
 use converge_host::records::{
-    ItemSpec, MOST_FILES, Member, Piece, PlainFile, group_piece, group_said, together_piece,
+    ItemSpec, MOST_FILES, Member, Piece, PlainFile, group_piece, group_said, together_piece, units_piece,
 };
 use converge_resource::ObjectId;
 use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
@@ -24,8 +24,10 @@ pub(super) struct Stretch {
     pub last_piece: BTreeMap<u32, u32>,
     /// Plain files that are not sent yet: neighbours that may go as one.
     open: Vec<(Work, PlainFile)>,
-    /// Items of packages that are not sent yet: neighbours that are one transaction. One of the two lists is empty.
+    /// Items of packages that are not sent yet: neighbours that are one transaction.
     packages: Vec<Work>,
+    /// Units to start that are not sent yet, with their files: elements of one resource. All of these lists but one are empty.
+    units: Vec<(Work, Option<PlainFile>)>,
     /// Later items wait for the group: if not all of it is made, the lane decides what comes next.
     barrier: Option<u32>,
     next: u32,
@@ -35,13 +37,39 @@ pub(super) struct Stretch {
 pub(super) struct Group {
     token: String,
     pub members: Vec<Work>,
-    /// They are one transaction of packages: all of it happens, or each comes by itself.
-    one_transaction: bool,
+    sort: Sort,
+}
+
+/// What a group is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Directories and plain files: after the first that fails none is made.
+    Files,
+    /// One transaction of packages: all of it happens, or each comes by itself.
+    Packages,
+    /// Units that are started and watched together: likewise.
+    Units,
+}
+
+impl Group {
+    /// Whether all of it is begun at once, or nothing.
+    fn is_begun_at_once(&self) -> bool {
+        self.sort != Sort::Files
+    }
 }
 
 impl Stretch {
     /// One more item. `alone`: it is not to go with others. `beside`: as an item of packages it stands right behind the one before.
     pub fn push(&mut self, work: Work, alone: bool, beside: bool) {
+        let started = if alone { None } else { work.started_unit() };
+        if let Some(file) = started {
+            if !self.units.last().is_some_and(|(last, _)| last.is_element_beside(&work)) {
+                self.close();
+            }
+            self.units.push((work, file));
+            return;
+        }
+        self.close_units();
         if !alone && beside && work.joins(&self.packages.iter().collect::<Vec<_>>()) {
             self.close_files();
             self.packages.push(work);
@@ -59,6 +87,8 @@ impl Stretch {
             self.open.len() < MOST_FILES
                 && self.open.first().is_none_or(|(_, first)| first.from_run == file.from_run)
                 && self.open.iter().all(is_other)
+                // Directories come first: files may lie in them.
+                && (!file.is_directory || self.open.iter().all(|(_, other)| other.is_directory))
         };
         match file {
             Some(file) if fits(&file) => self.open.push((work, file)),
@@ -77,6 +107,7 @@ impl Stretch {
     pub fn close(&mut self) {
         self.close_files();
         self.close_packages();
+        self.close_units();
     }
 
     fn close_files(&mut self) {
@@ -89,11 +120,7 @@ impl Stretch {
         let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file)).collect();
         let piece = group_piece(&token, &members);
         self.group(
-            Group {
-                token,
-                members: open.into_iter().map(|(work, _)| work).collect(),
-                one_transaction: false,
-            },
+            Group { token, members: open.into_iter().map(|(work, _)| work).collect(), sort: Sort::Files },
             piece,
         );
     }
@@ -107,11 +134,24 @@ impl Stretch {
         let token = uuid::Uuid::now_v7().simple().to_string();
         let specs: Vec<&ItemSpec> = members.iter().map(Work::spec).collect();
         let piece = together_piece(&token, &specs);
-        self.group(Group { token, members, one_transaction: true }, piece);
+        self.group(Group { token, members, sort: Sort::Packages }, piece);
+    }
+
+    fn close_units(&mut self) {
+        let open = std::mem::take(&mut self.units);
+        if open.len() < 2 {
+            open.into_iter().for_each(|(work, _)| self.single(work));
+            return;
+        }
+        let token = uuid::Uuid::now_v7().simple().to_string();
+        let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file.as_ref())).collect();
+        let piece = units_piece(&token, &members);
+        let members = open.into_iter().map(|(work, _)| work).collect();
+        self.group(Group { token, members, sort: Sort::Units }, piece);
     }
 
     fn group(&mut self, group: Group, piece: Piece) {
-        let Group { token, members, one_transaction } = group;
+        let Group { token, members, sort } = group;
         // A member may need one before it: when one fails, none after it is made.
         let mut needs: BTreeSet<u32> = self.barrier.into_iter().collect();
         for work in &members {
@@ -125,7 +165,7 @@ impl Stretch {
         });
         let members: Vec<Work> = members.into_iter().map(|work| work.of_group(&token)).collect();
         self.last_piece.extend(members.iter().map(|work| (work.item.id, id)));
-        self.groups.insert(id, Group { token, members, one_transaction });
+        self.groups.insert(id, Group { token, members, sort });
         self.barrier = Some(id);
     }
 
@@ -169,7 +209,7 @@ impl HostRun {
         let Some(first) = group.members.first().map(|work| work.item.id) else { return };
         match event {
             Said::Started(_) => {
-                let (items, packages) = (group.members.len(), group.one_transaction);
+                let (items, packages) = (group.members.len(), group.sort == Sort::Packages);
                 self.together = Some(self.context.begin(&host, Activity::Together { items, packages }));
                 for Work { item, .. } in &group.members {
                     running.insert(item.id, Running { begun: self.epoch.elapsed(), ..Running::default() });
@@ -217,7 +257,7 @@ impl HostRun {
             let (status, output) = match told {
                 Some(Member::Alone) => {
                     // Files after it come as a group again, unless they stand on what has failed.
-                    if std::mem::take(&mut whole) || group.one_transaction {
+                    if std::mem::take(&mut whole) || group.is_begun_at_once() {
                         self.alone.insert(work.item.address.clone());
                     }
                     self.put_off(&work.item);
@@ -227,7 +267,7 @@ impl HostRun {
                 // It broke off: it is not known how far it came. Its own status says nothing of one member.
                 None if matches!(status, Status::Exited(0 | 73)) => (Status::Exited(1), String::new()),
                 // The output of the transaction is shown once.
-                None if group.one_transaction && work.item.id != first => (status, String::new()),
+                None if group.is_begun_at_once() && work.item.id != first => (status, String::new()),
                 None => (status, String::from_utf8_lossy(output).into_owned()),
             };
             whole = whole && status.success();
@@ -247,7 +287,7 @@ impl HostRun {
                 Some(result) => {
                     let done = !result.is_bad();
                     self.finish(&work.item, work.hide(result), &reading.after, each);
-                    if done && group.one_transaction {
+                    if done && group.is_begun_at_once() {
                         self.lane.stands_on_what_failed(&work.item);
                     }
                 }

@@ -1,7 +1,7 @@
 //! One item on its way to a host and back: what is sent, and what the host says about it.
 
 use crate::ItemResult;
-use crate::apply::lane::{Claimed, FACT, Lane, restarts};
+use crate::apply::lane::{Claimed, FACT, Lane, element_of, restarts};
 use bytes::Bytes;
 use converge_host::records::{
     ItemSpec, Piece, PlainFile, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
@@ -162,6 +162,20 @@ impl Work {
     pub fn plain_file(&self) -> Option<PlainFile> {
         let [(_, content)] = &**self.pieces else { return None };
         if self.item.guard.is_some() { None } else { self.spec.plain_file(content.as_deref()) }
+    }
+
+    /// If a unit that is started is all of it, so that others may be started with it: the file of the unit, where that is changed too.
+    pub fn started_unit(&self) -> Option<Option<PlainFile>> {
+        let [(_, content)] = &**self.pieces else { return None };
+        let declared = self.item.guard.is_none() && self.item.origin == ItemOrigin::Declared;
+        if declared { self.spec.started_unit(content.as_deref()) } else { None }
+    }
+
+    /// Whether both are elements of one resource.
+    pub fn is_element_beside(&self, other: &Self) -> bool {
+        let (own, others) = (&self.item.address, &other.item.address);
+        let list = element_of(own);
+        list != own && list == element_of(others)
     }
 
     /// Whether it may go into one transaction of packages with these, which stand just before it.

@@ -2,7 +2,7 @@
 
 use super::{ItemSpec, Piece, Row};
 use converge_objects::PathState;
-use converge_resource::{encode_field, quote};
+use converge_resource::{Change, quote};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -28,6 +28,8 @@ pub struct PlainFile {
     pub text: Option<String>,
     /// In a rollback: the run whose saved attributes the file may need. That of one piece is the same.
     pub from_run: String,
+    /// It is a directory, which is made. In a piece these come first: a file may lie in one of them.
+    pub is_directory: bool,
 }
 
 /// The answer of a group about one of its members.
@@ -40,15 +42,20 @@ pub enum Member {
 }
 
 impl ItemSpec {
-    /// The plain file that is all of this item, given the content that its step reads.
+    /// The plain file or the directory that is all of this item, given the content that its step reads.
     pub fn plain_file(&self, content: Option<&[u8]>) -> Option<PlainFile> {
         let ([Row { change, .. }], [_]) = (&*self.rows, &*self.steps) else { return None };
-        let is_plain = self.window.is_empty()
-            && self.way_back.is_none()
-            && self.switch.is_none()
-            && self.from_run.is_none()
-            && !self.restarts
-            && !self.fetched;
+        let is_alone = self.window.is_empty() && self.from_run.is_none();
+        if is_alone && self.is_simple() { self.plain_change(change, content) } else { None }
+    }
+
+    /// Whether nothing about it needs an item of its own: no guard, no answer of another host, no restart.
+    pub(super) fn is_simple(&self) -> bool {
+        self.way_back.is_none() && self.switch.is_none() && !self.restarts && !self.fetched
+    }
+
+    /// The plain file that is made, changed or removed by this change, one of the item's.
+    pub(super) fn plain_change(&self, change: &Change, content: Option<&[u8]>) -> Option<PlainFile> {
         let path = &change.object.key;
         let name = path.rsplit_once('/').map_or("", |(_, name)| name);
         // awk gives some names of these folders a meaning of its own.
@@ -57,7 +64,7 @@ impl ItemSpec {
             && name.len() <= LONGEST_NAME
             && path.len() <= LONGEST_PATH
             && !path.contains(char::is_control);
-        if !is_plain || !is_name || is_special || change.object.kind != "path" {
+        if !is_name || is_special || change.object.kind != "path" {
             return None;
         }
         let mut from_run = String::new();
@@ -74,18 +81,26 @@ impl ItemSpec {
         if !matches!(from, PathState::Absent | PathState::File { size: Some(0..=LONGEST_SAVED), .. }) {
             return None;
         }
+        let plain =
+            |text: Option<String>| PlainFile { text, from_run: from_run.clone(), is_directory: false };
         match (from, to) {
-            (PathState::File { .. }, PathState::Absent) => Some(PlainFile { text: None, from_run }),
+            (PathState::File { .. }, PathState::Absent) => Some(plain(None)),
             // Only owner and mode change.
             (PathState::File { digest: a, .. }, PathState::File { digest: b, .. }) if a == b => {
-                Some(PlainFile { text: None, from_run })
+                Some(plain(None))
             }
             (_, PathState::File { size: Some(size), .. }) => {
                 let fits = |text: &&str| text.len() <= LONGEST && !text.contains('\0');
                 let text = content.and_then(|content| std::str::from_utf8(content).ok()).filter(fits);
                 // A rollback finds the content on the host.
                 let saved = !from_run.is_empty() && size <= LONGEST_SAVED;
-                (text.is_some() || saved).then(|| PlainFile { text: text.map(str::to_owned), from_run })
+                (text.is_some() || saved).then(|| plain(text.map(str::to_owned)))
+            }
+            // Only root may write to it, so that paths in it may follow at once.
+            (PathState::Absent, PathState::Dir { mode, owner, group })
+                if mode & 0o22 == 0 && owner == "root" && group == "root" =>
+            {
+                Some(PlainFile { is_directory: true, ..plain(None) })
             }
             _ => None,
         }
@@ -101,17 +116,9 @@ pub fn group_piece(token: &str, members: &[(&ItemSpec, &PlainFile)]) -> Piece {
         format!("CV_RUN={} CV_TOKEN={} CV_FROM_RUN={}\n", quote(run), quote(token), quote(from_run));
     let mut table = String::new();
     for (spec, file) in members {
-        let item = encode_field(&spec.address);
-        let flags = if spec.sensitive { "sensitive" } else { "-" };
-        for Row { seq, change } in &spec.rows {
-            let owner = spec.owns.iter().find(|(of, _)| of == seq);
-            let role = owner.map_or_else(|| "-".to_owned(), |(_, role)| encode_field(role));
-            let key = encode_field(&change.object.key);
-            let (kind, from, to) = (&change.object.kind, change.from.line(), change.to.line());
-            let _infallible = writeln!(table, "{seq}\t{kind}\t{key}\t{from}\t{to}\t{item}\t{flags}\t{role}");
-            if let Some(text) = &file.text {
-                let _infallible = writeln!(script, "cv_content_{seq}={}", quote(text));
-            }
+        table.push_str(&spec.member_table());
+        if let (Some(text), [Row { seq, .. }]) = (&file.text, &*spec.rows) {
+            let _infallible = writeln!(script, "cv_content_{seq}={}", quote(text));
         }
     }
     let _infallible = writeln!(script, "CV_ROWS={}\ncv_many </dev/null", quote(&table));

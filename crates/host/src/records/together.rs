@@ -44,23 +44,26 @@ pub fn joins(before: &[&ItemSpec], next: &ItemSpec) -> bool {
         })
 }
 
-/// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_said`], by the number of
-/// each item's first row. All items have this token.
-pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
-    let run = members.first().map_or("", |spec| &spec.run);
-    let mut rows = String::new();
-    let mut own = BTreeSet::new();
-    for spec in members {
-        let item = encode_field(&spec.address);
-        for Row { seq, change } in &spec.rows {
-            let owner = spec.owns.iter().find(|(of, _)| of == seq);
+impl ItemSpec {
+    /// Its rows as those of a group's member: `SEQ KIND KEY BEFORE AFTER ITEM FLAGS ROLE`.
+    pub(super) fn member_table(&self) -> String {
+        let item = encode_field(&self.address);
+        let flags = if self.sensitive { "sensitive" } else { "-" };
+        self.rows.iter().fold(String::new(), |mut table, Row { seq, change }| {
+            let owner = self.owns.iter().find(|(of, _)| of == seq);
             let role = owner.map_or_else(|| "-".to_owned(), |(_, role)| encode_field(role));
             let (kind, key) = (&change.object.kind, encode_field(&change.object.key));
             let (from, to) = (change.from.line(), change.to.line());
-            let _infallible = writeln!(rows, "{seq}\t{kind}\t{key}\t{from}\t{to}\t{item}\t-\t{role}");
-            own.insert(&change.object);
-        }
+            let _infallible = writeln!(table, "{seq}\t{kind}\t{key}\t{from}\t{to}\t{item}\t{flags}\t{role}");
+            table
+        })
     }
+}
+
+/// The rows of the window around the foreign code of all these items, `SEQ KIND KEY EXPECTED EXPECTED ITEM`: without the objects that they change.
+pub(super) fn joint_window(members: &[&ItemSpec]) -> String {
+    let own: BTreeSet<&ObjectId> =
+        members.iter().flat_map(|spec| &spec.rows).map(|row| &row.change.object).collect();
     // The first that runs foreign code watches whatever comes after it.
     let watched = members.iter().map(|spec| &spec.window).find(|window| !window.is_empty());
     let mut window = String::new();
@@ -72,6 +75,15 @@ pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
         let (kind, key, line) = (&row.object.kind, encode_field(&row.object.key), row.expected.line());
         let _infallible = writeln!(window, "{}\t{kind}\t{key}\t{line}\t{line}\t{item}", row.seq);
     }
+    window
+}
+
+/// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_said`], by the number of
+/// each item's first row. All items have this token.
+pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
+    let run = members.first().map_or("", |spec| &spec.run);
+    let rows: String = members.iter().map(|spec| spec.member_table()).collect();
+    let window = joint_window(members);
     let script = format!(
         "CV_RUN={} CV_TOKEN={} CV_FROM_RUN=\nCV_ROWS={}\nCV_WINDOW={}\ncv_packages_together </dev/null\n",
         quote(run),

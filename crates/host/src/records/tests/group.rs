@@ -151,6 +151,50 @@ fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
     }
 }
 
+/// A directory, one in it, and a file in that.
+fn tree(host: &Host) -> Vec<(ItemSpec, PlainFile)> {
+    let change = |name: &str, to: &str| Change {
+        object: ObjectId::new("path", host.file(name).to_str().unwrap()),
+        from: State::absent(),
+        to: State::from_line(to),
+    };
+    let mut changes = vec![change("d", "dir 755 root root"), change("d/e", "dir 700 root root")];
+    changes.push(Change { to: host.file_line(b"x", 0o640), ..change("d/e/f", "absent") });
+    let one = |(seq, change): (u32, Change)| {
+        let mut spec = spec(vec![change]);
+        spec.run = "r1".to_owned();
+        spec.address = format!("role/{seq}");
+        spec.rows[0].seq = seq;
+        let file = spec.plain_file(Some(b"x")).unwrap();
+        (spec, file)
+    };
+    (1..).zip(changes).map(one).collect()
+}
+
+#[test]
+fn directories_are_made_with_what_lies_in_them_up_to_the_first_that_somebody_else_makes() {
+    for host in hosts() {
+        let members = tree(&host);
+        let (status, runs) = made(&host, &members, "");
+        assert_eq!(status, "0", "{:?} {runs:?}", host.argv);
+        assert_eq!(std::fs::read_to_string(host.file("d/e/f")).unwrap(), "x");
+        let mode = |name: &str| std::fs::metadata(host.file(name)).unwrap().mode() & 0o7777;
+        assert_eq!(["d", "d/e", "d/e/f"].map(mode), [0o755, 0o700, 0o640]);
+        host.undo(&["r1"]);
+        assert!(!host.file("d").exists(), "undo.sh takes all of it");
+    }
+    for host in hosts() {
+        let members = tree(&host);
+        let other = quote(host.file("d/e").to_str().unwrap()).to_string();
+        let quick = format!("cv_journal() {{ mkdir -p {other}; printf %s \"$1\" >>\"$CV_DIR/journal\"; }}");
+        let (status, runs) = made(&host, &members, &quick);
+        assert_eq!((status.as_str(), runs.iter().flatten().count()), ("73", 0), "{runs:?}");
+        assert!(!host.file("d/e/f").exists());
+        let ends: Vec<_> = host.records()[0].changes.iter().map(|c| c.outcome).collect();
+        assert!(ends.iter().all(|end| *end == SavedOutcome::PutBack), "{ends:?}");
+    }
+}
+
 #[test]
 fn a_group_that_is_killed_leaves_before_or_after_of_each_file_and_the_next_run_sweeps_what_is_left() {
     for host in hosts() {
@@ -205,10 +249,16 @@ fn only_what_is_plain_goes_with_others() {
         let replaced = spec(vec![host.change(&host.file("a"), change.to.clone())]);
         assert_eq!(replaced.plain_file(Some(b"1")).unwrap().text.as_deref(), Some("1"));
         let back = ItemSpec { settings: vec![("CV_FROM_RUN".to_owned(), "r0".to_owned())], ..replaced };
-        let wanted = PlainFile { text: None, from_run: "r0".to_owned() };
-        assert_eq!(back.plain_file(None), Some(wanted), "the host has its content");
+        let wanted = PlainFile { text: None, from_run: "r0".to_owned(), is_directory: false };
+        assert_eq!(back.plain_file(None), Some(wanted.clone()), "the host has its content");
         let removed = spec(vec![host.change(&host.file("a"), State::absent())]);
-        assert_eq!(removed.plain_file(None), Some(PlainFile { text: None, from_run: String::new() }));
+        assert_eq!(removed.plain_file(None), Some(PlainFile { from_run: String::new(), ..wanted }));
+        for (state, goes) in
+            [("dir 755 root root", true), ("dir 775 root root", false), ("dir 755 games root", false)]
+        {
+            let made = spec(vec![host.change(&host.file("new"), State::from_line(state))]);
+            assert_eq!(made.plain_file(None).is_some_and(|made| made.is_directory), goes, "{state}");
+        }
         std::fs::write(host.file("a"), vec![b'x'; 70_000]).unwrap();
         let long = spec(vec![host.change(&host.file("a"), change.to)]);
         assert_eq!(long.plain_file(Some(b"1")), None);

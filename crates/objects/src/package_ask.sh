@@ -1,0 +1,92 @@
+# --- package: apt says what it is about to do, and is refused what was not planned ---
+
+# cv_packages_refused: whether apt would do another transaction than the plan, by a simulation: where apt has not come to say what it would do.
+# Status 0: it would, or it refuses, and it says so.
+# shellcheck disable=SC2086
+cv_packages_refused() {
+  cv_phase simulate
+  got=$(cv_simulate_package $options $request) || {
+    cv_say "apt refuses the planned transaction:$request"
+    return 0
+  }
+  cv_packages_other
+}
+
+# cv_packages_other: whether the lines `got` (inst, remv, conf) are another transaction than the plan; it says so.
+cv_packages_other() {
+  [ "$(printf '%s\n' "$got" | sed '/^conf /d; /^$/d' | sort)" = "$(printf %s "$expect" | sort)" ] || {
+    cv_say "apt would do another transaction than the plan; nothing was changed"
+    printf '%s' "$expect" | sed 's/^/  planned: /' >&2
+    printf '%s\n' "$got" | sed '/^conf /d; s/^/  apt:     /' >&2
+    return 0
+  }
+  for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do
+    case "$CV_NL$expect$confs" in
+    *"${CV_NL}inst $line "* | *"${CV_NL}conf $line$CV_NL"*) ;;
+    *)
+      cv_say "apt would also configure $line, which an earlier run left half done: see 'dpkg --audit'. The next plan configures it first"
+      return 0
+      ;;
+    esac
+  done
+  return 1
+}
+
+# The program that apt asks before it runs dpkg (DPkg::Pre-Install-Pkgs, version 3 of its protocol, apt.conf(5)): it is told all that apt is about
+# to do, keeps that in CV_ASK/apt as lines `inst NAME VERSION`, `remv NAME` and `conf NAME`, and refuses what is not in CV_ASK/planned.
+CV_ASK_PROGRAM='#!/bin/sh
+# converge: apt may do what was planned, and nothing else.
+exec awk -v at="${0%/*}" '"'"'
+  BEGIN { while ((getline line < (at "/planned")) > 0) { planned[line]; if (split(line, f, " ") > 1) named[f[2]] } }
+  !body { if ($0 == "") body = 1; else if (sub(/^APT::Architecture=/, "")) native = $0; next }
+  {
+    arch = $6 == "-" ? $3 : $7
+    name = arch == native || arch == "all" || arch == "none" || arch == "-" ? $1 : $1 ":" arch
+    if ($0 ~ / \*\*CONFIGURE\*\*$/) { line = "conf " name; if (!(name in named)) bad = 1 }
+    else {
+      line = $0 ~ / \*\*REMOVE\*\*$/ ? "remv " name : "inst " name " " $6
+      if (line in planned) met[line]; else bad = 1
+    }
+    said = said line "\n"
+  }
+  END {
+    for (line in planned) if (line !~ /^conf / && !(line in met)) bad = 1
+    printf "%s", said > (at "/apt")
+    if (close(at "/apt") != 0 || bad) exit 1
+  }'"'"'
+'
+
+# cv_packages_asked ARGUMENTS...: the transaction, of which apt says what it is before it begins. Status 70: it is not the planned one, and nothing of
+# it was done.
+# shellcheck disable=SC2086
+cv_packages_asked() {
+  CV_ASK=$CV_ROOT/transaction
+  rm -rf "$CV_ASK" && (
+    umask 077
+    mkdir -p "$CV_ASK" && printf '%s%s' "$expect" "$confs" >"$CV_ASK/planned" && printf '%s' "$CV_ASK_PROGRAM" >"$CV_ASK/ask" && chmod 700 "$CV_ASK/ask" &&
+      # This configuration comes before all of the host: so it is asked before other programs that apt runs.
+      printf 'DPkg::Pre-Install-Pkgs { "%s"; };\nDPkg::Tools::Options::%s::Version "3";\n' "$CV_ASK/ask" "$CV_ASK/ask" >"$CV_ASK/apt.conf"
+  ) || return 1
+  case $CV_ASK in *[!A-Za-z0-9/._-]*) false ;; *) [ -x "$CV_ASK/ask" ] ;; esac || {
+    rm -rf "$CV_ASK"
+    ! cv_packages_refused || return 70
+    cv_apt_transaction "$@"
+    return
+  }
+  # The host may clear the list after that: then what stands on the command line asks.
+  set -- -o DPkg::Pre-Install-Pkgs::="$CV_ASK/ask" -o DPkg::Tools::Options::"$CV_ASK/ask"::Version=3 "$@"
+  cv_p_said=$(
+    APT_CONFIG=$CV_ASK/apt.conf
+    export APT_CONFIG
+    cv_apt_transaction "$@" 2>&1
+  )
+  cv_p_status=$?
+  got= cv_p_asked=
+  if [ -f "$CV_ASK/apt" ]; then cv_p_asked=yes got=$(cat "$CV_ASK/apt"); fi
+  rm -rf "$CV_ASK"
+  if [ $cv_p_status -ne 0 ]; then
+    if [ -n "$cv_p_asked" ]; then ! cv_packages_other || return 70; else ! cv_packages_refused || return 70; fi
+  fi
+  [ -z "$cv_p_said" ] || printf '%s\n' "$cv_p_said"
+  return $cv_p_status
+}
