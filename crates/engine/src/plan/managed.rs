@@ -134,7 +134,7 @@ pub(crate) async fn own(
         target.look(&asked, known).await?;
     }
     accounts.translate(&mut undos, known);
-    target.saved_contents(undos.iter(), known).await?;
+    target.saved_contents(&mut undos, known).await?;
     let groups = revert::arrange(undos, known, &context.options.allow_destroy);
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
     plan.ours.undeclared = groups
