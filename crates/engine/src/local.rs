@@ -14,6 +14,9 @@ const SECONDS: u64 = 120;
 /// Bytes of an address that are read.
 const MOST: usize = 16 << 20;
 
+/// Characters of the words of a program that failed.
+const SAID: usize = 2000;
+
 /// Variables that a program may see: where programs are, and the way out to the network.
 const PASSED: [&str; 10] = [
     "PATH",
@@ -43,7 +46,7 @@ enum LocalError {
     Io(#[from] std::io::Error),
     #[error("it did not end within {SECONDS} s and was ended")]
     Late,
-    /// The program failed: its last words.
+    /// The program failed: its words.
     #[error("{0}")]
     Said(String),
     #[error("what is there has the SHA-256 {0}, and another is declared")]
@@ -86,7 +89,12 @@ async fn kustomize(files: &BTreeMap<String, String>, overlay: &str) -> Result<St
     }
     let mut command = Command::new(program);
     command.arg(verb).arg(root.join(overlay)).current_dir(folder.path());
-    String::from_utf8(ran(command, folder.path()).await?.stdout).map_err(|_| LocalError::NoText)
+    let output = ran(command, folder.path()).await.map_err(|error| match error {
+        // The folder has another name each time, and nobody finds it afterwards.
+        LocalError::Said(said) => LocalError::Said(said.replace(&format!("{}/", root.display()), "")),
+        error => error,
+    })?;
+    String::from_utf8(output.stdout).map_err(|_| LocalError::NoText)
 }
 
 async fn fetched(url: &str, sha256: &str) -> Result<String, LocalError> {
@@ -114,8 +122,8 @@ async fn ran(mut command: Command, home: &Path) -> Result<Output, LocalError> {
         return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed without a word");
-    Err(LocalError::Said(last.trim().to_owned()))
+    let said: String = said.trim().chars().take(SAID).collect();
+    Err(LocalError::Said(if said.is_empty() { format!("it ended with {}", output.status) } else { said }))
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

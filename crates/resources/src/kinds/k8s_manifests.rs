@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 /// diff, applied and rolled back like one that the role writes, and orphaned when the manifests have it no more.
 ///
 /// A kustomization is rendered by the real `kustomize` of this machine, or by `kubectl kustomize` where that is not in PATH; what it names on the network is
-/// fetched by that program. An address is fetched by `curl` of this machine and must have the checksum. A Secret is refused, since its values would stand in
-/// the plan: leave it out (in a kustomization with `$patch: delete`), and write it with the kind `secret`.
+/// fetched by that program. An address is fetched by `curl` of this machine and must have the checksum. A Secret with values is
+/// refused, since they would stand in the plan: leave it out (in a kustomization with `$patch: delete`), and write it with the kind `secret`. An empty one, which a
+/// controller fills, is an object like others.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-converge-outputs" = true))]
@@ -275,7 +276,10 @@ mod tests {
         assert!(said("kind: ConfigMap\n").contains("no `apiVersion`"));
         let one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
         assert_eq!(said(&format!("{one}---\n{one}")), "configmap a is there twice");
-        assert!(said("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n").starts_with("secret a: "));
+        assert!(
+            said("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eA==}\n")
+                .starts_with("secret a: ")
+        );
     }
 
     #[test]
