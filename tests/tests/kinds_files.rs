@@ -301,3 +301,79 @@ fn what_is_not_as_declared_stays_out() {
     let left = apart(&before, &state(host));
     assert!(left.is_empty(), "{left:#?}");
 }
+
+const FETCHES: &str = "inputs:
+  fetch_to: {type: str, default: 'clusters/{{ inventory_hostname }}/config'}
+resources:
+  - name: the file is made
+    command: {run: 'umask 077; echo \"kind: Config\" >/root/made', creates: /root/made, undo: 'rm -f /root/made'}
+  - name: it comes
+    fetch: {path: /root/made, to: '{{ fetch_to }}'}
+";
+
+/// A file of each host comes to this machine, private; drift on either side is found; a rollback brings the former file back; no link is followed, and
+/// no place is two hosts'.
+#[test]
+fn a_file_of_a_host_comes_to_the_controller() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let world = World::new(&format!("t-fetch-{}", std::process::id()), 2).unwrap();
+    let [one, two] = world.hosts() else { unreachable!() };
+    let place = |host: &Host| world.dir().join("fetched/clusters").join(host.name()).join("config");
+    let text = |host: &Host| std::fs::read_to_string(place(host)).unwrap();
+    let yes = |command: &str| world.converge(&[command, "hosts.yaml", "--yes"]).unwrap();
+    world.only_role("shop", FETCHES).unwrap();
+
+    // Before: one host has a file of that name here.
+    std::fs::create_dir_all(place(one).parent().unwrap()).unwrap();
+    std::fs::write(place(one), "former\n").unwrap();
+    std::fs::set_permissions(place(one), PermissionsExt::from_mode(0o644)).unwrap();
+    yes("apply").expect(0);
+    for host in [one, two] {
+        assert_eq!(text(host), "kind: Config\n");
+        assert_eq!(std::fs::metadata(place(host)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+
+    // Drift there and here.
+    exec(one, "echo 'kind: Other' >/root/made");
+    world.converge(&["drift", "hosts.yaml"]).unwrap().expect(2).says("+kind: Other").says("-kind: Config");
+    std::fs::set_permissions(place(two), PermissionsExt::from_mode(0o644)).unwrap();
+    world.converge(&["drift", "hosts.yaml"]).unwrap().expect(2).says("mode");
+    yes("apply").expect(0);
+    assert_eq!(text(one), "kind: Other\n");
+    assert_eq!(std::fs::metadata(place(two)).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // Two runs back: the first content, then what was there before all, or nothing.
+    yes("rollback").expect(0);
+    assert_eq!(text(one), "kind: Config\n");
+    // What somebody had made of the mode came back too; he takes that away again.
+    std::fs::set_permissions(place(two), PermissionsExt::from_mode(0o600)).unwrap();
+    yes("rollback").expect(0);
+    assert_eq!(text(one), "former\n");
+    assert_eq!(std::fs::metadata(place(one)).unwrap().permissions().mode() & 0o777, 0o644);
+    assert!(!place(two).exists());
+
+    // Nothing is written through a link, and nothing in its place.
+    std::fs::remove_dir_all(world.dir().join("fetched")).unwrap();
+    std::fs::create_dir_all(world.dir().join("elsewhere")).unwrap();
+    std::fs::create_dir_all(world.dir().join("fetched")).unwrap();
+    symlink("../elsewhere", world.dir().join("fetched/clusters")).unwrap();
+    yes("apply").expect(1).says("is a link");
+    assert_eq!(std::fs::read_dir(world.dir().join("elsewhere")).unwrap().count(), 0);
+    std::fs::remove_dir_all(world.dir().join("fetched")).unwrap();
+
+    // One place for two hosts: neither is begun there.
+    world
+        .converge(&["apply", "hosts.yaml", "--yes", "--set", "fetch_to=same"])
+        .unwrap()
+        .expect(1)
+        .says("writes fetched/same on this machine too");
+    assert!(!world.dir().join("fetched").exists());
+    yes("apply").expect(0);
+    // No role declares it any more: what the runs made goes.
+    world.only_role("shop", "resources: []\n").unwrap();
+    let prune = world.prune_all().unwrap();
+    let prune: Vec<&str> = prune.iter().map(String::as_str).collect();
+    world.converge(&prune).unwrap().expect(0);
+    assert!(!world.dir().join("fetched").exists());
+}

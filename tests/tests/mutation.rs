@@ -182,6 +182,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("release", "of a cluster: crates/cluster/tests/releases.rs"),
     ("workload", "of a cluster, and only restarted: crates/cluster/tests/rollouts.rs"),
     ("condition", "of a cluster, and never changed"),
+    ("fetched", "it lies on the machine that runs converge: kinds_files.rs"),
     ("container_image", "of a containerd, which these hosts have not: k8s_nodes.rs"),
     ("kubeadm_certificates", "of a cluster that kubeadm has made, and renewed for a reason: k8s_nodes.rs"),
     ("kubeadm_control_plane", "of a control plane that kubeadm has made: k8s_nodes.rs"),

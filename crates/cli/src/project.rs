@@ -126,22 +126,29 @@ pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &Select) -> 
     all
 }
 
-/// The name of the project in records: playbook and inventories by their paths below its folder, which are the same in every checkout and on
-/// every controller. What lies outside of it has its absolute path.
-pub fn scope(project: &Project, inventories: &str) -> Scope {
-    let real = |path: &str| {
-        let path = Utf8Path::new(path);
-        path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned())
-    };
+/// The folder of the project: that of the playbook, or the one above it where the playbook lies in `playbooks`.
+pub fn folder(project: &Project) -> Utf8PathBuf {
     let playbook = real(project.playbook().path.as_str());
     let folder = playbook.parent().unwrap_or(Utf8Path::new("/"));
     let top =
         if folder.file_name() == Some("playbooks") { folder.parent().unwrap_or(folder) } else { folder };
+    top.to_owned()
+}
+
+fn real(path: &str) -> Utf8PathBuf {
+    let path = Utf8Path::new(path);
+    path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The name of the project in records: playbook and inventories by their paths below its folder, which are the same in every checkout and on
+/// every controller. What lies outside of it has its absolute path.
+pub fn scope(project: &Project, inventories: &str) -> Scope {
+    let top = folder(project);
     let below =
-        |path: Utf8PathBuf| path.strip_prefix(top).map(Utf8Path::to_owned).unwrap_or(path).into_string();
+        |path: Utf8PathBuf| path.strip_prefix(&top).map(Utf8Path::to_owned).unwrap_or(path).into_string();
     Scope {
         inventory: inventories.split(' ').map(|path| below(real(path))).collect::<Vec<_>>().join(" "),
-        playbook: below(playbook.clone()),
+        playbook: below(real(project.playbook().path.as_str())),
     }
 }
 

@@ -83,6 +83,7 @@ impl Session {
             no_deferred,
             operator: operator(),
             scope: project::scope(&project, inventory),
+            folder: Some(project::folder(&project)),
             prune: removal.prune.is_some(),
             allow_destroy: removal.allow_destroy.clone(),
             ..Options::default()

@@ -113,7 +113,7 @@ impl Cluster {
         let result = match probe {
             Probe::Object(id) => self.look_in(id, lists).await,
             Probe::Api(question) => self.ask(question).await.map(|answer| (Answer::Api(answer), Vec::new())),
-            Probe::Content(_) | Probe::Run { .. } => Err(LookError::OfHosts),
+            Probe::Content(_) | Probe::Run { .. } | Probe::Local(_) => Err(LookError::OfHosts),
         };
         result.unwrap_or_else(|error| (Answer::Failed(error.to_string()), Vec::new()))
     }

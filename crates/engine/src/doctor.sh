@@ -46,8 +46,22 @@ EOF
   cv_doctor_missing() {
     while IFS= read -r program; do command -v "$program" >/dev/null 2>&1 || printf '%s ' "$program"; done
   }
-  if command -v containerd >/dev/null && [ -e /etc/containerd/config.toml ]; then
-    dump=$(cv_doctor_quick containerd config dump 2>&1)
+  # The containerd of the pods is the one that runs, with its own configuration: that of k8s-snap, k3s or RKE2 before a package's. dockerd's is for
+  # docker alone. Where none runs it is the one on PATH.
+  ctd= ctd_config=/etc/containerd/config.toml
+  for process in /proc/[0-9]*; do
+    read -r name <"$process/comm" && [ "$name" = containerd ] && [ "$(readlink "$process/ns/pid")" = "$(readlink /proc/self/ns/pid)" ] || continue
+    config=$(tr '\000' '\n' <"$process/cmdline" | awk 'next_one { print; exit } /^(--config|-c)$/ { next_one = 1 } sub(/^(--config|-c)=/, "") { print; exit }')
+    case $(readlink "$process/exe")$config in
+    */docker/containerd/*) continue ;;
+    */snap/k8s/* | */k8s-containerd/* | */rancher/*) ;;
+    *) [ -z "$ctd" ] || continue ;;
+    esac
+    ctd=$process/exe ctd_config=${config:-/etc/containerd/config.toml}
+  done 2>/dev/null
+  [ -n "$ctd" ] || ! command -v containerd >/dev/null || ctd=containerd
+  if [ -n "$ctd" ] && [ -e "$ctd_config" ]; then
+    dump=$(cv_doctor_quick "$ctd" --config "$ctd_config" config dump 2>&1)
     if [ $? -eq 0 ]; then
       cv_doctor_say ctd_default "$(printf '%s\n' "$dump" | sed -n "s/^ *default_runtime_name = ['\"]\(.*\)['\"]$/\1/p" | head -n 1)"
       cv_doctor_say ctd_runtimes "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '
@@ -58,19 +72,28 @@ EOF
       cv_doctor_say ctd_error "$(printf '%s\n' "$dump" | tail -n 1 | head -c 300)"
     fi
     cv_doctor_version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
-    cv_doctor_say ctd_root "$(cv_doctor_version_of /etc/containerd/config.toml)"
-    files=
-    for file in /etc/containerd/conf.d/*.toml; do
-      [ -f "$file" ] && files="$files $file=$(cv_doctor_version_of "$file")"
+    cv_doctor_say ctd_root "$(cv_doctor_version_of "$ctd_config")"
+    # What it imports, and what lies where a toolkit writes though nobody imports it.
+    imports=$(sed -n 's/^ *imports *= *\[\(.*\)\].*/\1/p' "$ctd_config" | tr -d "'\"," | tr ' ' '\n')
+    files= drop_ins=
+    # shellcheck disable=SC2086
+    for file in /etc/containerd/conf.d/*.toml $imports; do
+      [ -f "$file" ] || continue
+      case " $drop_ins " in *" $file "*) continue ;; esac
+      files="$files $file=$(cv_doctor_version_of "$file")" drop_ins="$drop_ins $file"
     done
     cv_doctor_say ctd_files "${files# }"
     if [ -z "${dump##*BinaryName*}" ]; then
       cv_doctor_say ctd_missing "$(printf '%s\n' "$dump" | tr -d "'\"" | awk '$1 == "BinaryName" && $3 != "" { print $3 }' | sort -u | cv_doctor_missing)"
     fi
-    cv_doctor_say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' /etc/containerd/config.toml /etc/containerd/conf.d/*.toml 2>/dev/null | sort -u | tr '\n' ' ')"
+    # shellcheck disable=SC2086
+    cv_doctor_say ctd_cgroup "$(awk '$1 == "SystemdCgroup" { print FILENAME "=" $3 }' "$ctd_config" $drop_ins 2>/dev/null | sort -u | tr '\n' ' ')"
   fi
   if [ -e /var/lib/kubelet/config.yaml ]; then
     cv_doctor_say kubelet_cgroup "$(sed -n 's/^cgroupDriver: *"*\([a-z]*\).*/\1/p' /var/lib/kubelet/config.yaml)"
+  fi
+  if [ -e /var/snap/k8s/common/args/kubelet ]; then
+    cv_doctor_say kubelet_cgroup "$(sed -n 's/^--cgroup-driver=["'"'"']*\([a-z]*\).*/\1/p' /var/snap/k8s/common/args/kubelet)"
   fi
   if [ -e /etc/kubernetes/manifests/kube-apiserver.yaml ]; then
     cv_doctor_say kube_open "$(cv_fact_open /etc/kubernetes /var/lib/kubelet | sed -n 's/^kube-apiserver has //p' | awk '{ printf "%s%s", (NR > 1 ? ", " : ""), $0 }')"

@@ -30,6 +30,8 @@ pub struct Options {
     pub diffs: bool,
     /// The project: playbook and inventory by their paths below its folder, the same in every checkout. Recorded with snapshots.
     pub scope: Scope,
+    /// The folder of the project on this machine, below which files of hosts come to lie. Without it none can be fetched.
+    pub folder: Option<camino::Utf8PathBuf>,
     /// Give back what is no longer declared.
     pub prune: bool,
     /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
@@ -56,6 +58,7 @@ impl Default for Options {
             operator: "unknown".to_owned(),
             diffs: true,
             scope: Scope::default(),
+            folder: None,
             prune: false,
             allow_destroy: Vec::new(),
             keep_all_runs: false,

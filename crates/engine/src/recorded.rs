@@ -128,7 +128,7 @@ impl HostRecording {
                     out.scripts.push(RecordedScript { script, user, timeout, answer, error });
                 }
                 // Recordings are of hosts.
-                Probe::Api(_) => {}
+                Probe::Api(_) | Probe::Local(_) => {}
             }
         }
         out

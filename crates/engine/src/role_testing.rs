@@ -168,7 +168,7 @@ async fn record_one(
 ) -> Result<(Target, Looked, HostRecording), TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let look = Look { part: Part::Converge, history: &History::default(), diffs: true, records: true };
-    let target = Target::from(Arc::clone(&link));
+    let target = crate::connect::target::host(context, Arc::clone(&link));
     let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
     let (folded, known) = (&looked.folded, &looked.known);
     // Items that do not read facts today may do so tomorrow.
@@ -181,7 +181,7 @@ async fn record_one(
         Probe::Object(object) => object.kind != "command" || !secret.contains(object),
         // A script's text or answer may hold a secret, and nothing says whose it is.
         Probe::Run { .. } => !any_secret,
-        Probe::Api(_) => false,
+        Probe::Api(_) | Probe::Local(_) => false,
     });
     Ok((target, looked, recording))
 }
@@ -250,7 +250,7 @@ fn fold_recorded(
                     Answer::Object(converge_resource::Observed::new(State::absent(), None))
                 }
                 Probe::Content(_) => Answer::Content(None),
-                Probe::Run { .. } | Probe::Api(_) => Answer::Failed(
+                Probe::Run { .. } | Probe::Api(_) | Probe::Local(_) => Answer::Failed(
                     "no host was asked this when the answers were recorded: record them again".to_owned(),
                 ),
             };

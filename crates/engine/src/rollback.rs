@@ -408,7 +408,7 @@ async fn plan_undos(
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
     objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
     objects.extend(revert::probes(&undos));
-    let saved = matches!(target, Target::Host(_)).then(|| revert::saved::probe(&undos)).flatten();
+    let saved = matches!(target, Target::Host(..)).then(|| revert::saved::probe(&undos)).flatten();
     objects.extend(saved.clone());
     if !objects.is_empty() {
         target.look(&objects, &mut known).await?;
@@ -428,7 +428,7 @@ async fn plan_undos(
     if let Some(probe) = saved {
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
-    target.saved_contents(undos.iter(), &mut known).await?;
+    target.saved_contents(&mut undos, None, &mut known).await?;
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
     for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {

@@ -242,7 +242,7 @@ cv_run_end() (
   umask 077
   cv_run_dir
   dir=$CV_DIR
-  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/links" "$dir/stage" "$dir/unpacked"
+  rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/links" "$dir/stage" "$dir/unpacked" "$dir/fetched"
   (cd "$dir" && cv_run_unwatch)
   if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.

@@ -104,8 +104,8 @@ fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BTr
                 asked.insert(next, Asked::One(probe.clone()));
                 next += 1;
             }
-            // A host has no such API: the question stays without an answer, and its item says so.
-            Probe::Api(_) => {}
+            // A host has no such API, and the engine asks this machine: the question stays without an answer, and its item says so.
+            Probe::Api(_) | Probe::Local(_) => {}
         }
     }
     for (kind, keys) in objects {
@@ -188,7 +188,9 @@ fn answer(probe: &Probe, result: &ItemResult) -> Answer {
             Answer::Content(Some(Content::new(result.output.clone())))
         }
         Probe::Content(_) if status == NO_CONTENT || result.cut => Answer::Content(None),
-        Probe::Content(_) | Probe::Object(_) | Probe::Api(_) => Answer::Failed(failure(result)),
+        Probe::Content(_) | Probe::Object(_) | Probe::Api(_) | Probe::Local(_) => {
+            Answer::Failed(failure(result))
+        }
         Probe::Run { .. } => {
             Answer::Run(RunAnswer { status, stdout: text(&result.output), stderr: text(&result.stderr) })
         }

@@ -9,6 +9,7 @@ pub mod condition;
 pub mod container_image;
 pub mod deb_version;
 pub mod dpkg;
+pub mod fetched;
 pub mod firewall;
 #[cfg(test)]
 mod fulfils_tests;
@@ -46,6 +47,7 @@ pub use command::{Command, CommandState, Guard, Surroundings};
 pub use condition::ConditionState;
 pub use container_image::ContainerImageState;
 pub use dpkg::DpkgState;
+pub use fetched::FetchedState;
 pub use firewall::FirewallState;
 pub use git::GitState;
 pub use group::GroupState;

@@ -2,8 +2,8 @@
 
 use crate::{MountState, PathState};
 use crate::{
-    apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, firewall, git,
-    group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
+    apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, firewall,
+    git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
     kubeadm_upgrade, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{Change, DynObject, Erased, ObjectId, State};
@@ -22,6 +22,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<condition::Condition>::new(),
     &Erased::<container_image::ContainerImage>::new(),
     &Erased::<dpkg::Dpkg>::new(),
+    &Erased::<fetched::Fetched>::new(),
     &Erased::<firewall::Firewall>::new(),
     &Erased::<git::Git>::new(),
     &Erased::<hostname::Hostname>::new(),

@@ -238,7 +238,7 @@ fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
                 }
                 Probe::Object(_) => Answer::Object(Observed::new(State::absent(), None)),
                 Probe::Content(_) => Answer::Content(None),
-                Probe::Api(_) => Answer::Failed("a host has no API".to_owned()),
+                Probe::Api(_) | Probe::Local(_) => Answer::Failed("a host has no API".to_owned()),
                 Probe::Run { .. } => Answer::Run(converge_resource::RunAnswer {
                     status: 0,
                     stdout: "said".to_owned(),

@@ -14,6 +14,7 @@ mod fetch;
 mod field;
 mod inputs;
 mod loaded;
+mod local;
 mod object;
 mod place;
 mod probe;
@@ -36,6 +37,7 @@ pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
 pub use field::{Segment, pointer_word};
 pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};
+pub use local::LocalProbe;
 pub use object::{
     AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,
     DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs, NodePart,

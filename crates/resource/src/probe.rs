@@ -1,6 +1,6 @@
 //! Questions to a host or a cluster and their answers, as data.
 
-use crate::{ApiProbe, Content, ObjectId, Observed};
+use crate::{ApiProbe, Content, LocalProbe, ObjectId, Observed};
 use serde::{Deserialize, Serialize};
 
 /// A question to a host, or to a cluster. It changes nothing there. Equal questions are asked once; questions about objects of
@@ -22,6 +22,8 @@ pub enum Probe {
     },
     /// A question to the API of a cluster.
     Api(ApiProbe),
+    /// A question to the machine that runs converge.
+    Local(LocalProbe),
 }
 
 impl Probe {
@@ -45,6 +47,8 @@ pub enum Answer {
     Run(RunAnswer),
     /// To [`Probe::Api`]: see there for its shape.
     Api(serde_json::Value),
+    /// To [`Probe::Local`]: see there for its shape.
+    Local(serde_json::Value),
     /// The question could not be answered (no permission, a broken tool): why.
     Failed(String),
 }

@@ -1,6 +1,8 @@
 //! The view of a host that a resource plans with.
 
-use crate::{ApiProbe, Content, Digest, Named, Object, ObjectId, Probe, RunAnswer, State, Stop, Wait};
+use crate::{
+    ApiProbe, Content, Digest, LocalProbe, Named, Object, ObjectId, Probe, RunAnswer, State, Stop, Wait,
+};
 
 /// The items that restart or reload one unit in a run: they share one record of its inputs, and the unit is restarted or reloaded once for
 /// all of them.
@@ -42,6 +44,14 @@ pub trait View {
     /// # Errors
     /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be asked.
     fn api(&self, probe: &ApiProbe) -> Result<serde_json::Value, Stop>;
+
+    /// The answer of the machine that runs converge.
+    ///
+    /// # Errors
+    /// `Stop::Ask` when it was not asked yet; `Stop::Failed` when it could not be asked.
+    fn local(&self, probe: &LocalProbe) -> Result<serde_json::Value, Stop> {
+        Err(Stop::Ask(vec![Probe::Local(probe.clone())]))
+    }
 
     /// The reason why this object, absent now, may exist when the item's turn comes: an earlier item of this run
     /// installs a package or runs a command that may bring it. `None` when nothing of the sort comes first, or when

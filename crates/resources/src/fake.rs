@@ -2,8 +2,8 @@
 
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{
-    ApiProbe, Content, Digest, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View, Wait, Wanted,
-    parse_params,
+    ApiProbe, Content, Digest, LocalProbe, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View,
+    Wait, Wanted, parse_params,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ pub struct FakeView {
     contents: BTreeMap<Digest, Content>,
     answers: BTreeMap<Probe, RunAnswer>,
     api: BTreeMap<ApiProbe, Value>,
+    local: BTreeMap<LocalProbe, Value>,
     may: BTreeSet<ObjectId>,
     changed: BTreeSet<ObjectId>,
     pending: bool,
@@ -92,6 +93,10 @@ impl FakeView {
         self
     }
     /// Content that a state names.
+    pub fn tells(mut self, probe: LocalProbe, answer: Value) -> Self {
+        self.local.insert(probe, answer);
+        self
+    }
     pub fn knows(mut self, content: Content) -> Self {
         self.contents.insert(content.digest().clone(), content);
         self
@@ -196,6 +201,9 @@ impl View for FakeView {
     }
     fn api(&self, probe: &ApiProbe) -> Result<Value, Stop> {
         self.api.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Api(probe.clone())]))
+    }
+    fn local(&self, probe: &LocalProbe) -> Result<Value, Stop> {
+        self.local.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Local(probe.clone())]))
     }
     fn may_appear(&self, object: &ObjectId) -> Option<Wait> {
         self.may.contains(object).then(wait)

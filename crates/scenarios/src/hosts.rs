@@ -67,7 +67,7 @@ pub(crate) struct Hosts {
     /// The package repositories that a whole cluster is installed from, served on the lab's network.
     _repositories: Option<Repositories>,
     lab: Option<Lab>,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 const CONTROL_PLANE: &str = "k8s_control_plane";
@@ -122,7 +122,7 @@ impl Hosts {
             server,
             _repositories: repositories,
             lab: Some(lab),
-            _folder: Some(folder),
+            folder: Some(folder),
         })
     }
 
@@ -144,7 +144,7 @@ impl Hosts {
             server: None,
             _repositories: None,
             lab: None,
-            _folder: Some(folder),
+            folder: Some(folder),
         })
     }
 
@@ -159,7 +159,7 @@ impl Hosts {
             server: None,
             _repositories: None,
             lab: None,
-            _folder: None,
+            folder: None,
         }
     }
 
@@ -167,6 +167,11 @@ impl Hosts {
     pub fn nodes(&self) -> Vec<Host> {
         let host = |name: &String| self.lab.as_ref()?.host(name);
         self.names.iter().filter_map(host).collect()
+    }
+
+    /// The folder of a project of their own on this machine.
+    pub fn project_folder(&self) -> Option<Utf8PathBuf> {
+        Utf8PathBuf::from_path_buf(self.folder.as_ref()?.path().to_owned()).ok()
     }
 
     /// Leaves the hosts running, and says how to get in.

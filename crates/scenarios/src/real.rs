@@ -255,6 +255,7 @@ impl CaseRun<'_> {
             become_password: self.options.become_password.clone(),
             keep_all_runs: true,
             helm: hosts.helm.clone(),
+            folder: hosts.project_folder(),
             scope: Scope { playbook: playbook.to_owned(), inventory: "a test of the role".to_owned() },
             ..Options::default()
         };

@@ -1,10 +1,12 @@
-//! The controller's files: saved plans, seals, backups.
+//! The controller's files: saved plans, seals, backups, fetched files.
 
 mod backups;
 mod document;
+mod fetched;
 mod seal;
 mod state;
 
 pub use backups::{Arriving, BackupError, Backups, KEPT};
 pub use document::{DocumentError, read_document, write_document};
+pub use fetched::{FOLDER as FETCHED_FOLDER, Fetched, FetchedError, Lies};
 pub use seal::{SealError, Sealer};

@@ -6,6 +6,7 @@
 mod forged;
 mod formats;
 mod given_back;
+mod manifests;
 mod nodes;
 mod operators;
 mod other_targets;

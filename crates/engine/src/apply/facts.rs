@@ -23,7 +23,7 @@ impl HostRun {
                 (item, failed)
             })
             .collect();
-        let Target::Host(link) = &self.target else { return Ok(()) };
+        let Target::Host(link, _) = &self.target else { return Ok(()) };
         if over.is_empty() {
             return Ok(());
         }

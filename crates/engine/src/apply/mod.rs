@@ -277,7 +277,7 @@ impl HostRun {
                 }
                 Next::Replan => self.replan().await?,
                 Next::Send(mut ids) => match self.target.clone() {
-                    Target::Host(link) => {
+                    Target::Host(link, _) => {
                         ids.truncate(STRETCH);
                         self.send(&link, &ids, None).await?;
                     }

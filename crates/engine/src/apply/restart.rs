@@ -3,7 +3,7 @@
 use super::HostRun;
 use super::running::Running;
 use crate::apply::work::Work;
-use crate::connect::target::Target;
+use crate::connect::target;
 use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
 use converge_host::Link;
 use converge_host::records as host;
@@ -93,7 +93,7 @@ impl HostRun {
         let text = format!("the host restarts; it must be back within {within} s");
         self.context.events.send(Event::ItemOutput { host, id: item.id, text });
         match self.back(&before, within, deadline).await {
-            Ok(link) => self.target = Target::from(link),
+            Ok(link) => self.target = target::host(&self.context, link),
             Err(Some(lost)) => {
                 let (took, message) = (took(self), lost.to_string());
                 self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);

@@ -3,6 +3,8 @@
 use super::running::Running;
 use super::{HostRun, group};
 use crate::apply::work::Work;
+use crate::connect::target::Target;
+use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
 use converge_host::Link;
 use converge_host::records as host;
@@ -25,12 +27,19 @@ impl HostRun {
     ) -> Result<(), TargetError> {
         let stop_file = host::stop_file(&self.run);
         let mut sent = group::Stretch::default();
-        let stretch: Vec<Item> =
+        let mut stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
         self.together = None;
         let mut before = None;
-        for item in &stretch {
+        for item in &mut stretch {
+            if let Target::Host(_, fetched) = &self.target
+                && let Err(error) = controller::prepare(fetched, item)
+            {
+                let message = format!("not begun: {error}");
+                self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], Duration::ZERO);
+                continue;
+            }
             let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
                 Ok(work) => work,
                 Err(error) => {
@@ -40,7 +49,7 @@ impl HostRun {
                 }
             };
             let alone = self.alone.contains(&item.address);
-            let beside = before.replace(item).is_some_and(|before| self.lane.are_beside(before, item));
+            let beside = before.replace(&*item).is_some_and(|before| self.lane.are_beside(before, item));
             sent.push(work, alone, beside);
         }
         sent.close();
@@ -176,7 +185,14 @@ impl HostRun {
         }
         match reading.result {
             None => self.begin_again(&work.item),
-            Some(result) => {
+            Some(mut result) => {
+                if matches!(result, ItemResult::Changed)
+                    && let Target::Host(_, fetched) = &self.target
+                    && let Err(error) = controller::make(fetched, &work.item, self.lane.contents())
+                {
+                    let message = format!("it was not written on this machine: {error}");
+                    result = ItemResult::Failed { message, output: String::new() };
+                }
                 let result = work.hide(result);
                 self.finish(&work.item, result, &reading.after, said.took);
             }

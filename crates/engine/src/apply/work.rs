@@ -113,7 +113,7 @@ impl Work {
             let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
             spec.window = watched
                 .into_iter()
-                .filter(|claimed| !own(&claimed.object))
+                .filter(|claimed| !own(&claimed.object) && !crate::controller::is_here(&claimed.object))
                 .map(|Claimed { object, state, role }| WindowRow {
                     seq: number(),
                     object,

@@ -68,7 +68,7 @@ pub(crate) async fn open_run(
     let _opens = context.begin(name, Activity::Open);
     let target = crate::connect::target::connect(context, name).await?;
     match &target {
-        Target::Host(link) => link.open(meta).await?,
+        Target::Host(link, _) => link.open(meta).await?,
         Target::Cluster(link) => {
             if let Ok(cluster) = arrive(context, link).await? {
                 Executor::open(&cluster, meta).await?;
@@ -82,7 +82,7 @@ pub(crate) async fn open_run(
 /// Ends the run on a target and gives its lock back. One that no longer answers keeps an unfinished record.
 pub(crate) async fn close_run(target: &Target, run: &str, result: &str) {
     match target {
-        Target::Host(link) => link.close(run, result).await,
+        Target::Host(link, _) => link.close(run, result).await,
         Target::Cluster(link) => {
             if let (true, Some(cluster)) = (link.is_open(run).await, link.present().await) {
                 cluster.close(run, result).await;

@@ -1,6 +1,7 @@
 //! The target of a lane: a host through its shell, or a cluster through its API.
 
 use crate::context::RunContext;
+use crate::controller;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
@@ -12,6 +13,7 @@ use converge_ledger::{Records, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
 use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
+use converge_store::Fetched;
 use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +48,8 @@ const NO_FILE: i32 = 44;
 /// A host or a cluster.
 #[derive(Clone)]
 pub(crate) enum Target {
-    Host(Arc<Link>),
+    /// With the files of this machine that its resources fetch.
+    Host(Arc<Link>, Arc<Fetched>),
     Cluster(Arc<ClusterLink>),
 }
 
@@ -66,7 +69,7 @@ impl Target {
     /// The inventory's name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Host(link) => &link.host,
+            Self::Host(link, _) => &link.host,
             Self::Cluster(link) => &link.name,
         }
     }
@@ -74,7 +77,7 @@ impl Target {
     /// The host; an error where a cluster is meant.
     pub fn host(&self) -> Result<&Arc<Link>, TargetError> {
         match self {
-            Self::Host(link) => Ok(link),
+            Self::Host(link, _) => Ok(link),
             Self::Cluster(link) => {
                 Err(TargetError::Refused(format!("{} is a cluster, not a host", link.name)))
             }
@@ -84,7 +87,7 @@ impl Target {
     /// The executor of the target; none where the cluster does not exist yet.
     async fn executor(&self) -> Option<Arc<dyn Executor>> {
         match self {
-            Self::Host(link) => Some(Arc::clone(link) as Arc<dyn Executor>),
+            Self::Host(link, _) => Some(Arc::clone(link) as Arc<dyn Executor>),
             Self::Cluster(link) => Some(Arc::new(link.present().await?)),
         }
     }
@@ -95,8 +98,22 @@ impl Target {
         questions: Questions<'_>,
         known: &mut Knowledge,
     ) -> Result<Answers, TargetError> {
-        let Some(executor) = self.executor().await else { return Ok(Answers::default()) };
-        let mut said = executor.observe(questions).await?;
+        let mut said = match self.executor().await {
+            None => Answers::default(),
+            Some(executor) => {
+                let others: BTreeSet<Probe>;
+                let probes = if questions.probes.iter().any(controller::is_asked_here) {
+                    let is_others = |probe: &&Probe| !controller::is_asked_here(probe);
+                    others = questions.probes.iter().filter(is_others).cloned().collect();
+                    &others
+                } else {
+                    questions.probes
+                };
+                executor.observe(Questions { probes, ..questions }).await?
+            }
+        };
+        let fetched = if let Self::Host(_, fetched) = self { Some(&**fetched) } else { None };
+        controller::answer(fetched, questions.probes, &mut said).await;
         for (probe, answer) in std::mem::take(&mut said.answers) {
             known.learn(probe, answer);
         }
@@ -123,18 +140,25 @@ impl Target {
         self.observe(Questions::of(probes), known).await.map(drop)
     }
 
-    /// Brings the contents that these changes' states name, where they are kept with the records.
-    pub async fn saved_contents<'a>(
+    /// Brings the contents that these changes' states name, where they are kept with the records or on this machine. `lines` is a change of a file
+    /// that goes back by its lines, besides.
+    pub async fn saved_contents(
         &self,
-        undos: impl Iterator<Item = &'a Undo>,
+        undos: &mut [Undo],
+        lines: Option<&Undo>,
         known: &mut Knowledge,
     ) -> Result<(), TargetError> {
-        let Self::Cluster(link) = self else {
-            let probes = crate::revert::lines::probes(undos, known);
-            return if probes.is_empty() { Ok(()) } else { self.look(&probes, known).await };
+        let link = match self {
+            Self::Host(_, fetched) => {
+                controller::former(fetched, undos, known);
+                let probes = crate::revert::lines::probes(undos.iter().chain(lines), known);
+                return if probes.is_empty() { Ok(()) } else { self.look(&probes, known).await };
+            }
+            Self::Cluster(link) => link,
         };
         let content = |id: &ObjectId, state: &State| converge_objects::object(&id.kind)?.content(state);
         let wanted: BTreeSet<Digest> = undos
+            .iter()
             .flat_map(|u| {
                 let between = u.between.iter().flat_map(|(left, found)| [left, found]);
                 let states = [&u.left, &u.before].into_iter().chain(&u.open).chain(between);
@@ -153,7 +177,7 @@ impl Target {
     /// Whether a record of a run keeps the values of Secrets. True of what has none.
     pub async fn keeps_secrets(&self) -> bool {
         match self {
-            Self::Host(_) => true,
+            Self::Host(..) => true,
             Self::Cluster(link) => link.present().await.is_none_or(|cluster| cluster.keeps_secrets()),
         }
     }
@@ -161,7 +185,7 @@ impl Target {
     /// These nodes come to a cluster in this run, made of these hosts. False of a host: nothing comes to it.
     pub async fn expect(&self, nodes: &BTreeMap<String, String>) -> bool {
         match self {
-            Self::Host(_) => false,
+            Self::Host(..) => false,
             Self::Cluster(link) => {
                 link.expect(nodes).await;
                 true
@@ -172,7 +196,7 @@ impl Target {
     /// The reason why nobody can ask it yet; nothing of what is there.
     pub async fn absent(&self, context: &RunContext) -> Result<Option<String>, TargetError> {
         match self {
-            Self::Host(_) => Ok(None),
+            Self::Host(..) => Ok(None),
             Self::Cluster(link) => Ok(arrive(context, link).await?.err().map(|none| none.to_string())),
         }
     }
@@ -180,14 +204,14 @@ impl Target {
     /// The traffic of its session so far; nothing of a cluster: its client does not count.
     pub fn traffic(&self) -> Option<Traffic> {
         match self {
-            Self::Host(link) => Some(link.shell.traffic()),
+            Self::Host(link, _) => Some(link.shell.traffic()),
             Self::Cluster(_) => None,
         }
     }
 
     /// The run has changed it: what it says of itself is asked again.
     pub fn facts_are_stale(&self) {
-        if let Self::Host(link) = self {
+        if let Self::Host(link, _) = self {
             link.facts_are_stale();
         }
     }
@@ -195,23 +219,22 @@ impl Target {
     /// The groups of facts that are still to be asked here.
     pub fn unknown_facts(&self, wanted: &Groups) -> Option<Groups> {
         match self {
-            Self::Host(link) => link.unknown_facts(wanted),
+            Self::Host(link, _) => link.unknown_facts(wanted),
             Self::Cluster(_) => None,
         }
     }
 
     /// Keeps facts.
     pub fn learn_facts(&self, facts: serde_json::Value, groups: &Groups) {
-        if let Self::Host(link) = self {
+        if let Self::Host(link, _) = self {
             link.learn_facts(facts, groups);
         }
     }
 }
 
-impl From<Arc<Link>> for Target {
-    fn from(link: Arc<Link>) -> Self {
-        Self::Host(link)
-    }
+/// A host of this run.
+pub(crate) fn host(context: &RunContext, link: Arc<Link>) -> Target {
+    Target::Host(link, Arc::new(Fetched::of(context.options.folder.clone())))
 }
 
 /// The cluster, looked for anew where it was not there, or is gone.
@@ -228,7 +251,7 @@ pub(crate) async fn arrive(context: &RunContext, link: &ClusterLink) -> Result<F
 /// The knowledge at the beginning of a look: everything absent for a cluster that does not exist yet.
 pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Result<Knowledge, TargetError> {
     let link = match target {
-        Target::Host(link) => {
+        Target::Host(link, _) => {
             link.look_anew();
             return Ok(Knowledge::default());
         }
@@ -250,7 +273,7 @@ pub(crate) async fn first_knowledge(context: &RunContext, target: &Target) -> Re
 /// The target of this name, opened when it is first used.
 pub(crate) async fn connect(context: &RunContext, name: &str) -> Result<Target, TargetError> {
     if context.project.entry_hosts(name).is_none() {
-        return crate::connect::sessions::link(context, name).await.map(Target::Host);
+        return crate::connect::sessions::link(context, name).await.map(|link| host(context, link));
     }
     let mut clusters = context.pool.clusters.lock().await;
     let link = clusters.entry(name.to_owned()).or_insert_with(|| Arc::new(ClusterLink::new(name)));
@@ -259,7 +282,7 @@ pub(crate) async fn connect(context: &RunContext, name: &str) -> Result<Target, 
 
 /// Lets go of a session in which what a look may take is used up: what is under way there is not waited for.
 pub(crate) async fn leave(context: &RunContext, target: &Target) {
-    if let Target::Host(link) = target
+    if let Target::Host(link, _) = target
         && link.is_used_up()
     {
         context.pool.links.lock().await.remove(&link.host);

@@ -140,7 +140,7 @@ pub(crate) async fn own(
     // Other lines of it are declared.
     let lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
-    target.saved_contents(undos.iter().chain(&lines), known).await?;
+    target.saved_contents(&mut undos, lines.as_ref(), known).await?;
     let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
     if let Some(lines) = lines {
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());

@@ -9,6 +9,7 @@ pub(crate) mod joining_nodes;
 pub(crate) mod look;
 pub(crate) mod managed;
 pub(crate) mod node_removal;
+pub(crate) mod one_place;
 pub(crate) mod other_hosts;
 pub(crate) mod other_targets;
 pub mod saved;
@@ -37,7 +38,8 @@ pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, D
         async move { plan_one(&context, &target, before).await }
     });
     let begun = begun.await;
-    let entries = target::complete(context, roles, begun).await;
+    let mut entries = target::complete(context, roles, begun).await;
+    one_place::refuse_shared(&mut entries);
     let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
     joining_nodes::wait_for_joining(context, &mut plan).await;
     node_removal::ask_hosts(context, &mut plan).await;

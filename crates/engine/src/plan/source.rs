@@ -95,6 +95,7 @@ pub(crate) fn shown(probe: &Probe) -> String {
         Probe::Content(path) => format!("the content of {path}"),
         Probe::Run { script, .. } => format!("`{}`", script.lines().next().unwrap_or_default()),
         Probe::Api(_) => "a question to the cluster".to_owned(),
+        Probe::Local(_) => "a question to this machine".to_owned(),
     }
 }
 

@@ -6,7 +6,11 @@ use converge_planner::Knowledge;
 use converge_resource::{Answer, Digest, Probe, State};
 use std::collections::BTreeSet;
 
+/// The content of a state that the host has saved.
 fn content(undo: &Undo, state: &State) -> Option<Digest> {
+    if crate::controller::is_here(&undo.object) {
+        return None;
+    }
     converge_objects::object(&undo.object.kind)?.content(state)
 }
 

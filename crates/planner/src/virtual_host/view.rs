@@ -3,8 +3,8 @@
 use super::{Input, VirtualHost, key_of, may_be_packaged};
 use crate::OtherTargets;
 use converge_resource::{
-    Answer, ApiProbe, Content, Digest, Named, ObjectId, Observed, Probe, Restarters, RunAnswer, RunsWith,
-    State, Stop, View, Wait,
+    Answer, ApiProbe, Content, Digest, LocalProbe, Named, ObjectId, Observed, Probe, Restarters, RunAnswer,
+    RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +51,16 @@ impl View for VirtualHost<'_> {
         match self.known.answer(&probe) {
             None => Err(Stop::Ask(vec![probe])),
             Some(Answer::Api(answer)) => Ok(answer.clone()),
+            Some(Answer::Failed(why)) => Err(Stop::Failed(why.clone())),
+            Some(_) => Err(Stop::Failed("the answer is of another sort".to_owned())),
+        }
+    }
+
+    fn local(&self, probe: &LocalProbe) -> Result<serde_json::Value, Stop> {
+        let probe = Probe::Local(probe.clone());
+        match self.known.answer(&probe) {
+            None => Err(Stop::Ask(vec![probe])),
+            Some(Answer::Local(answer)) => Ok(answer.clone()),
             Some(Answer::Failed(why)) => Err(Stop::Failed(why.clone())),
             Some(_) => Err(Stop::Failed("the answer is of another sort".to_owned())),
         }

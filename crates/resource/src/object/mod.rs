@@ -82,6 +82,8 @@ pub struct Traits {
     /// True if any change of it restarts the host: the session ends, and a rollback passes over the change. Steps only begin
     /// the restart; afterwards `cv_back_KIND KEY` waits until the host is ready, within `$CV_RESTART_LEFT` seconds.
     pub restarts_host: bool,
+    /// True if it lies on the machine that runs converge: that machine says what it is and changes it, and the host keeps the record.
+    pub on_controller: bool,
     /// Kinds of objects that it offers: while its state is not known, theirs is not known either.
     pub offers: &'static [&'static str],
 }
@@ -95,6 +97,7 @@ impl Traits {
         passes: false,
         back_last: false,
         restarts_host: false,
+        on_controller: false,
         offers: &[],
     };
 }

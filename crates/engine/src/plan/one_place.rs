@@ -1,0 +1,77 @@
+//! Places on this machine that several hosts would write: none of them may.
+
+use crate::controller::is_here;
+use crate::{HostEntry, HostResult};
+use converge_planner::{Item, Outcome, Problem};
+use converge_resource::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Refuses the items of all hosts that claim one object of this machine.
+pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
+    let mut hosts: BTreeMap<ObjectId, BTreeSet<String>> = BTreeMap::new();
+    for entry in entries.iter() {
+        let HostResult::Planned(plan) = &entry.result else { continue };
+        for object in plan.items.iter().flat_map(claimed) {
+            hosts.entry(object.clone()).or_default().insert(entry.host.clone());
+        }
+    }
+    hosts.retain(|_, of| of.len() > 1);
+    if hosts.is_empty() {
+        return;
+    }
+    for entry in entries {
+        let HostResult::Planned(plan) = &mut entry.result else { continue };
+        for item in &mut plan.items {
+            let Some((object, of)) = claimed(item).find_map(|object| hosts.get_key_value(object)) else {
+                continue;
+            };
+            let others: Vec<&str> =
+                of.iter().map(String::as_str).filter(|host| *host != entry.host).collect();
+            let message = format!("{} writes fetched/{} on this machine too", others.join(", "), object.key);
+            item.outcome = Outcome::Failed(Problem {
+                help: Some("give each host a path of its own: `to: {{ inventory_hostname }}/…`".to_owned()),
+                pointer: "/to".to_owned(),
+                ..Problem::new(message)
+            });
+        }
+    }
+}
+
+/// The objects of this machine that an item claims, if it applies.
+fn claimed(item: &Item) -> impl Iterator<Item = &ObjectId> {
+    let applies = !matches!(item.outcome, Outcome::Skipped(_) | Outcome::Failed(_) | Outcome::Refused(_));
+    item.claims.iter().filter(move |object| applies && is_here(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use converge_planner::HostPlan;
+    use std::time::Duration;
+
+    fn entry(host: &str, key: &str, outcome: Outcome) -> HostEntry {
+        let item = Item { claims: vec![ObjectId::new("fetched", key)], outcome, ..Item::default() };
+        let plan = HostPlan { host: host.to_owned(), items: vec![item], ..HostPlan::default() };
+        HostEntry { host: host.to_owned(), result: HostResult::Planned(plan), took: Duration::ZERO }
+    }
+
+    #[test]
+    fn one_place_is_one_hosts() {
+        let skipped = Outcome::Skipped("it is off".to_owned());
+        let mut entries = vec![
+            entry("a", "same", Outcome::Unchanged),
+            entry("b", "same", Outcome::Unchanged),
+            entry("c", "own", Outcome::Unchanged),
+            entry("d", "own", skipped),
+        ];
+        refuse_shared(&mut entries);
+        let failed: Vec<bool> = entries
+            .iter()
+            .map(|entry| match &entry.result {
+                HostResult::Planned(plan) => matches!(plan.items[0].outcome, Outcome::Failed(_)),
+                HostResult::Lost(_) => false,
+            })
+            .collect();
+        assert_eq!(failed, [true, true, false, false]);
+    }
+}
