@@ -126,6 +126,41 @@ fn a_command_that_leads_a_link_elsewhere_hides_the_files_of_the_run_until_the_ro
     }
 }
 
+/// A command puts a link in the place of a directory that holds files of the run.
+#[test]
+fn a_command_that_replaces_a_directory_by_a_link_hides_the_files_of_the_run_until_the_directory_is_back() {
+    let world = World::new("replaced", 1).unwrap();
+    let host = &world.hosts()[0];
+    let all = || {
+        exec(host, "cd /srv; readlink l; for f in l.old/* l/* B/*; do [ ! -f $f ] || echo $f $(cat $f); done")
+    };
+    for undo in ["", ", undo: rm /srv/l && mv /srv/l.old /srv/l"] {
+        exec(host, "mkdir -p /srv/l /srv/B; echo a0 >/srv/l/a; echo b0 >/srv/B/a; echo v >/srv/B/f");
+        let before = all();
+        let run = "mv /srv/l /srv/l.old && ln -s /srv/B /srv/l";
+        let role = LED.replace("ln -sfn /srv/B /srv/l,", &format!("{run},"));
+        let role = role.replace("test $(readlink /srv/l) = /srv/B}", &format!("test -L /srv/l{undo}}}"));
+        world.only_role("led", &role).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("led/line");
+        assert_eq!(exec(host, "cd /srv; cat l/a l.old/a l/g | xargs"), "b0 a0 v v");
+        let rollback = || world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+        if undo.is_empty() {
+            // Nothing is taken for another file, nor forgotten.
+            let left = rollback().expect(4).all();
+            for object in
+                ["/srv/l: a command put a link", "/srv/l/f: it lies in the directory", "/srv/l/a: it lies in"]
+            {
+                assert!(left.contains(object), "{object}: {left}");
+            }
+            assert_eq!(exec(host, "cd /srv; cat B/a B/f l.old/a l.old/f | xargs; ls B"), "b0 v a0 v v\na\nf");
+            exec(host, "rm /srv/l; mv /srv/l.old /srv/l");
+        }
+        rollback().expect(0);
+        assert_eq!(all(), before);
+        exec(host, "rm -rf /srv/l /srv/B");
+    }
+}
+
 /// Two projects mount something: of `/etc/fstab` each takes back its own lines, and no line of the other.
 #[test]
 fn each_project_takes_back_its_own_lines_of_fstab() {
