@@ -218,3 +218,32 @@ fn each_project_takes_back_its_own_lines_of_fstab() {
     run("pb", &["rollback", "--yes"], None).expect(0);
     assert_eq!(exec(host, "cat /etc/fstab"), "# disks");
 }
+
+/// A command fills the file system of the records. What later items change was saved before it ran, so they go on, and all of it can be rolled back.
+#[test]
+fn what_was_saved_before_a_command_fills_the_disk_is_changed_and_rolled_back() {
+    let world = World::new("filled", 1).unwrap();
+    let host = &world.hosts()[0];
+    exec(host, "mkdir -m 700 /var/lib/converge; mount -t tmpfs -o size=8m,mode=700 tmpfs /var/lib/converge");
+    let role = |version: &str| {
+        let run = "test ! -e /run/arm || { touch /run/saved-$(cat /var/lib/converge/blobs/* | grep -c 'f one\\\\|e one'); cat /dev/zero >/var/lib/converge/fill; true; }";
+        let role = format!(
+            "resources:\n  - name: c\n    command: {{run: \"{run}; touch /run/c-{version}\", creates: /run/c-{version}, undo: rm /run/c-{version}}}\n  - file: {{path: /srv/f, content: \"f {version}\\n\"}}\n  - line: {{path: /srv/e, create: true, line: e {version}, regexp: ^e}}\n"
+        );
+        world.only_role("filled", &role).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap()
+    };
+    role("one").expect(0);
+    exec(host, "touch /run/arm");
+    role("two").expect(0);
+    assert_eq!(
+        exec(
+            host,
+            "cat /srv/f /srv/e; ls /run/saved-*; [ $(df --output=avail /var/lib/converge | tail -n1) -lt 100 ] && echo full"
+        ),
+        "f two\ne two\n/run/saved-2\nfull"
+    );
+    exec(host, "rm /var/lib/converge/fill /run/arm");
+    world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(host, "cat /srv/f /srv/e; ls /run/c-*"), "f one\ne one\n/run/c-one");
+}
