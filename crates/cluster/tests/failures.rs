@@ -5,7 +5,9 @@
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Refused, Way, Work, WorkEnd};
+use converge_cluster::{
+    Cluster, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Way, Work, WorkEnd,
+};
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_objects::condition::{ConditionState, Pick, Test, Wait, What};
@@ -176,8 +178,27 @@ async fn a_server_that_goes_in_the_middle_hangs_nobody_and_the_record_tells_what
     assert_eq!(owned.cut_off.unwrap().changes[0].outcome, SavedOutcome::Done);
     assert_eq!(owned.things.len(), 1);
     let next = meta();
-    let refused = cluster.open(&next).await;
-    assert!(matches!(refused, Err(Refused::Busy(_))), "{refused:?}");
+    // Nobody renews the Lease: its end is waited for.
+    let spec = r#"{"spec": {"leaseDurationSeconds": 20}}"#;
+    api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", spec]).unwrap();
+    cluster.open(&next).await.unwrap();
+    cluster.close(&next.id, "finished").await;
+}
+
+/// The process that ends a run gives the lock back as soon as the server answers again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_away_for_a_moment_takes_the_lock_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = LocalApi::start(dir.path(), ApiOptions::new()).unwrap();
+    let cluster = connect(&api).await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    api.kill(Component::ApiServer).unwrap();
+    api.start_one(Component::ApiServer).unwrap();
+    cluster.close(&run.id, "failed").await;
+    api.wait_until_ready().unwrap();
+    let holder = api.get(&["-n", NAMESPACE, "lease", "converge"]).unwrap()["spec"]["holderIdentity"].clone();
+    assert_eq!(holder, serde_json::Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
