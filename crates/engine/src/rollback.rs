@@ -4,7 +4,8 @@ use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, fulfils, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
+    base_of, brought_along, fulfils, goes_back, owners_probe, part_from_others, role_of, take_contents,
+    without_gone_workloads,
 };
 use crate::revert::{self, Group, holders, layers};
 use crate::tasks::{in_parallel, on_each};
@@ -376,6 +377,7 @@ async fn plan_undos(
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(undos.iter(), &mut known).await?;
+    undos.iter_mut().for_each(|undo| part_from_others(undo, &known));
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
     for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {

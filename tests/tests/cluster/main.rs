@@ -9,6 +9,7 @@ mod given_back;
 mod nodes;
 mod operators;
 mod other_targets;
+mod projects;
 mod recovered;
 mod saved;
 

@@ -16,6 +16,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         open: None,
         states: Vec::new(),
         theirs: None,
+        since: Vec::new(),
         moved_by: None,
         item: format!("k8s/{key}"),
         sensitive: false,

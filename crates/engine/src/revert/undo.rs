@@ -81,6 +81,18 @@ pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, Stat
     claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
 }
 
+/// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.
+pub(crate) fn part_from_others(undo: &mut Undo, known: &Knowledge) {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let apart = |undo: &Undo| {
+        let object = converge_objects::object(&undo.object.kind);
+        object.is_some_and(|object| object.shared().apart(&undo.past(), &undo.since, &content))
+    };
+    if !undo.since.is_empty() && apart(undo) {
+        undo.theirs = None;
+    }
+}
+
 /// Whether the object still shows what the runs made of it. Of a change that was cut off, both ends count, and what lies between them.
 pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
     let content = |digest: &Digest| known.content(digest).cloned();
