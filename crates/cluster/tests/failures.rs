@@ -294,3 +294,47 @@ async fn a_server_whose_certificate_has_expired_is_told_from_one_that_is_not_tru
     assert!(error.to_string().contains("kubeadm certs renew all"), "{error}");
     server.kill().await.unwrap();
 }
+
+/// A policy of the cluster refuses a change: the dry run of a rollback's write says so, and changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_policy_refuses_is_known_before_a_rollback_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = LocalApi::start(dir.path(), ApiOptions::new()).unwrap();
+    let cluster = connect(&api).await;
+    let (free, frozen) =
+        (configmap("default", "free", json!({"v": "1"})), configmap("default", "frozen", json!({"v": "1"})));
+    for manifest in [&free, &frozen] {
+        api.apply(&manifest.to_string()).unwrap();
+    }
+    for policy in [
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "frozen"},
+            "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["UPDATE"]}]},
+                "validations": [{"expression": "object.metadata.name != 'frozen'", "message": "it is frozen"}]}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "frozen"},
+            "spec": {"policyName": "frozen", "validationActions": ["Deny"]}}),
+    ] {
+        api.apply(&policy.to_string()).unwrap();
+    }
+    let start = Instant::now();
+    let denied = ["label", "configmap", "frozen", "--dry-run=server", "x=1"];
+    while api.kubectl(&denied).unwrap().success() && start.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let text = |content: Option<converge_resource::Content>| content.unwrap().text().unwrap().to_owned();
+    let asks = async |manifest: &serde_json::Value, from: bool| {
+        let now = look(&cluster, &object(manifest)).await.1;
+        let to = edited(now.as_ref().unwrap(), |value| value["data"]["v"] = json!("0"));
+        let object = ApiRef::of(manifest).unwrap();
+        common::api(&cluster, ApiProbe::Back { object, from: from.then(|| text(now)), to: text(Some(to)) })
+            .await
+    };
+    assert_eq!(asks(&free, true).await, serde_json::Value::Null);
+    let refused = asks(&frozen, true).await;
+    assert!(refused["invalid"].as_str().unwrap().contains("it is frozen"), "{refused}");
+    // An object that is not there is made.
+    api.kubectl(&["delete", "configmap", "free"]).unwrap();
+    let object = ApiRef::of(&free).unwrap();
+    let made = common::api(&cluster, ApiProbe::Back { object, from: None, to: free.to_string() }).await;
+    assert_eq!(made, serde_json::Value::Null);
+    assert!(api.get(&["configmap", "free"]).is_err(), "a dry run has made it");
+}

@@ -380,7 +380,9 @@ async fn plan_undos(
     undos.iter_mut().for_each(|undo| part_from_others(undo, &known));
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
-    for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {
+    let mut groups = revert::arrange(undos, &mut known, allowed);
+    revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
+    for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
         let mut item = revert::item(id, &address, members);
         item.needs = revert::needs(&plan.items, &item, &after);

@@ -175,7 +175,7 @@ impl<'a> Planned<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        object::whose_else(live, &object::other_managers(live, own)).map_or(Ok(()), refused)
+        object::whose_else(live, own).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.

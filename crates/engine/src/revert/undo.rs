@@ -177,8 +177,7 @@ pub(crate) fn takes_from_others(
     let probe = owners_probe(&back.object, &back.to).filter(|_| !allowed.contains(&id))?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
-    let others = answer.get("others").and_then(Value::as_array).into_iter().flatten();
-    let others = others.filter_map(Value::as_str).map(str::to_owned).collect();
+    let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
     let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
@@ -186,7 +185,7 @@ pub(crate) fn takes_from_others(
         let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
         converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
     };
-    let why = converge_cluster::whose_else(live, &others).or_else(edited)?;
+    let why = whose.or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
