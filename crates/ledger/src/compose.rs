@@ -113,7 +113,8 @@ pub(crate) fn compose<'a>(
                 sensitive: false,
                 run: run.to_owned(),
                 comes_back: false,
-                lost: None,
+                // Nothing but the state before the first one comes back.
+                lost: change.unsaved.clone(),
                 theirs: None,
                 since: Vec::new(),
                 way_back: None,
@@ -140,7 +141,6 @@ pub(crate) fn compose<'a>(
         undo.open = unknown.or_else(|| also.last().cloned());
         change.item.clone_into(&mut undo.item);
         undo.sensitive |= change.sensitive;
-        undo.lost = change.unsaved.clone().or(undo.lost);
         undo.way_back = change.way_back.clone().or(undo.way_back);
         undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place.unwrap_or(undos.len()), undo);
