@@ -6,6 +6,7 @@ mod release;
 mod workload;
 
 use crate::connect::Cluster;
+use crate::open_run::Taken;
 use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
 use crate::records::{Beside, Ended};
@@ -13,7 +14,6 @@ use crate::work::{Work, WorkEnd, Worked};
 use converge_objects::k8s as text;
 use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// For people, while it goes on.
 pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
@@ -118,16 +118,11 @@ impl Cluster {
         open.begin(job.change, before, work, unsaved).await.map_err(not_saved)
     }
 
-    /// Writes from whom a change takes fields, before it is made.
-    pub(crate) async fn takes_from(
-        &self,
-        job: &Job<'_>,
-        seq: u32,
-        managers: BTreeMap<String, String>,
-    ) -> Result<(), WorkEnd> {
+    /// Writes whose fields a change takes, before it is made.
+    pub(crate) async fn takes(&self, job: &Job<'_>, seq: u32, taken: Taken) -> Result<(), WorkEnd> {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
-        open.takes_from(seq, managers).await.map_err(failed)
+        open.takes(seq, taken).await.map_err(failed)
     }
 
     /// The options to seal the records of a sensitive item; of a Secret the values alone are sealed, for its text holds none.

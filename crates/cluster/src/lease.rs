@@ -1,7 +1,7 @@
 //! The lock of a cluster: a Lease that holds the run's ID and is renewed while the run is at work.
 
 use crate::api::Api;
-use crate::error::Refused;
+use crate::error::{ClusterError, Refused};
 use crate::fault::Fault;
 use crate::object::text;
 use crate::records::NAMESPACE;
@@ -16,8 +16,14 @@ use tokio::task::JoinHandle;
 /// A Lease that was not renewed for so long is nobody's.
 const SECONDS: i64 = 60;
 
-/// It is renewed this often.
-const RENEWAL: Duration = Duration::from_secs(15);
+/// It is renewed this often: the next run sees within that time whether the holder lives. Older versions did it every 15 s.
+const RENEWAL: Duration = Duration::from_secs(5);
+
+/// How often the next run looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Tries to give it back where the server does not answer.
+const TRIES: usize = 5;
 
 /// The reason why a run may not go on: its lock is not known to be its own.
 #[derive(Debug, thiserror::Error)]
@@ -82,27 +88,36 @@ pub(crate) async fn busy(api: &Api) -> Result<bool, Fault> {
     Ok(found.is_some_and(|lease| holder(&lease, api.now()).is_some()))
 }
 
-/// Whether the one who holds it has missed a renewal: then he is most likely gone, and it is worth to wait for the end of his Lease.
-fn silent(idle: i64) -> bool {
-    idle > RENEWAL.as_secs().cast_signed() + 5
+/// Why the lock was not taken.
+struct NotTaken {
+    refused: Refused,
+    /// The holder with its last renewal; `None` where it is not a matter of waiting.
+    renewed: Option<String>,
 }
 
-/// Takes the lock for a run.
-pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, Refused> {
-    let mut result = try_to_take(api, run, operator).await;
-    while let Err((_, Some(idle))) = result
-        && silent(idle)
-    {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        result = try_to_take(api, run, operator).await;
+impl From<Refused> for NotTaken {
+    fn from(refused: Refused) -> Self {
+        Self { refused, renewed: None }
     }
-    result.map_err(|(refused, _)| refused)
 }
 
-/// The error tells too since when whoever holds it has not renewed it.
-async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, (Refused, Option<i64>)> {
-    let unfit =
-        |fault: Fault| (Refused::Unfit(format!("the lock of the cluster cannot be taken: {fault}")), None);
+/// Takes the lock for a run. One that is not renewed any more is waited for until it ends: its holder died. As soon as it is renewed, the holder lives.
+pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, Refused> {
+    let mut first = None;
+    loop {
+        let NotTaken { refused, renewed } = match try_to_take(api, run, operator).await {
+            Ok(held) => return Ok(held),
+            Err(not_taken) => not_taken,
+        };
+        if renewed.is_none() || *first.get_or_insert_with(|| renewed.clone()) != renewed {
+            return Err(refused);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, NotTaken> {
+    let unfit = |fault: Fault| Refused::Unfit(format!("the lock of the cluster cannot be taken: {fault}"));
     let one = format!("{}/{FIELD_MANAGER}", path());
     // Somebody may come in between: then it is looked at again.
     for _ in 0..3 {
@@ -122,7 +137,8 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, 
                         "run {who}{operator} is at work on the cluster (its Lease {NAMESPACE}/{FIELD_MANAGER} was renewed {idle} s ago, \
                          and ends {SECONDS} s after the last renewal); wait for it"
                     );
-                    return Err((Refused::Busy(busy), Some(idle)));
+                    let renewed = format!("{who} {}", text(&found, "/spec/renewTime"));
+                    return Err(NotTaken { refused: Refused::Busy(busy), renewed: Some(renewed) });
                 }
                 if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.insert(
@@ -136,10 +152,10 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, 
         match result {
             Ok(_) => return Ok(held(Arc::clone(api), run)),
             Err(fault) if fault.code() == Some(409) => {}
-            Err(fault) => return Err(unfit(fault)),
+            Err(fault) => return Err(unfit(fault).into()),
         }
     }
-    Err((Refused::Busy("other runs begin on the cluster at this moment; try again".to_owned()), None))
+    Err(Refused::Busy("other runs begin on the cluster at this moment; try again".to_owned()).into())
 }
 
 fn held(api: Arc<Api>, run: &str) -> Held {
@@ -206,10 +222,22 @@ impl Held {
 
     /// The next run need not wait.
     pub(crate) async fn give_back(self) {
+        for _ in 1..TRIES {
+            match renew(&self.api, &self.run, true).await {
+                // The server may be on its way back: it is the reason why many a run ends.
+                Err(Fault::Lost(ClusterError::Unreachable { .. })) => tokio::time::sleep(LOOK).await,
+                Err(fault) => return not_given_back(&fault),
+                Ok(_) => return,
+            }
+        }
         if let Err(fault) = renew(&self.api, &self.run, true).await {
-            tracing::warn!(%fault, "the Lease was not given back; it ends by itself");
+            not_given_back(&fault);
         }
     }
+}
+
+fn not_given_back(fault: &Fault) {
+    tracing::warn!(%fault, "the Lease was not given back; it ends by itself");
 }
 
 #[cfg(test)]
@@ -223,7 +251,6 @@ mod tests {
         assert_eq!(text(&held, "/spec/renewTime"), "2026-11-21T10:00:00.000000Z");
         assert_eq!(holder(&held, at("2026-11-21T10:00:59Z")), Some(("r1".to_owned(), 59)));
         assert_eq!(holder(&held, at("2026-11-21T10:01:01Z")), None);
-        assert!(!silent(19) && silent(21), "a renewal every 15 s");
         let free = json!({"spec": {"leaseDurationSeconds": 60, "renewTime": "2026-11-21T10:00:00.000000Z"}});
         assert_eq!(holder(&free, at("2026-11-21T10:00:01Z")), None);
     }

@@ -38,7 +38,7 @@ pub use error::{ClusterError, Refused};
 pub use fault::{Fault, Said};
 pub use kubeconfig::KubeconfigError;
 pub use login::{Login, LoginError};
-pub use object::{edited_since, whose_else};
+pub use object::edited_since;
 pub use options::ClusterOptions;
 pub use record_error::{Damage, RecordsError, SealError, Unread};
 pub use records::NAMESPACE;

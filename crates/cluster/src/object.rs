@@ -1,6 +1,6 @@
 //! Objects as the server gives them: who owns their fields, when they changed, what brings one to another form. Pure.
 
-use converge_objects::k8s::fields::{self, Deviation, Field};
+use converge_objects::k8s::fields::{self, Deviation, Field, Segment};
 use converge_objects::k8s::normalised;
 use converge_objects::k8s::owners::owners;
 use converge_resource::FIELD_MANAGER;
@@ -74,7 +74,7 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
 
 /// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
 /// ours.
-pub(crate) fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
+fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
     let ours = [own, FIELD_MANAGER];
     entries(object)
         .filter(|entry| {
@@ -86,14 +86,22 @@ pub(crate) fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// To whom else an object belongs, for people: what takes it away takes it from its owner, and from these other managers of its fields.
-pub fn whose_else(object: &Value, others: &BTreeSet<String>) -> Option<String> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    if let Some(owner) = owners.and_then(|list| list.first()) {
+/// To whom else an object belongs, for people: what takes it away takes it from them. An owner that this manager itself has declared is no one else.
+pub(crate) fn whose_else(object: &Value, own: &str) -> Option<String> {
+    let owners_of = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let declared = |owner: &Value| {
+        let item =
+            Segment::Item("uid".to_owned(), owner.get("uid").map(Value::to_string).unwrap_or_default());
+        let key = |name: &str| Segment::Key(name.to_owned());
+        let managers = owners(object, &[key("metadata"), key("ownerReferences"), item]);
+        !managers.is_empty()
+            && managers.iter().all(|manager| [own, FIELD_MANAGER].contains(&manager.as_str()))
+    };
+    if let Some(owner) = owners_of.and_then(|list| list.iter().find(|owner| !declared(owner))) {
         let (kind, name) = (text(owner, "/kind").to_lowercase(), text(owner, "/name"));
         return Some(format!("it belongs to {kind} {name} and goes with that"));
     }
-    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    let others: Vec<String> = other_managers(object, own).into_iter().collect();
     (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
 }
 
@@ -193,7 +201,6 @@ pub(crate) fn by_name(list: Vec<Value>) -> BTreeMap<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_objects::k8s::fields::Segment;
     use serde_json::json;
 
     #[test]
@@ -229,6 +236,18 @@ mod tests {
         assert_eq!(others("converge"), ["converge-shop", "kubectl-edit"]);
         assert_eq!(others("converge-shop"), ["kubectl-edit"]);
         assert_eq!(moment(&object), Some(1_767_225_620));
+    }
+
+    #[test]
+    fn an_owner_that_the_role_declares_is_no_one_else() {
+        let owned = |manager: &str| {
+            json!({"metadata": {"ownerReferences": [{"kind": "ConfigMap", "name": "o", "uid": "u1"}],
+                "managedFields": [{"manager": manager, "fieldsV1": {"f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"u1\"}": {}}}}}]}})
+        };
+        assert_eq!(whose_else(&owned("converge-shop"), "converge-shop"), None);
+        let theirs = Some("it belongs to configmap o and goes with that".to_owned());
+        assert_eq!(whose_else(&owned("kube-controller-manager"), "converge-shop"), theirs);
+        assert_eq!(whose_else(&owned("converge-other"), "converge-shop"), theirs);
     }
 
     #[test]

@@ -158,9 +158,10 @@ impl Cluster {
             }
             ApiProbe::Others(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
-                let others = |object: Value| json!({"others": object::other_managers(&object, self.manager()), "object": object});
+                let others = |object: Value| json!({"whose": object::whose_else(&object, self.manager()), "object": object});
                 Ok(found.map(others).unwrap_or_default())
             }
+            ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
                 Ok(list?.map(Value::Array).unwrap_or_default())

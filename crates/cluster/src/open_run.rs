@@ -16,6 +16,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The owners of fields that a change takes.
+pub(crate) struct Taken {
+    /// The managers of fields that a role takes from others, by the paths of these.
+    pub(crate) managers: BTreeMap<String, String>,
+    /// The fields that the project's apply owns of an object that goes.
+    pub(crate) applied: Option<Value>,
+}
+
 /// A run at work.
 pub(crate) struct OpenRun {
     pub(crate) api: Arc<Api>,
@@ -157,6 +165,7 @@ impl OpenRun {
             unsaved,
             waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
             managers: BTreeMap::new(),
+            applied: None,
             outcome: None,
         });
         let written = self.write().await;
@@ -166,15 +175,14 @@ impl OpenRun {
         written.map(|()| seq)
     }
 
-    /// Writes from whom a change is about to take fields.
-    pub(crate) async fn takes_from(
-        &mut self,
-        seq: u32,
-        managers: BTreeMap<String, String>,
-    ) -> Result<(), RecordsError> {
-        let change = self.doc.changes.iter_mut().find(|c| c.seq == seq && c.managers != managers);
-        let Some(change) = change else { return Ok(()) };
-        change.managers = managers;
+    /// Writes who owns fields that a change is about to take.
+    pub(crate) async fn takes(&mut self, seq: u32, taken: Taken) -> Result<(), RecordsError> {
+        let Taken { managers, applied } = taken;
+        let change = self.doc.changes.iter_mut().find(|c| c.seq == seq);
+        let Some(change) = change.filter(|c| c.managers != managers || c.applied != applied) else {
+            return Ok(());
+        };
+        (change.managers, change.applied) = (managers, applied);
         self.write().await
     }
 
@@ -225,6 +233,7 @@ impl OpenRun {
                 unsaved: None,
                 waits: None,
                 managers: BTreeMap::new(),
+                applied: None,
                 outcome: Some(Ended::Moved),
             });
         }

@@ -130,6 +130,7 @@ mod tests {
             unsaved: None,
             waits: None,
             managers: BTreeMap::new(),
+            applied: None,
             outcome,
         }
     }

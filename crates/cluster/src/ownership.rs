@@ -35,6 +35,22 @@ pub(crate) async fn hand_over(api: &Api, path: &str, before: &Value, now: &Value
     drop(set_managers(api, path, now, &managers, manager).await);
 }
 
+/// The fields of an object that this manager's apply owns: in a project that has applied nothing under its own name yet, those of the plain one.
+pub(crate) fn applied(object: &Value, manager: &str) -> Option<Value> {
+    let of = |manager: &str| entry(object, "Apply", manager).map(fields).cloned();
+    of(manager).or_else(|| of(FIELD_MANAGER))
+}
+
+/// Gives these fields of an object that a rollback has made again to the apply of this manager.
+pub(crate) async fn give(api: &Api, path: &str, made: &Value, applied: &Value, manager: &str) {
+    let Some(updated) = entry(made, "Update", manager) else { return };
+    let rest = without(fields(updated), applied);
+    let Some(moved) = without(fields(updated), rest.as_ref().unwrap_or(&Value::Null)) else { return };
+    let managers = moved_to_apply(made, updated, &moved, manager);
+    // As in `hand_over`.
+    drop(set_managers(api, path, made, &managers, manager).await);
+}
+
 /// Writes who owns the fields of an object, if it is still the one that was seen.
 async fn set_managers(
     api: &Api,
@@ -82,28 +98,30 @@ fn renamed(object: &Value, manager: &str) -> Value {
 /// `metadata.managedFields` in which what the manager's update has come to own since `before` is its apply's; `None` where nothing is to be moved.
 fn handed_over(before: &Value, now: &Value, manager: &str) -> Option<Value> {
     let entry = |object, operation| entry(object, operation, manager);
-    let mut applied = entry(before, "Apply")?.clone();
+    entry(before, "Apply")?;
     let updated = entry(now, "Update")?;
     let old = entry(before, "Update").map_or(&Value::Null, fields);
     let moved = without(fields(updated), old)?;
-    if let Some(still) = entry(now, "Apply") {
-        applied = still.clone();
-    } else {
-        applied["fieldsV1"] = json!({});
-    }
-    let mut owned = fields(&applied).clone();
-    merge(&mut owned, &moved);
+    Some(moved_to_apply(now, updated, &moved, manager))
+}
+
+/// `metadata.managedFields` in which these fields of the manager's update are its apply's.
+fn moved_to_apply(now: &Value, updated: &Value, moved: &Value, manager: &str) -> Value {
+    let mut applied = updated.clone();
+    applied["operation"] = json!("Apply");
+    let mut owned = entry(now, "Apply", manager).map_or_else(|| json!({}), |still| fields(still).clone());
+    merge(&mut owned, moved);
     applied["fieldsV1"] = owned;
     let own = |e: &&Value| is_own(e, "Apply", manager) || is_own(e, "Update", manager);
     let others = entries(now).filter(|e| !own(e));
     let mut all: Vec<Value> = others.cloned().collect();
     all.push(applied);
-    if let Some(rest) = without(fields(updated), &moved) {
+    if let Some(rest) = without(fields(updated), moved) {
         let mut updated = updated.clone();
         updated["fieldsV1"] = rest;
         all.push(updated);
     }
-    Some(Value::Array(all))
+    Value::Array(all)
 }
 
 fn entries(object: &Value) -> impl Iterator<Item = &Value> {

@@ -100,6 +100,9 @@ pub(crate) struct ChangeDoc {
     /// The managers of fields that it has taken from others, by the paths of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) managers: BTreeMap<String, String>,
+    /// Of a change that takes an object away: the fields of it that the project's apply owned (`fieldsV1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) applied: Option<Value>,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Ended>,
@@ -232,6 +235,19 @@ pub(crate) fn waits(docs: &[RunDoc], release: &ObjectId, to: Option<&Digest>) ->
     wishes.filter_map(|change| change.waits).next().unwrap_or(true)
 }
 
+/// The newest change that found an object in this state.
+fn found_in<'a>(docs: &'a [RunDoc], object: &ObjectId, state: &State) -> Option<&'a ChangeDoc> {
+    let mut docs: Vec<&RunDoc> = docs.iter().collect();
+    docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    let mut changes = docs.into_iter().rev().flat_map(|doc| doc.changes.iter().rev());
+    changes.find(|c| c.object == *object && c.before == *state)
+}
+
+/// The fields of an object in this state that the project's apply owned, when a run took it away.
+pub(crate) fn applied(docs: &[RunDoc], object: &ObjectId, state: &State) -> Option<Value> {
+    found_in(docs, object, state)?.applied.clone()
+}
+
 /// The manager under whose name these fields of an object go back to a state: the one from whom the run that found it in that state has taken all of
 /// them. `None` where these were several, or the run's own.
 pub(crate) fn former_manager(
@@ -240,10 +256,7 @@ pub(crate) fn former_manager(
     to: &State,
     paths: &[String],
 ) -> Option<String> {
-    let mut docs: Vec<&RunDoc> = docs.iter().collect();
-    docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
-    let mut changes = docs.iter().rev().flat_map(|doc| doc.changes.iter().rev());
-    let found = changes.find(|c| c.object == *object && c.before == *to)?;
+    let found = found_in(docs, object, to)?;
     let managers: Option<BTreeSet<&String>> = paths.iter().map(|path| found.managers.get(path)).collect();
     match managers?.into_iter().collect::<Vec<_>>().as_slice() {
         [manager] => Some((*manager).clone()),
@@ -374,6 +387,7 @@ mod tests {
             unsaved: None,
             waits: None,
             managers: BTreeMap::new(),
+            applied: None,
             outcome: None,
         });
         let packed = pack(&doc).unwrap();
@@ -414,6 +428,7 @@ mod tests {
                 unsaved: None,
                 waits: None,
                 managers: managers.iter().map(|(path, by)| ((*path).to_owned(), (*by).to_owned())).collect(),
+                applied: None,
                 outcome: Some(Ended::Done),
             });
             doc
@@ -453,6 +468,7 @@ mod tests {
                 unsaved: None,
                 waits,
                 managers: BTreeMap::new(),
+                applied: None,
                 outcome: Some(Ended::Done),
             });
             doc

@@ -145,6 +145,15 @@ impl Cluster {
         Ok(records::former_manager(&self.docs().await?, object, to, paths))
     }
 
+    /// As [`records::applied`].
+    pub(crate) async fn applied_before(
+        &self,
+        object: &ObjectId,
+        state: &State,
+    ) -> Result<Option<serde_json::Value>, RecordsError> {
+        Ok(records::applied(&self.docs().await?, object, state))
+    }
+
     /// The records of runs, which are read once in a run: while it holds the lock, no other one is written. One that cannot be read is named wherever the
     /// runs are read.
     pub(crate) async fn docs(&self) -> Result<Arc<[RunDoc]>, RecordsError> {

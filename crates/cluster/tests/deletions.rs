@@ -54,3 +54,27 @@ async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
     assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
     assert!(change.after.is_absent(), "{change:?}");
 }
+
+/// An owner that the role itself has written into an object keeps nobody from taking it away again; one that another client wrote does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_with_an_owner_of_its_own_role_goes() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("owned").await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    let owner = configmap("owned", "owner", json!({}));
+    done(&cluster, &run, &plan_apply(&cluster, &owner, false).await).await;
+    let uid = api.get(&["-n", "owned", "configmap", "owner"]).unwrap()["metadata"]["uid"].clone();
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
+    let mut own = configmap("owned", "own", json!({}));
+    own["metadata"]["ownerReferences"] = reference.clone();
+    done(&cluster, &run, &plan_apply(&cluster, &own, false).await).await;
+    let theirs = configmap("owned", "theirs", json!({}));
+    done(&cluster, &run, &plan_apply(&cluster, &theirs, false).await).await;
+    let patch = json!({"metadata": {"ownerReferences": reference}}).to_string();
+    api.kubectl(&["-n", "owned", "patch", "configmap", "theirs", "-p", &patch]).unwrap();
+    done(&cluster, &run, &plan_to(&cluster, &object(&own), None).await).await;
+    let end = work(&cluster, &run, &plan_to(&cluster, &object(&theirs), None).await).await.end;
+    assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("belongs to configmap owner")), "{end:?}");
+    cluster.close(&run.id, "finished").await;
+}

@@ -5,7 +5,9 @@
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Refused, Way, Work, WorkEnd};
+use converge_cluster::{
+    Cluster, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Way, Work, WorkEnd,
+};
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_objects::condition::{ConditionState, Pick, Test, Wait, What};
@@ -176,8 +178,27 @@ async fn a_server_that_goes_in_the_middle_hangs_nobody_and_the_record_tells_what
     assert_eq!(owned.cut_off.unwrap().changes[0].outcome, SavedOutcome::Done);
     assert_eq!(owned.things.len(), 1);
     let next = meta();
-    let refused = cluster.open(&next).await;
-    assert!(matches!(refused, Err(Refused::Busy(_))), "{refused:?}");
+    // Nobody renews the Lease: its end is waited for.
+    let spec = r#"{"spec": {"leaseDurationSeconds": 20}}"#;
+    api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", spec]).unwrap();
+    cluster.open(&next).await.unwrap();
+    cluster.close(&next.id, "finished").await;
+}
+
+/// The process that ends a run gives the lock back as soon as the server answers again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_away_for_a_moment_takes_the_lock_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = LocalApi::start(dir.path(), ApiOptions::new()).unwrap();
+    let cluster = connect(&api).await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    api.kill(Component::ApiServer).unwrap();
+    api.start_one(Component::ApiServer).unwrap();
+    cluster.close(&run.id, "failed").await;
+    api.wait_until_ready().unwrap();
+    let holder = api.get(&["-n", NAMESPACE, "lease", "converge"]).unwrap()["spec"]["holderIdentity"].clone();
+    assert_eq!(holder, serde_json::Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,4 +293,48 @@ async fn a_server_whose_certificate_has_expired_is_told_from_one_that_is_not_tru
     assert!(matches!(error, ClusterError::ServerExpired { .. }), "{error}");
     assert!(error.to_string().contains("kubeadm certs renew all"), "{error}");
     server.kill().await.unwrap();
+}
+
+/// A policy of the cluster refuses a change: the dry run of a rollback's write says so, and changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_policy_refuses_is_known_before_a_rollback_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = LocalApi::start(dir.path(), ApiOptions::new()).unwrap();
+    let cluster = connect(&api).await;
+    let (free, frozen) =
+        (configmap("default", "free", json!({"v": "1"})), configmap("default", "frozen", json!({"v": "1"})));
+    for manifest in [&free, &frozen] {
+        api.apply(&manifest.to_string()).unwrap();
+    }
+    for policy in [
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "frozen"},
+            "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["UPDATE"]}]},
+                "validations": [{"expression": "object.metadata.name != 'frozen'", "message": "it is frozen"}]}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "frozen"},
+            "spec": {"policyName": "frozen", "validationActions": ["Deny"]}}),
+    ] {
+        api.apply(&policy.to_string()).unwrap();
+    }
+    let start = Instant::now();
+    let denied = ["label", "configmap", "frozen", "--dry-run=server", "x=1"];
+    while api.kubectl(&denied).unwrap().success() && start.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let text = |content: Option<converge_resource::Content>| content.unwrap().text().unwrap().to_owned();
+    let asks = async |manifest: &serde_json::Value, from: bool| {
+        let now = look(&cluster, &object(manifest)).await.1;
+        let to = edited(now.as_ref().unwrap(), |value| value["data"]["v"] = json!("0"));
+        let object = ApiRef::of(manifest).unwrap();
+        common::api(&cluster, ApiProbe::Back { object, from: from.then(|| text(now)), to: text(Some(to)) })
+            .await
+    };
+    assert_eq!(asks(&free, true).await, serde_json::Value::Null);
+    let refused = asks(&frozen, true).await;
+    assert!(refused["invalid"].as_str().unwrap().contains("it is frozen"), "{refused}");
+    // An object that is not there is made.
+    api.kubectl(&["delete", "configmap", "free"]).unwrap();
+    let object = ApiRef::of(&free).unwrap();
+    let made = common::api(&cluster, ApiProbe::Back { object, from: None, to: free.to_string() }).await;
+    assert_eq!(made, serde_json::Value::Null);
+    assert!(api.get(&["configmap", "free"]).is_err(), "a dry run has made it");
 }

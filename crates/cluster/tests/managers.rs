@@ -73,14 +73,24 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
     assert_eq!(data(), one);
     apply(&map(&two)).await;
     assert_eq!(data(), two, "what the role leaves out goes again");
-    // The same after an object that was gone: nothing tells the server whose the fields are.
+    // The same after an object that was gone: a user's field stays.
+    back().await;
+    api.kubectl(&["-n", "again", "label", "configmap", "x", "theirs=1"]).unwrap();
     let run = meta();
     cluster.open(&run).await.unwrap();
-    done(&cluster, &run, &plan_to(&cluster, &id, None).await).await;
+    let mut away = plan_to(&cluster, &id, None).await;
+    away.allow_destroy = vec![id.key.clone()];
+    let gone = look(&cluster, &id).await.1.unwrap();
+    done(&cluster, &run, &away).await;
     cluster.close(&run.id, "finished").await;
-    back().await;
+    let run = meta();
+    cluster.open(&run).await.unwrap();
+    done(&cluster, &run, &plan_to(&cluster, &id, Some(gone)).await).await;
+    cluster.close(&run.id, "finished").await;
     apply(&map(&json!({"v": "3"}))).await;
-    assert_eq!(data()["v"], "3");
+    assert_eq!(data(), json!({"v": "3"}), "what the role had applied and leaves out goes");
+    let labels = api.get(&["-n", "again", "configmap", "x"]).unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"theirs": "1"}));
 }
 
 /// A project by its name, with a connection of its own.

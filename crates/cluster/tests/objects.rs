@@ -304,15 +304,18 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
         matches!(&refused, Err(Refused::Busy(why)) if why.contains(&first.id) && why.contains("tester@here")),
         "{refused:?}"
     );
-    // Its process is gone: nobody renews, and the end of the Lease is waited for.
+    // Its process is gone a moment after a renewal: nobody renews, and the end of the Lease is waited for.
     drop(cluster);
-    let ago = |seconds: i64| {
-        let then = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap();
-        let spec =
-            json!({"spec": {"renewTime": then.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()}}).to_string();
+    let patch = |spec: Value| {
+        let spec = json!({"spec": spec}).to_string();
         api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", &spec]).unwrap();
     };
-    ago(56);
+    let ago = |seconds: i64| {
+        let then = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap();
+        patch(json!({"renewTime": then.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()}));
+    };
+    ago(2);
+    patch(json!({"leaseDurationSeconds": 8}));
     let waiting = meta();
     let start = std::time::Instant::now();
     other.open(&waiting).await.unwrap();

@@ -375,6 +375,11 @@ async fn a_chart_is_told_what_the_cluster_is_and_keeps_what_it_draws() {
     let rendered = render(&cluster, &first, &chart).await;
     assert_eq!(rendered["manifests"].as_array().map(Vec::len), Some(3), "{rendered}");
     assert!(rendered.get(converge_resource::RANDOM).is_none(), "nothing is there to be kept: {rendered}");
+    // Rendered in either way it tells which definitions of kinds helm makes.
+    let plain = render(&cluster, &spec("draws", &chart, json!({}), 60), &chart).await;
+    for rendered in [&rendered, &plain] {
+        assert_eq!(rendered["definitions"], json!(["gadgets.draws.example"]), "{rendered}");
+    }
     let run = meta();
     cluster.open(&run).await.unwrap();
     let install = |spec: &ReleaseSpec, from: State, rendered: &Value| {
@@ -392,6 +397,9 @@ async fn a_chart_is_told_what_the_cluster_is_and_keeps_what_it_draws() {
         }
     };
     done(&cluster, &run, &install(&first, State::absent(), &rendered)).await;
+    let question = ApiProbe::Release { namespace: "draws".to_owned(), name: "r".to_owned() };
+    let revisions = common::api(&cluster, question).await;
+    assert_eq!(revisions[0]["definitions"], json!(["gadgets.draws.example"]));
     let live = || {
         let secret = api.get(&["-n", "draws", "secret", "r-drawn"]).unwrap();
         let map = api.get(&["-n", "draws", "configmap", "r-map"]).unwrap();

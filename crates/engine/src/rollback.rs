@@ -4,7 +4,8 @@ use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, fulfils, goes_back, owners_probe, role_of, take_contents, without_gone_workloads,
+    base_of, brought_along, fulfils, goes_back, owners_probe, part_from_others, role_of, take_contents,
+    without_gone_workloads,
 };
 use crate::revert::{self, Group, holders, layers};
 use crate::tasks::{in_parallel, on_each};
@@ -429,9 +430,12 @@ async fn plan_undos(
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
+    undos.iter_mut().for_each(|undo| part_from_others(undo, &known));
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
-    for Group { address, members, after } in revert::arrange(undos, &mut known, allowed) {
+    let mut groups = revert::arrange(undos, &mut known, allowed);
+    revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
+    for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
         let mut item = revert::item(id, &address, members);
         item.needs = revert::needs(&plan.items, &item, &after);

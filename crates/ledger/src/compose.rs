@@ -13,6 +13,8 @@ pub struct KnownState {
     pub pairs: usize,
     /// It is only planned: the step was cut off, and the host's own choices in it are not recorded.
     pub is_planned: bool,
+    /// Of one in which a rollback may have left it: the state that the step itself had left.
+    pub undone: Option<State>,
 }
 
 /// Whether an object in the first of these states is in the second one, which a plan names.
@@ -50,6 +52,8 @@ pub struct Undo {
     pub lost: Option<String>,
     /// The reason why it is left as it is: a later run of another project changed it, or something that is not reverted belongs to it.
     pub theirs: Option<String>,
+    /// The changes that later runs of other projects made, which are in force: the state that each found and the one that it left.
+    pub since: Vec<(State, State)>,
     /// The data that it needs besides the states.
     pub way_back: Option<WayBack>,
     /// The guard of the last guarded item that changed it.
@@ -74,8 +78,12 @@ impl Undo {
             known.state == *now || (known.is_planned && fulfils(&self.object, now, &known.state))
         };
         if let Some(known) = self.states.iter().rev().find(is) {
-            self.left = now.clone();
             self.between.truncate(known.pairs);
+            // A rollback took the step back in part, beside changes of others: what the step had changed is still to be told.
+            if let Some(left) = known.undone.clone().filter(|_| !self.before.is_absent()) {
+                self.between.push((left, now.clone()));
+            }
+            self.left = now.clone();
         }
     }
 }
@@ -105,8 +113,10 @@ pub(crate) fn compose<'a>(
                 sensitive: false,
                 run: run.to_owned(),
                 comes_back: false,
-                lost: None,
+                // Nothing but the state before the first one comes back.
+                lost: change.unsaved.clone(),
                 theirs: None,
+                since: Vec::new(),
                 way_back: None,
                 guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
@@ -117,15 +127,20 @@ pub(crate) fn compose<'a>(
         }
         let pairs = undo.between.len();
         let is_planned = change.outcome == SavedOutcome::Unknown;
-        let states = [&change.before].into_iter().chain(&also).map(|state| (state, false));
-        let states = states.chain([(&change.after, is_planned)]);
-        undo.states.extend(states.map(|(s, is_planned)| KnownState { state: s.clone(), pairs, is_planned }));
+        let known = |state: &State, is_planned, undone| KnownState {
+            state: state.clone(),
+            pairs,
+            is_planned,
+            undone,
+        };
+        undo.states.push(known(&change.before, false, None));
+        undo.states.extend(also.iter().map(|state| known(state, false, Some(change.after.clone()))));
+        undo.states.push(known(&change.after, is_planned, None));
         undo.left = change.after.clone();
         let unknown = (change.outcome == SavedOutcome::Unknown).then(|| change.before.clone());
         undo.open = unknown.or_else(|| also.last().cloned());
         change.item.clone_into(&mut undo.item);
         undo.sensitive |= change.sensitive;
-        undo.lost = change.unsaved.clone().or(undo.lost);
         undo.way_back = change.way_back.clone().or(undo.way_back);
         undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place.unwrap_or(undos.len()), undo);

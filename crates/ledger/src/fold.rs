@@ -347,21 +347,27 @@ impl<'a> Ledger<'a> {
         for undo in &mut undos {
             let thing = (&undo.object, &undo.layer);
             let first = steps.clone().find(|(_, l, c, _)| (&c.object, l) == thing && c.may_have_happened());
-            undo.theirs = first.and_then(|(at, ..)| self.theirs(undo, at, project));
+            if let Some((at, ..)) = first {
+                (undo.theirs, undo.since) = self.theirs(undo, at, project);
+            }
             undo.lies_in = self.places.needed(&undo.object, &undo.layer);
         }
         undos
     }
 
-    /// The reason why an object is left: a later run of another project changed it.
-    fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> Option<String> {
+    /// The reason why an object is left: a later run of another project changed it. With it, what such runs changed.
+    fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> (Option<String>, Vec<(State, State)>) {
         let stacks: &Stacks<'_> = &self.stacks;
         let steps = stacks.get(&(&undo.object, undo.layer.clone())).into_iter().flatten();
-        let theirs = steps.rev().find(|s| s.run > after && !self.is_of(s.run, project))?;
-        let run = self.runs.get(theirs.run)?;
-        Some(format!(
-            "the later run {} of another project changed it too (playbook {}, inventory {}): it is left as it is",
-            run.id, run.playbook, run.inventory
-        ))
+        let theirs: Vec<&Step> = steps.filter(|s| s.run > after && !self.is_of(s.run, project)).collect();
+        let last = theirs.last().and_then(|step| self.runs.get(step.run));
+        let why = last.map(|run| {
+            format!(
+                "the later run {} of another project changed it too (playbook {}, inventory {}): it is left as it is",
+                run.id, run.playbook, run.inventory
+            )
+        });
+        let changes = theirs.into_iter().filter_map(|step| self.change(step));
+        (why, changes.map(|c| (c.before.clone(), c.after.clone())).collect())
     }
 }

@@ -271,6 +271,23 @@ impl Shared for K8s {
         let (state, content) = K8sState::of(&back);
         (state, Some(content))
     }
+
+    fn apart(past: &Past<'_, K8sState>, since: &[(K8sState, K8sState)], content: &Contents<'_>) -> bool {
+        let (Some(before), Some(_), Some(ours)) =
+            (read(past.before, content), read(past.left, content), fields_back(past, content))
+        else {
+            return false;
+        };
+        // A Secret goes back as a whole.
+        if before.get("kind").and_then(Value::as_str) == Some("Secret") {
+            return false;
+        }
+        let free = |theirs: &Field| !ours.iter().any(|own| fields::touch(&own.path, &theirs.path));
+        since.iter().all(|(before, after)| match (read(before, content), read(after, content)) {
+            (Some(before), Some(after)) => fields::leaf_differences(&before, &after).iter().all(free),
+            _ => false,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -346,6 +363,14 @@ mod tests {
         // One run, and no change of others since: exactly the state before.
         let one = Past { before: bare, left: labelled, between: &[] };
         assert_eq!(K8s::back(labelled, &one, &content), (bare.clone(), None));
+        // Another project has changed another field since, or this one.
+        assert!(K8s::apart(&one, &[(labelled.clone(), cordoned.clone())], &content));
+        assert!(!K8s::apart(
+            &one,
+            &[(labelled.clone(), cordoned.clone()), (bare.clone(), labelled.clone())],
+            &content
+        ));
+        assert!(!K8s::apart(&one, &[(K8sState::Absent, labelled.clone())], &content), "it is another object");
         // The label is another now: a user has changed what was made.
         let (other, changed) = K8sState::of(&node(json!({"os": "linux", "gpu": "no"}), true, json!([mine])));
         let content = |digest: &Digest| content(digest).or_else(|| Some(changed.clone()));

@@ -109,8 +109,17 @@ pub enum ApiProbe {
     },
     /// One object as the server gives it, status and all. Answer: the object, or null.
     Get(ApiRef),
-    /// The same, for what takes it away. Answer: `{object, others}`, with the managers of its fields besides our own one and Kubernetes itself; or null.
+    /// The same, for what takes it away. Answer: `{object, whose}`, the latter telling for people whose else it is; or null.
     Others(ApiRef),
+    /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object; else null.
+    Back {
+        /// The object.
+        object: ApiRef,
+        /// The text of the state in which it is; `None` where it is not there.
+        from: Option<String>,
+        /// That of the one to which it goes.
+        to: String,
+    },
     /// All objects of a kind. Answer: a list of objects as the server gives them; null when the server has no such kind.
     List {
         /// `v1`, `apps/v1`.
@@ -137,7 +146,7 @@ pub enum ApiProbe {
         path: String,
     },
     /// The revisions of a helm release, newest first, as helm keeps them in Secrets. Answer: a list of `{revision, status,
-    /// chart: {name, version}, values, manifest, updated}`.
+    /// chart: {name, version}, values, manifest, updated, definitions: (names of the kinds' definitions in its chart)}`.
     Release {
         /// Namespace.
         namespace: String,
@@ -146,7 +155,7 @@ pub enum ApiProbe {
     },
     /// Renders a chart with real helm against the server: JSON text of a [`ReleaseSpec`], with the content of a packaged chart beside it
     /// as [`ARCHIVE`] (base64).
-    /// Answer: `{manifests: [object…], chart, version, values: (the chart's own values), notes}` or `{invalid: what helm said}` or
+    /// Answer: `{manifests: [object…], chart, version, values: (the chart's own values), notes, definitions: (names of those of kinds)}` or `{invalid: what helm said}` or
     /// `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
     Render(String),
     /// Runs a Job (JSON text of its manifest) to its end, reads its log, and takes it away in every case. Answer: `{succeeded:

@@ -10,7 +10,9 @@ mod manifests;
 mod nodes;
 mod operators;
 mod other_targets;
+mod projects;
 mod recovered;
+mod refused;
 mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};

@@ -8,6 +8,7 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, merge_patch, told};
 use crate::observe::{no_key, observed};
+use crate::open_run::Taken;
 use crate::ownership;
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
@@ -97,6 +98,15 @@ impl<'a> Planned<'a> {
         Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, former: None, secret })
     }
 
+    /// Whose fields it takes.
+    fn takes(&self, live: Option<&Value>) -> Taken {
+        let goes = live.filter(|_| self.to.is_none());
+        Taken {
+            managers: self.takes_from(live),
+            applied: goes.and_then(|live| ownership::applied(live, self.manager)),
+        }
+    }
+
     /// The managers of the fields that a role takes from others, by the paths of these.
     fn takes_from(&self, live: Option<&Value>) -> BTreeMap<String, String> {
         let Some(live) = live.filter(|_| self.manifest.is_some()) else { return BTreeMap::new() };
@@ -165,7 +175,7 @@ impl<'a> Planned<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        object::whose_else(live, &object::other_managers(live, own)).map_or(Ok(()), refused)
+        object::whose_else(live, own).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.
@@ -233,7 +243,7 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
-            self.takes_from(job, number, planned.takes_from(live.as_ref())).await?;
+            self.takes(job, number, planned.takes(live.as_ref())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,
@@ -397,8 +407,13 @@ impl Cluster {
                 let new = new.map_err(|e| Miss::End(failed(format!("{shown}: {e}"))))?;
                 let ApiRef { api_version, kind, namespace, .. } = &planned.wanted;
                 let list = api.collection(api_version, kind, namespace.as_deref()).await.map_err(missed)?;
-                let path = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
-                api.post(&path, &new).await.map_err(missed)?;
+                let list = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
+                let made = api.post(&list, &new).await.map_err(missed)?;
+                // What the role had applied of it is the role's again.
+                let applied = self.applied_before(&job.change.object, &job.change.to).await;
+                if let Some(applied) = applied.map_err(|e| Miss::End(failed(e)))? {
+                    ownership::give(api, &path, &made, &applied, self.manager()).await;
+                }
                 Ok(())
             }
         }

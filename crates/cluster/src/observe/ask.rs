@@ -1,10 +1,13 @@
 //! The server's dry run of a manifest.
 
 use super::LookError;
+use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::fault::{Fault, Said};
+use crate::object::merge_patch;
 use crate::ownership;
-use converge_resource::{ApiRef, FIELD_MANAGER};
+use converge_objects::k8s::{fields, from_text};
+use converge_resource::{ApiRef, Content, FIELD_MANAGER};
 use serde_json::{Value, json};
 
 /// The words of a query that change nothing.
@@ -53,6 +56,47 @@ impl Cluster {
                 Ok(meant)
             }
             Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+impl Cluster {
+    /// A dry run of a write towards a saved state; see [`converge_resource::ApiProbe::Back`].
+    pub(super) async fn dry_back(
+        &self,
+        wanted: &ApiRef,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<Value, LookError> {
+        let api = &self.inner.api;
+        let read = |text: &str| from_text(&Content::new(text.as_bytes().to_vec()));
+        let Some(to) = read(to) else { return Ok(Value::Null) };
+        let words = format!("fieldManager={}{DRY}", escaped(self.manager()));
+        let answer = match from.and_then(read) {
+            None => {
+                let ApiRef { api_version, kind, namespace, .. } = wanted;
+                let list = api.collection(api_version, kind, namespace.as_deref()).await?;
+                // An earlier item of the rollback brings the kind.
+                let Some(list) = list else { return Ok(Value::Null) };
+                api.post(&format!("{list}?{words}"), &to).await
+            }
+            Some(from) => {
+                let (Some(path), Some(live)) = (api.path(wanted).await?, api.object(wanted).await?) else {
+                    return Ok(Value::Null);
+                };
+                let changes = fields::leaf_differences(&from, &to);
+                let Ok(mut new) = fields::with(&live, &changes) else { return Ok(Value::Null) };
+                fields::drop_emptied(&mut new, &changes, &to);
+                api.patch(&format!("{path}?{words}"), MERGE, &merge_patch(&live, &new)).await
+            }
+        };
+        match answer {
+            Err(Fault::Said(said)) => {
+                let why = refused(&said, wanted, self.manager()).and_then(|why| why.get("invalid").cloned());
+                Ok(why.map(|why| json!({"invalid": why})).unwrap_or_default())
+            }
+            Err(fault) => Err(fault.into()),
+            Ok(_) => Ok(Value::Null),
         }
     }
 }

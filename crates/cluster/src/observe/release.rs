@@ -72,7 +72,23 @@ pub(crate) fn revision(release: &Value) -> Value {
         "values": release.get("config").cloned().unwrap_or_else(|| json!({})),
         "manifest": text(release, "/manifest"),
         "updated": release.pointer("/info/last_deployed"),
+        "definitions": definitions(release),
     })
+}
+
+/// The names of the definitions of kinds in the chart of a record of helm (`crds/`): helm makes them with the first install, and leaves them.
+fn definitions(release: &Value) -> Vec<String> {
+    let files = release.pointer("/chart/files").and_then(Value::as_array).into_iter().flatten();
+    let defines = files.filter(|file| text(file, "/name").starts_with("crds/"));
+    let decoded =
+        defines.filter_map(|file| String::from_utf8(STANDARD.decode(text(file, "/data")).ok()?).ok());
+    decoded.flat_map(|yaml| names_of(&yaml)).collect()
+}
+
+/// The names of objects in a stream of YAML.
+fn names_of(yaml: &str) -> Vec<String> {
+    let all = manifests(yaml).unwrap_or_default();
+    all.iter().map(|manifest| text(manifest, "/metadata/name").to_owned()).filter(|n| !n.is_empty()).collect()
 }
 
 /// The state of a release with these revisions, newest first.
@@ -191,7 +207,8 @@ impl Cluster {
         }
         arguments.push(spec.name.clone());
         arguments.extend(chart);
-        Ok(How::Template { arguments, chart: shown("chart"), values: shown("values") })
+        let definitions = names_of(&crds);
+        Ok(How::Template { arguments, chart: shown("chart"), values: shown("values"), definitions })
     }
 
     /// The fields that come out otherwise each time that the chart is rendered, where there is a release that has them: a password that it draws,
@@ -237,7 +254,7 @@ enum How {
     /// As it would lay them; with what it has said already.
     Upgrade { arguments: Vec<String>, first: String },
     /// From the templates alone.
-    Template { arguments: Vec<String>, chart: Vec<String>, values: Vec<String> },
+    Template { arguments: Vec<String>, chart: Vec<String>, values: Vec<String>, definitions: Vec<String> },
 }
 
 impl How {
@@ -245,7 +262,7 @@ impl How {
     async fn render(&self, helm: &Helm) -> Result<Value, Unrendered> {
         match self {
             Self::Upgrade { first, .. } => Ok(upgraded(first)?),
-            Self::Template { arguments, chart, values } => {
+            Self::Template { arguments, chart, values, definitions } => {
                 let rendered = helm.run(arguments, LIMIT).await.map_err(Unrendered::Refused)?;
                 let about = helm.run(chart, LIMIT).await?;
                 let values = helm.run(values, LIMIT).await?;
@@ -256,6 +273,7 @@ impl How {
                     "version": about.get("version"),
                     "values": serde_yaml::from_str::<Value>(&values).unwrap_or_default(),
                     "notes": null,
+                    "definitions": definitions,
                 }))
             }
         }
@@ -282,6 +300,7 @@ fn upgraded(release: &str) -> Result<Value, HelmError> {
         "version": release.pointer("/chart/metadata/version"),
         "values": release.pointer("/chart/values").cloned().unwrap_or_else(|| json!({})),
         "notes": release.pointer("/info/notes"),
+        "definitions": definitions(&release),
     }))
 }
 

@@ -7,11 +7,21 @@ use crate::{Activity, Purpose, TargetError};
 use converge_executor::{Arrived, Executor, RunMeta};
 use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
+use converge_resource::{ObjectId, Place};
 use std::sync::Arc;
 
-/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do.
+/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do. An object of a cluster whose
+/// former value was not kept stays in force too: the rollback of an older run may take it away.
 fn is_set_out(item: &PlannedItem) -> bool {
-    item.is_pending() || (item.origin == ItemOrigin::Rollback && matches!(item.outcome, Outcome::Refused(_)))
+    let of_cluster = |object: &ObjectId| {
+        converge_objects::object(&object.kind).is_some_and(|object| object.place() == Place::Cluster)
+    };
+    let left = match &item.outcome {
+        Outcome::Refused(_) => true,
+        Outcome::Failed(_) => item.claims.iter().any(of_cluster),
+        _ => false,
+    };
+    item.is_pending() || (item.origin == ItemOrigin::Rollback && left)
 }
 
 /// The header of the record of a run on a host.

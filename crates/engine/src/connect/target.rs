@@ -161,7 +161,8 @@ impl Target {
             .iter()
             .flat_map(|u| {
                 let between = u.between.iter().flat_map(|(left, found)| [left, found]);
-                let states = [&u.left, &u.before].into_iter().chain(&u.open).chain(between);
+                let since = u.since.iter().flat_map(|(before, after)| [before, after]);
+                let states = [&u.left, &u.before].into_iter().chain(&u.open).chain(between).chain(since);
                 states.filter_map(|state| content(&u.object, state)).collect::<Vec<_>>()
             })
             .filter(|digest| known.content(digest).is_none())

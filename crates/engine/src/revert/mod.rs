@@ -1,6 +1,7 @@
 //! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Pure.
 
 pub(crate) mod accounts;
+pub(crate) mod admission;
 pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;

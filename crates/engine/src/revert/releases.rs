@@ -74,6 +74,7 @@ async fn back(
     let to = state(&change.to);
     if to == Some(ReleaseState::Absent) {
         item.notes.extend(namespace_stays(target, namespace, known).await?);
+        item.notes.extend(definitions_stay(target, namespace, name, known).await?);
     }
     let (Some(ReleaseState::Installed { digest: now, .. }), Some(to)) = (state(&change.from), to) else {
         return Ok(());
@@ -137,6 +138,33 @@ async fn namespace_stays(
     Ok(made.then(|| format!("the namespace {namespace}, which helm made, stays")))
 }
 
+/// Says which definitions of kinds stay that came with the chart of a release that goes.
+async fn definitions_stay(
+    target: &Target,
+    namespace: &str,
+    name: &str,
+    known: &mut Knowledge,
+) -> Result<Option<String>, TargetError> {
+    let revisions = revisions(target, namespace, name, known).await?;
+    let names = revisions.first().and_then(|r| r.get("definitions")?.as_array());
+    let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+    let text = || format!("the definitions of kinds that came with its chart stay: {}", names.join(", "));
+    Ok((!names.is_empty()).then(text))
+}
+
+/// The revisions of a release, newest first.
+async fn revisions(
+    target: &Target,
+    namespace: &str,
+    name: &str,
+    known: &mut Knowledge,
+) -> Result<Vec<Value>, TargetError> {
+    let probe = Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() });
+    target.look(&BTreeSet::from([probe.clone()]), known).await?;
+    let Some(Answer::Api(revisions)) = known.answer(&probe) else { return Ok(Vec::new()) };
+    Ok(revisions.as_array().cloned().unwrap_or_default())
+}
+
 /// Says to which revision helm goes back.
 async fn revision_of(
     target: &Target,
@@ -145,11 +173,8 @@ async fn revision_of(
     digest: &Digest,
     known: &mut Knowledge,
 ) -> Result<Option<String>, TargetError> {
-    let probe = Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() });
-    target.look(&BTreeSet::from([probe.clone()]), known).await?;
-    let Some(Answer::Api(revisions)) = known.answer(&probe) else { return Ok(None) };
-    let revisions = revisions.as_array().map(Vec::as_slice).unwrap_or_default();
-    let number = release::revision_of(revisions, digest).and_then(|r| r.get("revision"));
+    let revisions = revisions(target, namespace, name, known).await?;
+    let number = release::revision_of(&revisions, digest).and_then(|r| r.get("revision"));
     Ok(number.map(|number| format!("goes back to revision {number}, which was in force")))
 }
 

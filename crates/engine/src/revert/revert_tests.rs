@@ -16,6 +16,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         open: None,
         states: Vec::new(),
         theirs: None,
+        since: Vec::new(),
         moved_by: None,
         item: format!("k8s/{key}"),
         sensitive: false,
@@ -443,7 +444,7 @@ fn an_object_that_shows_values_of_others_is_not_deleted_without_leave() {
         known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state.into(), None)));
         known.learn(
             owners_probe(&undo.object, &undo.before).unwrap(),
-            Answer::Api(json!({"object": live, "others": []})),
+            Answer::Api(json!({"object": live, "whose": null})),
         );
         let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
         judge(&undo, &mut known, &allowed)

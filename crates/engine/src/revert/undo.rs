@@ -81,6 +81,18 @@ pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, Stat
     claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
 }
 
+/// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.
+pub(crate) fn part_from_others(undo: &mut Undo, known: &Knowledge) {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let apart = |undo: &Undo| {
+        let object = converge_objects::object(&undo.object.kind);
+        object.is_some_and(|object| object.shared().apart(&undo.past(), &undo.since, &content))
+    };
+    if !undo.since.is_empty() && apart(undo) {
+        undo.theirs = None;
+    }
+}
+
 /// Whether the object still shows what the runs made of it. Of a change that was cut off, both ends count, and what lies between them.
 pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
     let content = |digest: &Digest| known.content(digest).cloned();
@@ -165,8 +177,7 @@ pub(crate) fn takes_from_others(
     let probe = owners_probe(&back.object, &back.to).filter(|_| !allowed.contains(&id))?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
-    let others = answer.get("others").and_then(Value::as_array).into_iter().flatten();
-    let others = others.filter_map(Value::as_str).map(str::to_owned).collect();
+    let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
     let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
@@ -174,7 +185,7 @@ pub(crate) fn takes_from_others(
         let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
         converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
     };
-    let why = converge_cluster::whose_else(live, &others).or_else(edited)?;
+    let why = whose.or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 

@@ -37,6 +37,16 @@ pub trait Shared: Object {
     ) -> (Self::State, Option<Content>) {
         (past.before.clone(), None)
     }
+
+    /// Whether the recorded changes can be reverted though others have made these changes since, each from one state to another: they touch nothing
+    /// that goes back. An object that goes back as a whole is touched by every change.
+    fn apart(
+        _past: &Past<'_, Self::State>,
+        _since: &[(Self::State, Self::State)],
+        _content: &Contents<'_>,
+    ) -> bool {
+        false
+    }
 }
 
 /// [`Shared`] without its types. By default an object is as its state says, and goes back to the one before.
@@ -57,6 +67,10 @@ pub trait DynShared: Send + Sync {
         _content: &Contents<'_>,
     ) -> (State, Option<Content>) {
         (past.before.clone(), None)
+    }
+    /// [`Shared::apart`]; false with a bad state.
+    fn apart(&self, _past: &Past<'_, State>, _since: &[(State, State)], _content: &Contents<'_>) -> bool {
+        false
     }
 }
 
@@ -98,6 +112,18 @@ impl<O: Shared> DynShared for Erased<O> {
                 (state.into(), content)
             }
             Err(_) => Nothing.back(now, past, content),
+        }
+    }
+    fn apart(&self, past: &Past<'_, State>, since: &[(State, State)], content: &Contents<'_>) -> bool {
+        let state = |state: &State| O::State::try_from(state.clone());
+        let pairs = since.iter().map(|(before, after)| Ok((state(before)?, state(after)?)));
+        let since: Result<Vec<_>, crate::BadState> = pairs.collect();
+        match (typed_past::<O>(past.left, past), since) {
+            (Ok((_, before, left, between)), Ok(since)) => {
+                let past = Past { before: &before, left: &left, between: &between };
+                O::apart(&past, &since, content)
+            }
+            _ => false,
         }
     }
 }

@@ -440,11 +440,25 @@ impl Resource for HelmRelease {
             unknown_keys(&self.values, own, "", &mut wanted.notes);
         }
         wanted.notes.extend(self.namespace_note(view)?);
+        if revisions.is_empty() {
+            wanted.notes.extend(definitions_note(rendered.get("definitions")));
+        }
         wanted.notes.extend(recovery(revisions));
         wanted.notes.extend(drift.notes());
         wanted.calls.push(ApiCall::Release(spec));
         Ok(wanted)
     }
+}
+
+/// Says which definitions of kinds helm makes.
+fn definitions_note(found: Option<&Value>) -> Option<String> {
+    let names: Vec<&str> = found.and_then(Value::as_array)?.iter().filter_map(Value::as_str).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "helm makes the definitions of kinds {} first; they stay when the release goes",
+            names.join(", ")
+        )
+    })
 }
 
 /// `gpu-operator` of `charts/gpu-operator-v25.10.0.tgz`.

@@ -85,6 +85,17 @@ fn a_namespace_that_helm_makes_is_named() {
 }
 
 #[test]
+fn definitions_of_kinds_that_helm_makes_are_named_once() {
+    let found = json!(["a.example.org", "b.example.org"]);
+    assert_eq!(
+        definitions_note(Some(&found)).unwrap(),
+        "helm makes the definitions of kinds a.example.org, b.example.org first; they stay when the release goes"
+    );
+    assert_eq!(definitions_note(Some(&json!([]))), None);
+    assert_eq!(definitions_note(None), None);
+}
+
+#[test]
 fn the_same_again_asks_helm_nothing() {
     let kind = read::<HelmRelease>(params());
     let now = revision("deployed", "v1.2.3");

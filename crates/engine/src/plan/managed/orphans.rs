@@ -141,7 +141,7 @@ pub(super) fn undo_of(
         left = seen.state;
     }
     let is_planned = thing.open.is_some();
-    let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned };
+    let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned, undone: None };
     let mut undo = Undo {
         object: thing.object.clone(),
         layer: thing.layer.clone(),
@@ -153,6 +153,7 @@ pub(super) fn undo_of(
         moved_by: moved.map(|m| m.by.clone()),
         states: vec![known_left],
         theirs: None,
+        since: Vec::new(),
         item: thing.item.clone(),
         comes_back: false,
         sensitive: thing.sensitive,

@@ -1,0 +1,43 @@
+//! Two projects on one object of a cluster.
+
+use crate::Lab;
+use converge_tests::Ran;
+use serde_json::{Value, json};
+
+/// Runs a command of a project, whose only role says this.
+fn of(lab: &Lab, project: &str, item: &str, args: &[&str]) -> Ran {
+    lab.role("shared", &format!("scope: cluster\nresources:\n{item}"));
+    let inventory = lab.world.inventory(&format!("converge_project: {project}"));
+    lab.world.write("project.yaml", &inventory).unwrap();
+    lab.converge(&[args, &["project.yaml"]].concat())
+}
+
+/// A patch of the project's annotation.
+fn patch(project: &str, value: u8) -> String {
+    format!(
+        "  - k8s_patch: {{target: configmap/shared, namespace: default, set: {{/metadata/annotations/ex.io~1{project}: '{value}'}}}}\n"
+    )
+}
+
+/// Other fields are no other project's: each takes its own back, whatever the other one has done since.
+#[test]
+fn two_projects_that_change_different_fields_take_each_its_own_back() {
+    let lab = Lab::get();
+    lab.kubectl(&["create", "configmap", "shared", "--from-literal=x=1"]);
+    let live = || lab.value(&["configmap", "shared"], "/metadata/annotations").unwrap_or(Value::Null);
+    for (project, value) in [("b", 6), ("a", 5), ("b", 5), ("a", 1), ("b", 4)] {
+        of(&lab, project, &patch(project, value), &["apply", "--yes"]).expect(0);
+    }
+    assert_eq!(live(), json!({"ex.io/a": "1", "ex.io/b": "4"}));
+    let back = |project: &str| of(&lab, project, &patch(project, 0), &["rollback", "--yes"]).expect(0);
+    back("a");
+    assert_eq!(live(), json!({"ex.io/a": "5", "ex.io/b": "4"}));
+    back("b");
+    assert_eq!(live(), json!({"ex.io/a": "5", "ex.io/b": "5"}));
+    back("a");
+    back("b");
+    assert_eq!(live(), json!({"ex.io/b": "6"}));
+    back("b");
+    assert_eq!(live(), Value::Null);
+    lab.kubectl(&["delete", "configmap", "shared"]);
+}

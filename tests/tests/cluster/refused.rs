@@ -1,0 +1,74 @@
+//! What a rollback in a cluster cannot do is known before, and keeps nothing else from going back.
+
+use crate::{Lab, says_all};
+use converge_tests::until;
+use serde_json::json;
+
+/// A policy that lets nobody change the ConfigMap c2.
+const FROZEN: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: frozen}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [UPDATE]}]
+  validations: [{expression: "object.metadata.name != 'c2'", message: it is frozen}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: frozen}
+spec: {policyName: frozen, validationActions: [Deny]}
+"#;
+
+#[test]
+fn an_object_that_a_policy_has_frozen_keeps_the_others_from_nothing() {
+    let lab = Lab::get();
+    let role = |value: u8| {
+        let one = |name: &str| {
+            format!(
+                "  - name: {name}\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: default}}, data: {{v: '{value}'}}}}\n"
+            )
+        };
+        lab.role("objs", &format!("scope: cluster\nresources:\n{}", ["c1", "c2", "c3"].map(one).concat()));
+        lab.apply().expect(0);
+    };
+    role(1);
+    role(2);
+    lab.api.apply(FROZEN).unwrap();
+    let denied = || {
+        lab.api
+            .kubectl(&["label", "configmap", "c2", "--dry-run=server", "x=1"])
+            .is_ok_and(|said| !said.success())
+    };
+    until("the policy", 30, denied);
+    let rollback = |code: i32| lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(code);
+    let values = || ["c1", "c2", "c3"].map(|name| lab.value(&["configmap", name], "/data/v"));
+    says_all(&rollback(4), &["the API server would refuse it", "it is frozen"]);
+    assert_eq!(values(), [Some(json!("1")), Some(json!("2")), Some(json!("1"))]);
+    lab.kubectl(&["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "frozen"]);
+    until("its end", 30, || !denied());
+    rollback(0);
+    assert_eq!(values(), ["1"; 3].map(|value| Some(json!(value))));
+    lab.kubectl(&["delete", "configmap", "c1", "c2", "c3"]);
+}
+
+/// Without age recipients the former value of a Secret is not kept. The Secret is not somebody else's for that: the rollback of the run that made it takes it away.
+#[test]
+fn a_secret_whose_value_was_not_kept_goes_with_the_run_that_made_it() {
+    let lab = Lab::get();
+    let role = |value: &str| {
+        let text = format!(
+            "scope: cluster\nresources:\n  - k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: sx, namespace: default}}, data: {{v: {value}}}}}\n  - secret: {{name: sx, namespace: default, data: {{p: {value}}}}}\n"
+        );
+        lab.role("kept", &text);
+        lab.apply().expect(0);
+    };
+    role("six");
+    role("one");
+    let map = || lab.value(&["configmap", "sx"], "/data/v");
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(1);
+    says_all(&back, &["cannot be undone", "age recipients"]);
+    assert_eq!(map(), Some(json!("six")));
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert!(map().is_none() && lab.api.get(&["secret", "sx"]).is_err());
+}
