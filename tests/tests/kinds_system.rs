@@ -294,7 +294,7 @@ fn a_unit_that_dies_while_all_are_watched_fails_by_itself_and_stops_what_comes_a
     let bare = state(host);
     world.only_role("agents", &AGENTS.replace("SECONDS", "0.3")).unwrap();
     let ran = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
-    ran.says("agents/agents[b]").says("agent-b.service did not start").says("because of `agents/agents[b]`");
+    ran.says("agents/agents[b]").says("agent-b.service did not start").says("depends on `agents/agents[b]`");
     let active = "for u in a b c; do systemctl is-active agent-$u; done; test -e /etc/last || echo none";
     assert_eq!(exec(host, active), "active\ninactive\nactive\nnone");
     let journal = exec(host, "cat /var/lib/converge/runs/*/journal");

@@ -428,9 +428,9 @@ cv_unit_settled() {
   *ActiveState=inactive*) case $cv_u_block in *Type=oneshot*Result=success* | *Result=success*Type=oneshot*) return 0 ;; *) return 1 ;; esac ;;
   *ActiveState=active*)
     case $cv_u_block in *Type=simple* | *Type=exec* | *Type=idle*) ;; *) return 0 ;; esac
-    [ $cv_u_turns -lt "${CV_SETTLE_TURNS:-5}" ] || return 0
+    [ "$cv_u_turns" -lt "${CV_SETTLE_TURNS:-5}" ] || return 0
     ;;
-  *) [ $cv_u_turns -lt 150 ] || return 1 ;;
+  *) [ "$cv_u_turns" -lt 150 ] || return 1 ;;
   esac
   cv_u_more=yes
 }
