@@ -37,7 +37,7 @@ pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};
 pub use object::{
     AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,
     DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs, NodePart,
-    Object, Past, Relations, Reversibility, Shared, Traits,
+    Object, Past, Relations, Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};
