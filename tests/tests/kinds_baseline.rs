@@ -333,3 +333,39 @@ fn users_have_passwords() {
         .says("no hash of a password")
         .says("role.yaml:");
 }
+
+const TIME: Subject<'_> = Subject {
+    role: r#"
+summary: The time of the site
+resources:
+  - name: zone
+    timezone: {name: Europe/Berlin}
+"#,
+    prepare: "test -e /usr/share/zoneinfo/Europe/Berlin || apt-get install -qq -y tzdata >/dev/null 2>&1
+ln -sfn /usr/share/zoneinfo/Etc/UTC /etc/localtime; echo Etc/UTC >/etc/timezone",
+    state: "stat -c '%N %U %a' /etc/localtime /etc/timezone; cat /etc/timezone",
+    made: "readlink /etc/localtime; cat /etc/timezone; date -d @0 +%Z",
+    expected: "/usr/share/zoneinfo/Europe/Berlin\nEurope/Berlin\nCET",
+    drift: &[
+        ("zone", "ln -sfn /usr/share/zoneinfo/Europe/Rome /etc/localtime"),
+        ("zone", "echo Europe/Rome >/etc/timezone"),
+        ("zone", "cp --remove-destination /usr/share/zoneinfo/Europe/Rome /etc/localtime"),
+    ],
+};
+
+#[test]
+fn hosts_have_a_time_zone() {
+    let world = World::new(&format!("kinds-timezone-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    TIME.holds(&world);
+    // A relative link is as good, and a host without /etc/timezone gets none.
+    exec(host, "ln -sfn ../usr/share/zoneinfo/Europe/Berlin /etc/localtime; rm /etc/timezone");
+    assert_eq!(plan(&world, 0)["zone"], "unchanged");
+    world.only_role("subject", &TIME.role.replace("Europe/Berlin", "Europe/Nowhere")).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(1)
+        .says("knows no time zone Europe/Nowhere")
+        .says("role.yaml:5:");
+}
