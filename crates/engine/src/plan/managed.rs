@@ -5,6 +5,8 @@
 
 mod orphans;
 
+pub(crate) use orphans::undo_of;
+
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
@@ -17,7 +19,6 @@ use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outc
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
     companions, contents, covered, is_given_back, orphans, orphans_probe, other_names, remains, undeclared,
-    undo_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
