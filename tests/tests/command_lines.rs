@@ -98,8 +98,8 @@ const RUNS: &[Runs] = &[
     ("converge schema role", "=", 0, "$schema"),
     ("converge schema settings", "=", 0, "$schema"),
     (
-        "converge schema plan|apply|verify|snapshots|vars|facts|fact",
-        "for name in plan apply verify snapshots vars facts fact; do converge schema $name || exit 1; done",
+        "converge schema plan|apply|verify|snapshots|state|vars|facts|fact",
+        "for name in plan apply verify snapshots state vars facts fact; do converge schema $name || exit 1; done",
         0,
         "$schema",
     ),
@@ -126,6 +126,9 @@ const RUNS: &[Runs] = &[
     ("converge run PATTERN -i INVENTORY -- CMD", "converge run h1 -i hosts.yaml -- uname", 0, "Linux"),
     ("converge snapshots INVENTORY", "converge snapshots hosts.yaml", 0, "playbooks/site.yaml"),
     ("converge snapshots inventories/demo.yaml", "converge snapshots hosts.yaml", 0, "playbooks/site.yaml"),
+    ("converge state list INVENTORY", "converge state list hosts.yaml", 0, "path:/etc/greeting"),
+    ("converge state show INVENTORY", "converge state show hosts.yaml", 0, "original state: absent"),
+    ("converge state diff INVENTORY", "converge state diff hosts.yaml", 0, "as recorded"),
     (
         "converge rollback INVENTORY",
         "converge rollback hosts.yaml --yes && converge hosts.yaml --yes",

@@ -260,3 +260,112 @@ fn modes_may_be_symbols() {
         .says("depends on the present mode")
         .says("role.yaml:3:");
 }
+
+/// Hashes of passwords; the hosts never check one.
+const NEW: &str = "$6$newsaltnewsalt$newhash/new.hash";
+const OLD: &str = "$y$j9T$oldsaltoldsalt$oldhash/old.hash";
+
+const PASSWORDS: Subject<'_> = Subject {
+    role: r#"
+summary: Users with passwords
+resources:
+  - name: new
+    user: {name: ann, uid: 4101, password_hash: "$6$newsaltnewsalt$newhash/new.hash", expires: 2031-05-01}
+  - name: another password
+    user: {name: bob, password_hash: "$6$newsaltnewsalt$newhash/new.hash", expires: never}
+  - name: a first password
+    user: {name: cal, password_hash: "$6$newsaltnewsalt$newhash/new.hash", create_home: false}
+  - name: locked
+    user: {name: dan, password_hash: "$6$newsaltnewsalt$newhash/new.hash", locked: true}
+"#,
+    prepare: "for u in bob cal dan; do useradd -m $u; done
+for u in bob dan; do echo \"$u:\\$y\\$j9T\\$oldsaltoldsalt\\$oldhash/old.hash\" | chpasswd -e; chage -d 2020-02-02 $u; done; chage -E 2030-01-01 bob
+# Each program for accounts notes the processes beside it from here on.
+for p in useradd usermod chpasswd; do mv /usr/sbin/$p /usr/sbin/$p.real
+printf '#!/bin/sh\\nps -ww -eo args >>/root/seen\\nexec %s.real \"$@\"\\n' /usr/sbin/$p >/usr/sbin/$p; chmod 755 /usr/sbin/$p; done",
+    state: "grep -E '^(ann|bob|cal|dan):' /etc/shadow; ls /var/lib/converge/passwords 2>/dev/null || true",
+    made: "grep -E '^(ann|bob|cal|dan):' /etc/shadow | cut -d: -f1,2,8",
+    expected: "bob:$6$newsaltnewsalt$newhash/new.hash:\ncal:$6$newsaltnewsalt$newhash/new.hash:\ndan:!$6$newsaltnewsalt$newhash/new.hash:\nann:$6$newsaltnewsalt$newhash/new.hash:22400",
+    drift: &[
+        ("new", "echo 'ann:$6$x$other' | chpasswd -e"),
+        ("new", "chage -E -1 ann"),
+        ("another password", "chage -E 2020-01-01 bob"),
+        ("a first password", "passwd -dq cal"),
+        ("locked", "usermod -U dan"),
+    ],
+};
+
+#[test]
+fn users_have_passwords() {
+    let world = World::new(&format!("kinds-passwords-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    PASSWORDS.holds(&world);
+    // A password that a user has already is no change, and nothing is recorded of it.
+    exec(host, &format!("echo 'bob:{NEW}' | chpasswd.real -e; chage -E -1 bob"));
+    assert_eq!(plan(&world, 2)["another password"], "unchanged");
+    let planned = world.converge(&["plan", "hosts.yaml", "-v", "--out", "kept.plan"]).unwrap().expect(2);
+    let planned = planned.says("password hash");
+    let json = world.converge(&["plan", "hosts.yaml", "--output", "json"]).unwrap().expect(2);
+    let applied = world.converge(&["apply", "kept.plan", "--yes", "-v"]).unwrap().expect(0);
+    exec(host, "echo 'dan:!$6$x$other' | chpasswd.real -e");
+    let drift = world.converge(&["drift", "hosts.yaml", "-v"]).unwrap().expect(2);
+    let drift = drift.says("(hidden)");
+    let saved = std::fs::read_to_string(world.dir().join("kept.plan")).unwrap();
+    let seen = exec(host, "cat /root/seen");
+    assert!(seen.contains("chpasswd"), "{seen}");
+    let journals = exec(
+        host,
+        "cat /var/lib/converge/runs/*/journal /var/lib/converge/runs/*/meta /var/lib/converge/owned",
+    );
+    let all = [planned, json, applied, drift].map(|ran| ran.all());
+    for text in all.iter().chain([&saved, &seen, &journals]) {
+        for secret in [NEW, OLD, "newhash/new.hash", "oldhash/old.hash"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+    let readable = exec(host, "find /var/lib/converge -perm /077 -type f; stat -c %a /var/lib/converge");
+    assert_eq!(readable, "700");
+    world.only_role("subject", &PASSWORDS.role.replacen(NEW, "hunter2", 1)).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(64)
+        .says("no hash of a password")
+        .says("role.yaml:");
+}
+
+const TIME: Subject<'_> = Subject {
+    role: r#"
+summary: The time of the site
+resources:
+  - name: zone
+    timezone: {name: Europe/Berlin}
+"#,
+    prepare: "test -e /usr/share/zoneinfo/Europe/Berlin || apt-get install -qq -y tzdata >/dev/null 2>&1
+ln -sfn /usr/share/zoneinfo/Etc/UTC /etc/localtime; echo Etc/UTC >/etc/timezone",
+    state: "stat -c '%N %U %a' /etc/localtime /etc/timezone; cat /etc/timezone",
+    made: "readlink /etc/localtime; cat /etc/timezone; date -d @0 +%Z",
+    expected: "/usr/share/zoneinfo/Europe/Berlin\nEurope/Berlin\nCET",
+    drift: &[
+        ("zone", "ln -sfn /usr/share/zoneinfo/Europe/Rome /etc/localtime"),
+        ("zone", "echo Europe/Rome >/etc/timezone"),
+        ("zone", "cp --remove-destination /usr/share/zoneinfo/Europe/Rome /etc/localtime"),
+    ],
+};
+
+#[test]
+fn hosts_have_a_time_zone() {
+    let world = World::new(&format!("kinds-timezone-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    TIME.holds(&world);
+    // A relative link is as good, and a host without /etc/timezone gets none.
+    exec(host, "ln -sfn ../usr/share/zoneinfo/Europe/Berlin /etc/localtime; rm /etc/timezone");
+    assert_eq!(plan(&world, 0)["zone"], "unchanged");
+    world.only_role("subject", &TIME.role.replace("Europe/Berlin", "Europe/Nowhere")).unwrap();
+    world
+        .converge(&["plan", "hosts.yaml"])
+        .unwrap()
+        .expect(1)
+        .says("knows no time zone Europe/Nowhere")
+        .says("role.yaml:5:");
+}

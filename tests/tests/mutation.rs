@@ -90,6 +90,14 @@ const CASES: &[Case] = &[
         reset: "userdel mutuser 2>/dev/null || :",
     },
     Case {
+        role: "a_password",
+        item: "user: {name: mutpass, password_hash: '$6$oursaltours$ours'}",
+        named: "mutpass",
+        mutate: "echo 'mutpass:$6$theirs$theirs' | chpasswd -e",
+        stays: "grep -q '^mutpass:.6.theirs.theirs:' /etc/shadow",
+        reset: "id mutpass >/dev/null 2>&1 || useradd mutpass; echo 'mutpass:$6$old$old' | chpasswd -e",
+    },
+    Case {
         role: "a_group",
         item: "group: {name: mutgroup, gid: 4600}",
         named: "mutgroup",

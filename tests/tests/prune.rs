@@ -7,6 +7,8 @@
 mod narrowed;
 #[path = "prune/packages.rs"]
 mod packages;
+#[path = "prune/state.rs"]
+mod state;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};

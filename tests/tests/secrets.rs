@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Every secret with the way it comes in. A quote and an umlaut look different in JSON and in hexadecimal.
-const SECRETS: [(&str, &str); 14] = [
+const SECRETS: [(&str, &str); 15] = [
     ("vault value", "VaultValue\"7f3aé"),
     ("vault file", "VaultFile-91bc\"x"),
     ("sensitive input of host_vars", "HostVars-5d0e'y"),
@@ -30,6 +30,7 @@ const SECRETS: [(&str, &str); 14] = [
     ("line in a file", "LineEdit-f0f0"),
     ("environment of a command", "InEnvironment-a1a1"),
     ("input of a command", "InStdin-b2b2"),
+    ("hash of a password", "$6$InHash-e5e5$InHash/e5.e5"),
 ];
 
 const ROLE: &str = r##"
@@ -45,6 +46,7 @@ inputs:
   in_line: {type: str, sensitive: true, default: none}
   in_env: {type: str, sensitive: true, default: none}
   in_stdin: {type: str, sensitive: true, default: none}
+  in_hash: {type: str, sensitive: true, default: none}
 resources:
   - name: folder
     directory: {path: /etc/vaulted, mode: "0700"}
@@ -76,6 +78,8 @@ resources:
     file: {path: /etc/vaulted/set, content: "{{ set_secret }}\n", mode: "0600"}
   - name: line
     line: {path: /etc/vaulted/literal, line: "{{ in_line }}"}
+  - name: user
+    user: {name: vaulted, password_hash: "{{ in_hash }}", create_home: false}
 "##;
 
 /// A secret as it is and as it may look: base64 at its three places, hexadecimal, and inside a JSON string.
@@ -221,7 +225,7 @@ fn project(world: &World) {
     private(&format!("host_vars/{}/values.yml", host.name()), &values);
     let quoted = |way: &str| serde_json::to_string(secret(way)).unwrap();
     let plain = format!(
-        "host_secret: {}\nmixed: {}\neach: [{}, {}]\nin_command: {}\nin_line: {}\nin_env: {}\nin_stdin: {}\n",
+        "host_secret: {}\nmixed: {}\neach: [{}, {}]\nin_command: {}\nin_line: {}\nin_env: {}\nin_stdin: {}\nin_hash: {}\n",
         quoted("sensitive input of host_vars"),
         quoted("mixed into a template"),
         quoted("first of for_each"),
@@ -230,6 +234,7 @@ fn project(world: &World) {
         quoted("line in a file"),
         quoted("environment of a command"),
         quoted("input of a command"),
+        quoted("hash of a password"),
     );
     private(&format!("host_vars/{}/plain.yml", host.name()), &plain);
     let whole = format!("from_file: {}\n", quoted("vault file"));
@@ -298,7 +303,7 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
         ));
         exec(
             host,
-            "sed -i s/4477/0000/ /etc/vaulted/literal; echo x >> /etc/vaulted/host; chmod 400 /etc/vaulted/value",
+            "sed -i s/4477/0000/ /etc/vaulted/literal; echo x >> /etc/vaulted/host; chmod 400 /etc/vaulted/value; passwd -dq vaulted",
         );
         runs.push(("drift", run(&["drift", "hosts.yaml", "-v"]).expect(2)));
         runs.push((

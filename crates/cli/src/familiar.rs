@@ -29,7 +29,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "`converge plan INVENTORY` shows what would change, and changes nothing",
     ),
     (
-        &["status", "state"],
+        &["status"],
         "`converge drift INVENTORY` says whether anything differs, `converge snapshots INVENTORY` which runs there were",
     ),
     (

@@ -114,6 +114,7 @@ fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result
         Command::Drift(a) => runtime.block_on(command::drift::run(a, console)),
         Command::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
         Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
+        Command::State(a) => runtime.block_on(command::state::run(a, console)),
         Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
         Command::Doctor(a) => runtime.block_on(command::doctor::run(a, console)),
         Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),

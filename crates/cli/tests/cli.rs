@@ -380,6 +380,23 @@ fn a_project_that_everybody_may_change_gets_a_warning() {
 }
 
 #[test]
+fn a_role_is_explained_by_its_folder_too() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(ran(dir.path(), &["init", "--address", "192.0.2.1"]).0, 0);
+    let by_name = ran(dir.path(), &["explain", "hello"]);
+    assert_eq!(by_name.0, 0, "{}", by_name.2);
+    for path in ["roles/hello", "roles/hello/"] {
+        assert_eq!(ran(dir.path(), &["explain", path]), by_name, "{path}");
+    }
+    let (code, _, err) = ran(dir.path(), &["explain", "roles/helo"]);
+    assert_eq!(code, 64);
+    assert!(
+        err.contains("there is no role `helo` in roles") && err.contains("did you mean `hello`?"),
+        "{err}"
+    );
+}
+
+#[test]
 fn what_init_writes_is_a_project() {
     let dir = tempfile::tempdir().unwrap();
     let (code, out, err) = ran(dir.path(), &["init", "first", "--address", "fe80::1", "--user", "joe"]);

@@ -6,8 +6,8 @@ use crate::recorded::HostRecording;
 use crate::session::pool::Pool;
 use crate::tasks::side_by_side;
 use crate::{
-    ApplyReport, EventSink, FleetPlan, HostAnswer, HostDoctor, HostRan, HostSnapshots, HostVerify,
-    ItemClaims, Options, Steps, StopSwitch, TargetError,
+    ApplyReport, EventSink, FleetPlan, HostAnswer, HostDoctor, HostManaged, HostRan, HostSnapshots,
+    HostVerify, ItemClaims, Options, Steps, StopSwitch, TargetError,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::Project;
@@ -132,6 +132,11 @@ impl Engine {
     /// The snapshots of every host, newest first.
     pub async fn snapshots(&self) -> Vec<HostSnapshots> {
         crate::rollback::snapshots(&self.context()).await
+    }
+
+    /// The managed objects of every target, as its records tell; with `compare` whether they are still as runs left them.
+    pub async fn managed_objects(&self, compare: bool) -> Vec<HostManaged> {
+        crate::managed_objects::managed_objects(&self.context(), compare).await
     }
 
     /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.

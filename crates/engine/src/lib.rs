@@ -13,6 +13,7 @@ mod doctor;
 mod engine;
 mod event;
 mod local;
+mod managed_objects;
 mod options;
 mod plan;
 pub mod recorded;
@@ -33,6 +34,7 @@ pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork, TimedEvent};
+pub use managed_objects::{HostManaged, ManagedObject, Present};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{

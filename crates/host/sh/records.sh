@@ -1,7 +1,7 @@
 # --- the records on the host ---
 #
 # $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,links,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
-# ran, switch, transaction, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
+# ran, passwords, switch, transaction, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=4
 

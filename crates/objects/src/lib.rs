@@ -68,5 +68,5 @@ pub use snap::SnapState;
 pub use swap::SwapState;
 pub use sysctl::SysctlState;
 pub use unit::UnitState;
-pub use user::UserState;
+pub use user::{UserState, expiry_day};
 pub use workload::WorkloadState;

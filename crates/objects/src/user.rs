@@ -3,16 +3,36 @@
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
 use converge_resource::{
-    DriftScript, DynRelations, Erased, Facets, Object, ObjectId, Relations, quote, state_of_words,
+    AttributeChange, Digest, DriftScript, DynRelations, Erased, Facets, Object, ObjectId, Relations, State,
+    Step, differing, quote, state_of_words,
 };
+use jiff::civil::{Date, date};
 use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// The first day of the field of `/etc/shadow` that says when an account expires.
+const EPOCH: Date = date(1970, 1, 1);
+
+/// The day on which an account is disabled, from its date (`2027-01-31`); `None` for anything else, and for days that `/etc/shadow` does not
+/// tell from `never`.
+pub fn expiry_day(text: &str) -> Option<u32> {
+    let day: Date = text.parse().ok().filter(|_| text.len() == 10)?;
+    u32::try_from(EPOCH.until(day).ok()?.get_days()).ok().filter(|days| *days > 0)
+}
+
+/// The date of such a day.
+fn expiry_date(day: u32) -> String {
+    let span = jiff::Span::new().try_days(day).ok();
+    span.and_then(|span| EPOCH.checked_add(span).ok()).map_or_else(|| format!("day {day}"), |d| d.to_string())
+}
 
 /// The state of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserState {
     /// No such user (`absent`).
     Absent,
-    /// A user (`user UID GROUP GECOS HOME SHELL locked|unlocked GROUPS…`).
+    /// A user (`user UID GROUP GECOS HOME SHELL LOGIN GROUPS…`, where `LOGIN` is `locked` or `unlocked`, with `,password=SHA256` and
+    /// `,expires=DAY` where these are known).
     User {
         /// The number. `None` only in a planned state (`~` in the line): the host chooses when it makes the user.
         uid: Option<u32>,
@@ -26,6 +46,10 @@ pub enum UserState {
         shell: String,
         /// True when no password opens it (the shadow field begins with `!` or `*`).
         locked: bool,
+        /// The digest of the hash of its password, of users to whom a run has given one.
+        password: Option<Digest>,
+        /// The day on which it is disabled, counted from 1970-01-01.
+        expires: Option<u32>,
         /// The supplementary groups, from `/etc/group`.
         groups: BTreeSet<String>,
     },
@@ -35,10 +59,16 @@ impl UserState {
     fn words(&self) -> Vec<String> {
         match self {
             Self::Absent => vec!["absent".to_owned()],
-            Self::User { uid, group, gecos, home, shell, locked, groups } => {
+            Self::User { uid, group, gecos, home, shell, locked, password, expires, groups } => {
                 let uid = uid.map_or_else(|| "~".to_owned(), |n| n.to_string());
-                let lock = if *locked { "locked" } else { "unlocked" };
-                let fixed = ["user", &uid, group, gecos, home, shell, lock];
+                let mut login = if *locked { "locked" } else { "unlocked" }.to_owned();
+                if let Some(digest) = password {
+                    login.push_str(&format!(",password={digest}"));
+                }
+                if let Some(day) = expires {
+                    login.push_str(&format!(",expires={day}"));
+                }
+                let fixed = ["user", &uid, group, gecos, home, shell, &login];
                 fixed.into_iter().map(str::to_owned).chain(groups.iter().cloned()).collect()
             }
         }
@@ -47,7 +77,8 @@ impl UserState {
     fn read(words: &[&str]) -> Option<Self> {
         match words {
             ["absent"] => Some(Self::Absent),
-            ["user", uid, group, gecos, home, shell, lock @ ("locked" | "unlocked"), groups @ ..] => {
+            ["user", uid, group, gecos, home, shell, login, groups @ ..] => {
+                let (locked, password, expires) = read_login(login)?;
                 let set: BTreeSet<String> = groups.iter().map(|g| (*g).to_owned()).collect();
                 if !set.iter().map(String::as_str).eq(groups.iter().copied()) {
                     return None;
@@ -58,7 +89,9 @@ impl UserState {
                     gecos: (*gecos).to_owned(),
                     home: (*home).to_owned(),
                     shell: (*shell).to_owned(),
-                    locked: *lock == "locked",
+                    locked,
+                    password,
+                    expires,
                     groups: set,
                 })
             }
@@ -67,7 +100,38 @@ impl UserState {
     }
 }
 
+/// The word of a state that says how one logs in, taken apart.
+fn read_login(word: &str) -> Option<(bool, Option<Digest>, Option<u32>)> {
+    let mut parts = word.split(',').peekable();
+    let locked = match parts.next()? {
+        "locked" => true,
+        "unlocked" => false,
+        _ => return None,
+    };
+    let mut value =
+        |name: &str| parts.next_if(|part| part.starts_with(name)).map(|part| part.split_at(name.len()).1);
+    let password = value("password=").map(|hex| Digest::from_hex(hex).ok_or(())).transpose().ok()?;
+    let expires = value("expires=").map(str::parse).transpose().ok()?;
+    parts.next().is_none().then_some((locked, password, expires))
+}
+
 state_of_words!(UserState);
+
+/// Stands for a hash.
+const HIDDEN: &str = "(hidden)";
+
+/// The parts of a user's state that say how one logs in: whether it is locked, the digest of its hash, and its expiry.
+fn login(state: &UserState) -> Option<(bool, Option<&Digest>, Option<u32>)> {
+    match state {
+        UserState::User { locked, password, expires, .. } => Some((*locked, password.as_ref(), *expires)),
+        UserState::Absent => None,
+    }
+}
+
+/// The digest of the hash of its password, if that is known.
+fn password(state: &UserState) -> Option<&Digest> {
+    login(state).and_then(|(_, password, _)| password)
+}
 
 /// The object.
 pub struct User;
@@ -87,6 +151,20 @@ impl Object for User {
         format!("{verb} user {key}")
     }
 
+    /// The hash of a password goes to the host by the step's input alone. In a rollback the host has kept it.
+    fn steps(changes: &[(&str, UserState, UserState)]) -> Vec<Step> {
+        let step = |(key, from, to): &(&str, UserState, UserState)| {
+            let line = State::from(to.clone());
+            let script = format!("cv_apply_user {} {}", quote(key), quote(line.line()));
+            let step = Step::new(Self::title(key, from, to), script);
+            match (password(from), password(to)) {
+                (was, Some(digest)) if was != Some(digest) => step.reading(digest.clone()),
+                _ => step,
+            }
+        };
+        changes.iter().map(step).collect()
+    }
+
     /// A uid that the plan leaves open is any.
     fn fulfils(now: &UserState, planned: &UserState) -> bool {
         let mut filled = planned.clone();
@@ -96,28 +174,30 @@ impl Object for User {
         *now == filled
     }
 
-    /// Made, and not in all its groups yet, or with its password still to be set or locked.
+    /// Made, and not in all its groups yet, or with its password still to be set or locked. Of a user that was there, on the way to another
+    /// password or expiry: while one of the two is not known, the other one may be any.
     fn amid(before: &UserState, after: &UserState, now: &UserState) -> bool {
-        let own = |state: &UserState| match state {
-            UserState::User { group, gecos, home, shell, .. } => {
-                Some([group, gecos, home, shell].map(Clone::clone))
-            }
-            UserState::Absent => None,
-        };
-        let uid = |state: &UserState| match state {
-            UserState::User { uid, .. } => *uid,
-            UserState::Absent => None,
-        };
-        *before == UserState::Absent
-            && own(now).is_some()
-            && own(now) == own(after)
-            && uid(after).is_none_or(|number| uid(now) == Some(number))
+        let UserState::User { uid, locked, password: hash, expires, .. } = now else { return false };
+        let (old, new, found) = (before.words(), after.words(), now.words());
+        if *before == UserState::Absent {
+            let open = matches!(after, UserState::User { uid: None, .. });
+            return found.get(2..6) == new.get(2..6)
+                && (open || matches!(after, UserState::User { uid: number, .. } if number == uid));
+        }
+        let ends: Vec<_> = [before, after].into_iter().filter_map(login).collect();
+        let either =
+            |at: Range<usize>| [&old, &new].iter().any(|end| end.get(at.clone()) == found.get(at.clone()));
+        (1..6).all(|at| either(at..at + 1))
+            && [&old, &new].iter().any(|end| end.get(7..) == found.get(7..))
+            && ends.iter().any(|end| end.0 == *locked)
+            && ends.iter().any(|end| end.1.is_none() || end.1 == hash.as_ref())
+            && ends.iter().any(|end| end.2 == *expires)
     }
 
     fn facets(state: &UserState) -> Facets {
         match state {
             UserState::Absent => Vec::new(),
-            UserState::User { uid, group, gecos, home, shell, locked, groups } => vec![
+            UserState::User { uid, group, gecos, home, shell, locked, password, expires, groups } => vec![
                 ("uid", uid.map_or_else(|| "(assigned by the host)".to_owned(), |n| n.to_string())),
                 ("group", group.clone()),
                 ("comment", gecos.clone()),
@@ -125,12 +205,31 @@ impl Object for User {
                 ("shell", shell.clone()),
                 ("password", if *locked { "locked" } else { "usable" }.to_owned()),
                 ("groups", groups.iter().map(String::as_str).collect::<Vec<_>>().join(" ")),
-            ],
+            ]
+            .into_iter()
+            .chain(password.as_ref().map(|_| ("password hash", HIDDEN.to_owned())))
+            .chain([("expires", expires.map_or_else(|| "never".to_owned(), expiry_date))])
+            .collect(),
         }
     }
 
+    /// Neither a hash nor its digest is shown.
+    fn attributes(from: &UserState, to: &UserState) -> Vec<AttributeChange> {
+        let mut all = differing(&Self::facets(from), &Self::facets(to));
+        if let (Some(was), Some(is)) = (password(from), password(to))
+            && was != is
+        {
+            all.push(AttributeChange {
+                name: "password hash".to_owned(),
+                before: Some(HIDDEN.to_owned()),
+                after: Some("(hidden, another)".to_owned()),
+            });
+        }
+        all
+    }
+
     fn drifts(key: &str, state: &UserState) -> Vec<DriftScript> {
-        let UserState::User { shell, gecos, locked, groups, .. } = state else { return Vec::new() };
+        let UserState::User { shell, gecos, locked, password, groups, .. } = state else { return Vec::new() };
         let user = quote(key);
         let other = if shell == "/bin/false" { "/bin/sh" } else { "/bin/false" };
         let lock = if *locked { "-U" } else { "-L" };
@@ -150,6 +249,12 @@ impl Object for User {
             // A user who is logged in cannot be removed.
             DriftScript::new("presence", "removed", format!("userdel -- {user} || exit 3")),
         ];
+        drifts.push(DriftScript::new("expires", "expired", format!("chage -E 1 -- {user}")));
+        if password.is_some() {
+            let other = quote(&format!("{key}:$6$spoiled$spoiled"));
+            let script = format!("printf '%s\\n' {other} | chpasswd -e");
+            drifts.push(DriftScript::new("password_hash", "another password", script));
+        }
         if !groups.is_empty() {
             drifts.push(DriftScript::new("groups", "in no other group", format!("usermod -G '' -- {user}")));
         }
@@ -179,117 +284,5 @@ impl Relations for User {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::shells;
-    use converge_resource::State;
-
-    fn bob() -> UserState {
-        UserState::User {
-            uid: Some(1000),
-            group: "crew".to_owned(),
-            gecos: "Bob B".to_owned(),
-            home: "/home/bob".to_owned(),
-            shell: "/bin/sh".to_owned(),
-            locked: false,
-            groups: ["adm", "sudo"].into_iter().map(str::to_owned).collect(),
-        }
-    }
-
-    #[test]
-    fn a_user_that_is_being_made_is_known() {
-        let state = |line: &str| UserState::try_from(State::from_line(line)).unwrap();
-        let after = state("user ~ users \\ /srv /bin/sh locked adm");
-        let amid = |before: &str, now: &str| User::amid(&state(before), &after, &state(now));
-        assert!(amid("absent", "user 1001 users \\ /srv /bin/sh unlocked"));
-        assert!(!amid("absent", "user 1001 users \\ /srv /bin/bash locked adm"), "another shell");
-        assert!(!amid("absent", "absent"));
-        assert!(!amid(
-            "user 1001 users \\ /srv /bin/bash locked",
-            "user 1001 users \\ /srv /bin/sh unlocked"
-        ));
-    }
-
-    #[test]
-    fn states_are_lines_and_lines_are_states() {
-        let line = State::from(bob());
-        assert_eq!(UserState::try_from(line.clone()), Ok(bob()));
-        assert!(line.line().starts_with("user 1000 crew \\0102"));
-        for bad in
-            ["user 1 g c h s locked b a", "user x g c h s locked", "user 1 g c h s maybe", "user 1 g c h s"]
-        {
-            assert!(UserState::try_from(State::from_line(bad)).is_err(), "{bad}");
-        }
-        let open = UserState::try_from(State::from_line("user ~ g \\ /h /s locked")).unwrap();
-        assert!(matches!(open, UserState::User { uid: None, .. }));
-    }
-
-    #[test]
-    fn accounts_are_read_in_every_shell() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write(
-            "passwd",
-            "root:x:0:0:root:/root:/bin/bash\nbob:x:1000:50:Bob B:/home/bob:/bin/sh\n\
-             odd:!:7:99:::\nnoshadow:x:8:0::/:/bin/sh\nopen::9:0::/:/bin/sh\n",
-        );
-        write("group", "root:x:0:\ncrew:x:50:\nsudo:x:27:bob,root\nadm:x:4:bob\n");
-        write("shadow", "root:*:1:::::\nbob:$6$x:1:::::\n");
-        let keys = ["bob", "root", "odd", "noshadow", "open", "gone"];
-        for shell in shells(dir.path()) {
-            let script = format!("CV_ETC='{}'; cv_see_user \"$@\"", dir.path().display());
-            let seen = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
-            let line = |key: &str| seen[key].clone().unwrap().state;
-            assert_eq!(line("bob"), State::from(bob()), "{}", shell.name);
-            assert_eq!(line("root").line(), "user 0 root root /root /bin/bash locked sudo");
-            assert_eq!(line("odd").line(), "user 7 99 \\ \\ \\ locked");
-            assert_eq!(line("noshadow").line(), "user 8 root \\ / /bin/sh locked");
-            assert_eq!(line("open").line(), "user 9 root \\ / /bin/sh unlocked");
-            assert!(line("gone").is_absent());
-            let script = format!("CV_ETC='{}'; cv_see_group crew none", dir.path().display());
-            assert_eq!(shell.good(dir.path(), &script, &[], b""), "- group 50\n- absent\n");
-        }
-    }
-
-    #[test]
-    fn a_lock_whose_process_is_gone_is_taken_and_none_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        for shell in shells(dir.path()) {
-            for lock in [None, Some("999999999"), Some("999999999\n")] {
-                std::fs::write(at("gshadow"), "a:!::\nb:!::\n").unwrap();
-                std::fs::write(at("kept"), "b:x::c\n").unwrap();
-                if let Some(lock) = lock {
-                    std::fs::write(at("gshadow.lock"), lock).unwrap();
-                }
-                let script = format!(
-                    "put() {{ cv_shadow_put b '{0}/gshadow' '{0}/kept'; }}; put other words",
-                    dir.path().display()
-                );
-                shell.good(dir.path(), &script, &[], b"");
-                assert_eq!(
-                    std::fs::read_to_string(at("gshadow")).unwrap(),
-                    "a:!::\nb:x::c\n",
-                    "{}",
-                    shell.name
-                );
-                assert!(!at("gshadow.lock").exists(), "{}: the lock stays", shell.name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_uid_left_open_is_the_hosts_choice_and_nothing_else_is() {
-        let dir = tempfile::tempdir().unwrap();
-        for shell in shells(dir.path()) {
-            for (found, wanted, same) in [
-                ("user 1001 g \\ /h /s locked a", "user ~ g \\ /h /s locked a", true),
-                ("user 1001 g \\ /h /s locked", "user ~ g \\ /h /s locked a", false),
-                ("absent", "user ~ g \\ /h /s locked", false),
-            ] {
-                let output = shell.run(dir.path(), "cv_same_user x \"$1\" \"$2\"", &[found, wanted], b"");
-                assert_eq!(output.status.success(), same, "{}: {found}", shell.name);
-            }
-        }
-    }
-}
+#[path = "user_tests.rs"]
+mod tests;

@@ -241,7 +241,7 @@ pub(crate) fn push_reversibility(text: &mut Text, planned: &PlannedChange, inden
     }
 }
 
-fn push_attributes(text: &mut Text, all: &[AttributeChange], change: &Change, indent: usize) {
+pub(crate) fn push_attributes(text: &mut Text, all: &[AttributeChange], change: &Change, indent: usize) {
     // The sort of a path that comes or goes is said in the title, as is the record a unit is restarted for.
     let may_show = |a: &&AttributeChange| match a.name.as_str() {
         "type" => a.before.is_some() && a.after.is_some(),

@@ -22,6 +22,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("apply", schema_for!(ApplyDocument).to_value()),
         ("verify", schema_for!(VerifyDocument).to_value()),
         ("snapshots", schema_for!(SnapshotsDocument).to_value()),
+        ("state", schema_for!(StateDocument).to_value()),
         ("vars", schema_for!(VarsDocument).to_value()),
         ("facts", schema_for!(FactsDocument).to_value()),
         ("fact", schema_for!(FactDocument).to_value()),

@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The version of every document.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// A plan.
 pub fn plan_json(fleet: &FleetPlan) -> Value {
@@ -58,7 +58,7 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
     })
 }
 
-fn lost(lost: &TargetError) -> Value {
+pub(crate) fn lost(lost: &TargetError) -> Value {
     json!({
         "message": lost.to_string(),
         "help": null,
@@ -147,7 +147,7 @@ fn head(item: &Item) -> Map<String, Value> {
 }
 
 /// A command's key holds its text, word by word encoded, which may hold a secret.
-fn object(object: &ObjectId, sensitive: bool) -> Value {
+pub(crate) fn object(object: &ObjectId, sensitive: bool) -> Value {
     let is_command = object.kind == "command";
     let key = if is_command { readable(&object.key) } else { object.key.clone() };
     json!({"kind": object.kind, "key": if sensitive && is_command { None } else { Some(key) }})

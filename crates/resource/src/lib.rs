@@ -41,7 +41,7 @@ pub use local::LocalProbe;
 pub use object::{
     AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,
     DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs, NodePart,
-    Object, Past, Relations, Reversibility, Shared, Traits,
+    Object, Past, Relations, Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;
 pub use probe::{Answer, Probe, RunAnswer};

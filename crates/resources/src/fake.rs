@@ -70,6 +70,8 @@ impl FakeView {
             home: format!("/home/{name}"),
             shell: "/bin/sh".into(),
             locked: true,
+            password: None,
+            expires: None,
             groups: BTreeSet::new(),
         };
         self.has(ObjectId::new("user", name), state)

@@ -53,6 +53,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::swap::Swap>(),
     KindInfo::of::<kinds::sysctl::Sysctl>(),
     KindInfo::of::<kinds::timer::Timer>(),
+    KindInfo::of::<kinds::timezone::Timezone>(),
     KindInfo::of::<kinds::unit::Unit>(),
     KindInfo::of::<kinds::user::User>(),
     KindInfo::of::<kinds::wait_for::WaitFor>(),

@@ -2,10 +2,12 @@
 
 mod common;
 mod project;
+mod state;
 mod vault;
 
 pub use common::*;
 pub use project::*;
+pub use state::{State, StateAction, StateRead};
 pub use vault::*;
 
 use camino::Utf8PathBuf;
@@ -16,7 +18,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0   nothing to do, or done
   1   failed
-  2   changes are pending (plan, drift, verify)
+  2   changes are pending (plan, drift, verify), or something differs (state diff)
   3   a host was unreachable
   4   refused: not confirmed, a stale plan, a lock, a changed host key
   5   failed, and a guarded change was reverted
@@ -93,6 +95,10 @@ pub enum Command {
     Rollback(Rollback),
     /// List what can be rolled back to, run by run
     Snapshots(Reading),
+    /// Show what converge manages on each host: since which run, and by which resource
+    ///
+    /// It reads the records that the hosts and clusters keep. An object that was in its declared state already is not managed.
+    State(State),
     /// Run the live checks of the roles, and nothing else
     ///
     /// Ends with 2 when a check does not hold.

@@ -127,7 +127,7 @@ pub struct Explain {
 /// `converge schema`
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// role, playbook, inventory, settings; plan, apply (also: report), verify, snapshots, vars, facts, fact
+    /// role, playbook, inventory, settings; plan, apply (also: report), verify, snapshots, state, vars, facts, fact
     pub name: Option<String>,
 }
 

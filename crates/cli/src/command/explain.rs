@@ -4,7 +4,7 @@ use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::{
     AnsibleSort, DeclaredItem, Facts, Group, InputType, Item, Project, Ready, Registered, Resolution, Role,
     RolePath, RoleUse, ansible_instead,
@@ -35,16 +35,12 @@ pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
     };
     if let Some(page) = reference_page(&name) {
         console.write(&page);
+    } else if let Some(folder) = role_folder(&name, &roles) {
+        console.print(&of_role(&folder)?);
+    } else if let Some(parent) = in_roles(&name, &roles) {
+        return Err(no_role(&name, parent));
     } else if name.contains('/') {
         console.print(&resource(&args, &name, console)?);
-    } else if let Some(dir) = roles.dirs.iter().map(|d| d.join(&name)).find(|d| d.join("role.yaml").is_file())
-    {
-        let mut found = Diagnostics::new();
-        let role = Role::load(&name, &dir, &project::catalog(), &mut found);
-        match role {
-            Some(role) if !found.has_errors() => console.print(&role_text(&role)),
-            _ => return Err(found.into()),
-        }
     } else if let Some(instead) = ansible_instead(&ANSIBLE, &name) {
         console.write(&format!("`{name}` is a name of Ansible's: {instead}\n"));
         let mut named =
@@ -63,6 +59,42 @@ pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("there is no kind and no role `{name}`"), help));
     }
     Ok(0)
+}
+
+/// The folder of the role of this name, or at this path.
+fn role_folder(name: &str, roles: &RolePath) -> Option<Utf8PathBuf> {
+    let path = Utf8PathBuf::from(name.trim_end_matches('/'));
+    let named = roles.dirs.iter().map(|dir| dir.join(name)).filter(|_| !name.contains('/'));
+    let at_path = Some(path).filter(|_| name.contains('/'));
+    named.chain(at_path).find(|folder| folder.join("role.yaml").is_file())
+}
+
+fn of_role(folder: &Utf8Path) -> Result<Text, Failure> {
+    let mut found = Diagnostics::new();
+    let name = folder.file_name().unwrap_or_default();
+    match Role::load(name, folder, &project::catalog(), &mut found) {
+        Some(role) if !found.has_errors() => Ok(role_text(&role)),
+        _ => Err(found.into()),
+    }
+}
+
+/// The folder of roles in which this path would name a role.
+fn in_roles<'a>(name: &str, roles: &'a RolePath) -> Option<&'a Utf8Path> {
+    let parent = Utf8Path::new(name.trim_end_matches('/')).parent()?;
+    roles.dirs.iter().map(Utf8PathBuf::as_path).find(|dir| *dir == parent && !parent.as_str().is_empty())
+}
+
+fn no_role(name: &str, folder: &Utf8Path) -> Failure {
+    let role = Utf8Path::new(name.trim_end_matches('/')).file_name().unwrap_or_default();
+    let all = RolePath { dirs: vec![folder.to_owned()] }.names();
+    let help = match did_you_mean(role, all.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`converge explain` lists kinds and roles".to_owned(),
+    };
+    Failure::usage(
+        format!("there is no role `{role}` in {folder}: {folder}/{role}/role.yaml is not there"),
+        help,
+    )
 }
 
 /// Where roles are looked for without a project: beside here, and beside the playbook.

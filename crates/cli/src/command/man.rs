@@ -43,6 +43,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[("converge rollback --to 0197f3c2 --limit web1", "One host, to the state before this run.")],
     ),
     ("snapshots", &[("converge snapshots", "The runs that can be reverted.")]),
+    (
+        "state",
+        &[
+            ("converge state list --limit web1", "The managed objects of one host."),
+            ("converge state diff --resource nginx/site", "Whether what a resource left is still as it was."),
+        ],
+    ),
     ("verify", &[("converge verify --role nginx", "The live checks of one role.")]),
     ("doctor", &[("converge doctor --limit web1", "The reason why a host cannot be reached.")]),
     ("facts", &[("converge facts os.id", "One fact of all hosts; identical output is grouped.")]),

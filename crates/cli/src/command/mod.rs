@@ -19,6 +19,7 @@ pub mod run;
 pub mod schema;
 pub mod settings;
 pub mod snapshots;
+pub mod state;
 pub mod test;
 pub mod validate;
 pub mod vars;

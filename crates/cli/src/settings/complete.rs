@@ -49,6 +49,11 @@ impl Settings {
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
+            Command::State(a) => {
+                let a = &mut a.action.read().reading;
+                self.select(a.target.is_some(), &mut a.select);
+                self.connection(&mut a.connection);
+            }
             Command::Doctor(a) => {
                 self.inventory(a.target.is_some(), &mut a.hosts.inventories);
                 self.vault(&mut a.hosts.vault);
@@ -201,6 +206,7 @@ mod tests {
             ("converge drift", &all),
             ("converge rollback", &run),
             ("converge snapshots", &all),
+            ("converge state list", &all),
             ("converge verify", &all),
             ("converge doctor", &hosts),
             ("converge facts", &hosts),

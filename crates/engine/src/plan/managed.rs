@@ -5,6 +5,8 @@
 
 mod orphans;
 
+pub(crate) use orphans::undo_of;
+
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;

@@ -247,7 +247,7 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
         .map(ToString::to_string)
         .collect();
     if gone.is_empty() {
-        return "how it is done is another than in the saved plan; plan again".to_owned();
+        return format!("how {} is changed is another than in the saved plan; plan again", names(was));
     }
     format!("{} changed since the plan: nothing of it is left to change", gone.join(", "))
 }

@@ -34,6 +34,8 @@ format_name! {
     VerifyFormat = "converge-verify";
     /// `converge-snapshots`
     SnapshotsFormat = "converge-snapshots";
+    /// `converge-state`
+    StateFormat = "converge-state";
     /// `converge-vars`
     VarsFormat = "converge-vars";
     /// `converge-facts`

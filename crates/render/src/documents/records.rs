@@ -133,3 +133,73 @@ pub struct SnapshotEntry {
     /// The run that rolled it back
     pub rolled_back_by: Option<String>,
 }
+
+/// `converge state list|show|diff --output json`: the managed objects.
+#[derive(JsonSchema)]
+pub struct StateDocument {
+    /// The document's format
+    pub format: StateFormat,
+    /// Its version
+    pub version: One,
+    /// One entry a host or cluster
+    pub hosts: Vec<HostStateEntry>,
+}
+
+/// The managed objects of one host.
+#[derive(JsonSchema)]
+pub struct HostStateEntry {
+    /// The inventory's name
+    pub host: String,
+    /// In the order in which they came to be managed
+    pub objects: Vec<ManagedEntry>,
+    /// The reason why they could not be read
+    pub lost: Option<Lost>,
+    /// Damaged parts of the records, which are ignored
+    pub remarks: Vec<String>,
+}
+
+/// A managed object.
+#[derive(JsonSchema)]
+pub struct ManagedEntry {
+    /// The object
+    pub object: ObjectName,
+    /// The role that changed it last
+    pub role: String,
+    /// The resource that changed it last
+    pub item: String,
+    /// The time since when it is managed, RFC 3339 UTC
+    pub since: String,
+    /// The run that first changed it
+    pub run: String,
+    /// The playbook of the project that manages it
+    pub playbook: String,
+    /// Its inventory
+    pub inventory: String,
+    /// Whether this is another project
+    pub of_another_project: bool,
+    /// Whether it came with something that a resource manages
+    pub by_product: bool,
+    /// Whether its resource was declared sensitive: then no attribute has a value
+    pub sensitive: bool,
+    /// Whether it was there before
+    pub was_there: bool,
+    /// Its attributes: in its original state, as the last run left it, and now, where that was asked for
+    pub attributes: Vec<ManagedAttribute>,
+    /// Whether it differs from what the last run left; null where this was not asked for, or is not known
+    pub differs: Option<bool>,
+    /// The reason why that is not known
+    pub unknown: Option<String>,
+}
+
+/// An attribute of a managed object.
+#[derive(JsonSchema)]
+pub struct ManagedAttribute {
+    /// Its name
+    pub name: String,
+    /// Its value in the original state
+    pub original: Option<String>,
+    /// Its value as the last run left it
+    pub left: Option<String>,
+    /// Its present value
+    pub present: Option<String>,
+}

@@ -61,6 +61,7 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
             remarks: vec![],
         }]),
     );
+    fits("state", &crate::managed_json(&crate::managed::tests::sample()));
     let facts = vec![HostAnswer { host: "h".into(), result: Ok(json!({"cpus": 2})) }];
     fits("fact", &crate::fact_json("cpus", &[("h".into(), json!(2))], &facts));
 }

@@ -232,7 +232,7 @@ pub type Contents<'a> = dyn Fn(&Digest) -> Option<Content> + 'a;
 pub type Facets = Vec<(&'static str, String)>;
 
 /// The facets that differ, in the order of the side that has more of them.
-fn differing(before: &Facets, after: &Facets) -> Vec<AttributeChange> {
+pub fn differing(before: &Facets, after: &Facets) -> Vec<AttributeChange> {
     let (more, less) = if after.len() >= before.len() { (after, before) } else { (before, after) };
     let value = |facets: &Facets, name: &str| facets.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
     let names = more.iter().chain(less.iter().filter(|(n, _)| value(more, n).is_none()));

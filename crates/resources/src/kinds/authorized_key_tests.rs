@@ -19,6 +19,8 @@ fn root() -> FakeView {
         home: "/root".into(),
         shell: "/bin/sh".into(),
         locked: false,
+        password: None,
+        expires: None,
         groups: std::collections::BTreeSet::new(),
     };
     FakeView::new().dir("/root").has(user_id("root"), state)
@@ -108,6 +110,8 @@ fn a_home_elsewhere_needs_its_path() {
         home: "/srv/app".into(),
         shell: "/bin/sh".into(),
         locked: true,
+        password: None,
+        expires: None,
         groups: std::collections::BTreeSet::new(),
     };
     let view = FakeView::new().dir("/srv").dir("/srv/app").has(user_id("app"), state);

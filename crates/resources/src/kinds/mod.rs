@@ -48,6 +48,7 @@ pub mod structured;
 pub mod swap;
 pub mod sysctl;
 pub mod timer;
+pub mod timezone;
 pub mod unit;
 pub mod user;
 pub mod wait_for;

@@ -7,8 +7,10 @@ use crate::kinds::line::Presence;
 use crate::look::{
     Account, Asks, account_name, account_probe, check_path, group, group_id, path, path_id, user, user_id,
 };
-use converge_objects::{GroupState, PathState, UserState};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
+use converge_objects::{GroupState, PathState, UserState, expiry_day};
+use converge_resource::{
+    Claim, Content, Digest, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -16,7 +18,7 @@ use std::collections::BTreeSet;
 /// A local user.
 ///
 /// Attributes that are not given are kept. A new user has a group of the same name, a home directory below `/home` and no password,
-/// so that only keys open it. Without `uid` the host assigns the number of a new user: the plan shows it as open.
+/// so that only keys open it, unless `password_hash` gives it one. Without `uid` the host assigns the number of a new user: the plan shows it as open.
 /// Nothing is copied from `/etc/skel`; an absent user's group and home directory stay: remove them with `group` and
 /// `absent` resources.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,8 +46,14 @@ pub struct User {
     /// Choose the number of a new user among those of the system.
     #[serde(default)]
     system: bool,
-    /// Whether its password is locked. Keys work all the same.
+    /// Whether its password is locked. Keys work all the same. A user who gets a first password by `password_hash` is not locked without it.
     locked: Option<bool>,
+    /// The hash of its password, as `/etc/shadow` holds it: yescrypt (`$y$`), SHA-512 (`$6$`), SHA-256 (`$5$`) or bcrypt (`$2b$`).
+    /// `openssl passwd -6` and `mkpasswd` make one. It is a secret: give it by a sensitive input or from a vault. No plan, record, output or list of
+    /// processes holds it; of another hash they say that it is hidden. A rollback gives back the hash that the user had.
+    password_hash: Option<String>,
+    /// The day from which the user cannot log in any more, neither by password nor by key: `2027-01-31`; or `never`.
+    expires: Option<String>,
     /// Whether the user is there.
     #[serde(default)]
     state: Presence,
@@ -69,8 +77,37 @@ impl User {
             home: self.usual_home(),
             shell: shell.to_owned(),
             locked: true,
+            password: None,
+            expires: None,
             groups: BTreeSet::new(),
         }
+    }
+
+    fn hash(&self) -> Option<Content> {
+        self.password_hash.as_ref().map(|hash| Content::new(hash.as_bytes()))
+    }
+
+    /// Whether the user is locked and the digest of the hash of its password, after the resource. A user of whom no run has set the password
+    /// shows none: the host is asked, and is to compare the answer before it changes the password.
+    fn login(&self, view: &dyn View, new: bool, now: (bool, Option<Digest>)) -> Result<Login, Stop> {
+        let (locked, digest) = now;
+        let Some(hash) = self.hash() else {
+            return Ok(Login { locked: self.locked.unwrap_or(locked), password: digest, asked: None });
+        };
+        let (there, asked) = match &digest {
+            Some(digest) => (digest.to_string(), None),
+            None if new => (NO_HASH.to_owned(), None),
+            None => {
+                let answer = view.run(&hash_probe(&self.name))?.stdout.trim().to_owned();
+                (answer.clone(), Some(answer))
+            }
+        };
+        let locked = self.locked.unwrap_or(there != NO_HASH && locked);
+        Ok(if there == hash.digest().as_str() {
+            Login { locked, password: digest, asked: None }
+        } else {
+            Login { locked, password: Some(hash.digest().clone()), asked }
+        })
     }
 
     /// The user's own group, when it is the primary one.
@@ -99,6 +136,29 @@ impl User {
         };
         Ok(vec![(path_id(home), to.into())])
     }
+}
+
+/// The part of a user's state that says how one logs in.
+struct Login {
+    locked: bool,
+    password: Option<Digest>,
+    /// The digest that the host must still find, if its state does not say it.
+    asked: Option<String>,
+}
+
+/// The answer of a host where a user has no password.
+const NO_HASH: &str = "-";
+
+/// The read-only question for the digest of the hash of a user's password.
+fn hash_probe(name: &str) -> Probe {
+    Probe::run(format!("cv_user_digest {}; printf '%s\\n' \"${{CV_HASHED:-{NO_HASH}}}\"", quote(name)))
+}
+
+/// Whether a text is a hash of one of the methods whose salts make its digest tell nothing.
+fn is_hash(text: &str) -> bool {
+    let method = ["$y$", "$gy$", "$7$", "$6$", "$5$", "$2b$", "$2y$"].iter().find(|m| text.starts_with(**m));
+    let sign = |b: u8| b.is_ascii_alphanumeric() || b"./$=,-".contains(&b);
+    method.is_some() && text.bytes().all(sign) && text.matches('$').count() >= 3
 }
 
 impl Resource for User {
@@ -133,6 +193,17 @@ impl Resource for User {
                 );
             }
         }
+        if self.password_hash.as_ref().is_some_and(|hash| !is_hash(hash)) {
+            errors.push(ParamError::fixed(
+                "/password_hash",
+                "this is no hash of a password, or one of a weak method",
+                "write what `openssl passwd -6` prints, between single quotes",
+            ));
+        }
+        let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
+        if self.expires.as_ref().is_some_and(|day| day != "never" && expiry_day(day).is_none()) {
+            wrong("/expires", "this is no date", "write a day after 1970-01-01 as YYYY-MM-DD, or `never`");
+        }
         if self.append && self.groups.is_none() {
             wrong("/append", "`append` needs `groups`", "name the groups, or leave `append` out");
         }
@@ -155,6 +226,8 @@ impl Resource for User {
             ("shell", self.shell.clone()),
             ("comment", self.comment.clone()),
             ("locked", self.locked.map(|l| l.to_string())),
+            ("password_hash", self.hash().map(|hash| hash.digest().to_string())),
+            ("expires", self.expires.clone()),
         ];
         for (facet, value) in facets {
             claims.extend(value.map(|v| Claim::shared(id.clone(), facet, v)));
@@ -191,16 +264,16 @@ impl Resource for User {
             return Ok(Wanted::one(id, UserState::Absent));
         }
         let new = now == UserState::Absent;
-        let UserState::User { uid, group: primary, gecos, home, shell, locked, groups } =
+        let UserState::User { uid, group: primary, gecos, home, shell, locked, password, expires, groups } =
             (if new { self.fresh() } else { now })
         else {
             return Err(Stop::Failed(format!("{id}: no state of a user")));
         };
-        if new && self.locked == Some(false) {
+        if new && self.locked == Some(false) && self.password_hash.is_none() {
             return Err(Stop::invalid_help(
                 "/locked",
                 format!("{} is new and has no password, so it is locked", self.name),
-                "leave `locked` out; keys work all the same",
+                "give it a `password_hash`, or leave `locked` out; keys work all the same",
             ));
         }
         let mut asks = Asks::default();
@@ -220,6 +293,7 @@ impl Resource for User {
         let home = self.home.clone().unwrap_or(home);
         let own = asks.take(self.own_group(view, &primary))?;
         let directory = asks.take(self.home(view, &home, &primary))?;
+        let login = asks.take(self.login(view, new, (locked, password)))?;
         asks.finish()?;
         if let (Some(to), Some(was)) = (self.uid, uid)
             && to != was
@@ -232,19 +306,26 @@ impl Resource for User {
             (Some(_), false) => listed,
             (Some(_), true) => groups.union(&listed).cloned().collect(),
         };
+        let Login { locked, password, asked } =
+            login.unwrap_or(Login { locked, password: None, asked: None });
         let to = UserState::User {
             uid: self.uid.or(uid),
             group: primary,
             gecos: self.comment.clone().unwrap_or(gecos),
             home,
             shell: self.shell.clone().unwrap_or(shell),
-            locked: self.locked.unwrap_or(locked),
+            locked,
+            password,
+            expires: self.expires.as_ref().map_or(expires, |day| expiry_day(day)),
             groups,
         };
         let mut targets = own.unwrap_or_default();
         targets.push((id, to.into()));
         targets.extend(directory.unwrap_or_default());
-        Ok(Wanted { targets, settings: system_setting(self.system), ..Wanted::default() })
+        let mut settings = system_setting(self.system);
+        settings.extend(asked.map(|digest| ("CV_USER_HAD".to_owned(), digest)));
+        let contents = self.hash().into_iter().collect();
+        Ok(Wanted { targets, contents, settings, ..Wanted::default() })
     }
 }
 
@@ -326,6 +407,48 @@ mod tests {
         assert!(
             matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { pointer, .. }) if pointer == "/locked")
         );
+    }
+
+    const HASH: &str = "$6$saltsalt$hash";
+
+    #[test]
+    fn a_first_password_opens_a_user() {
+        let digest = Content::new(HASH.as_bytes()).digest().clone();
+        let with = json!({"name": "ops", "password_hash": HASH, "expires": "2027-01-31"});
+        let kind = read::<User>(with);
+        let after = settle(&kind, FakeView::new().dir("/home"));
+        let login = format!(",password={digest},expires=20849");
+        assert_eq!(line(&after), format!(r"user ~ ops \ /home/ops /bin/sh unlocked{login}"));
+        let locked = read::<User>(json!({"name": "ops", "password_hash": HASH, "locked": true}));
+        assert!(line(&settle(&locked, after)).ends_with(&format!(" locked{login}")));
+    }
+
+    #[test]
+    fn a_password_that_no_run_has_set_is_asked_for() {
+        let digest = Content::new(HASH.as_bytes()).digest().to_string();
+        let kind = read::<User>(json!({"name": "ops", "password_hash": HASH}));
+        let host = |found: &str| {
+            let view = FakeView::new().user("ops", 7).group("ops", 7).dir("/home/ops");
+            settle(&kind, view.answer(&hash_probe("ops"), 0, found))
+        };
+        assert_eq!(line(&host(&digest)), r"user 7 ops \ /home/ops /bin/sh locked", "it has the password");
+        let other = Content::new("other".as_bytes()).digest().to_string();
+        assert!(
+            line(&host(&other)).ends_with(&format!(" locked,password={digest}")),
+            "an admin has locked it"
+        );
+        assert!(line(&host("-")).ends_with(&format!(" unlocked,password={digest}")), "it has never had one");
+    }
+
+    #[test]
+    fn a_wrong_hash_is_not_repeated() {
+        for bad in ["hunter2", "$1$x$hunter2", "$6$x", "$6$a$b:c", "$6$a$b c"] {
+            let kind: User = serde_json::from_value(json!({"name": "ops", "password_hash": bad})).unwrap();
+            let errors = kind.validate();
+            assert_eq!(errors.len(), 1, "{bad}");
+            assert!(errors[0].holds_no_value && !errors[0].message.contains("hunter2"));
+        }
+        assert_eq!(wrong::<User>(json!({"name": "ops", "expires": "soon"})), ["/expires"]);
     }
 
     #[test]

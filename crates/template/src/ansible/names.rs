@@ -87,7 +87,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     module("modprobe", &["kernel_module"], "write `kernel_module`"),
     module("mount", &["mount"], "write `mount`"),
     module("hostname", &["hostname"], "write `hostname`"),
-    module("timezone", &["link"], "write `link` for /etc/localtime"),
+    module("timezone", &["timezone"], "write `timezone`"),
     module(
         "locale_gen",
         &["line", "command"],

@@ -118,7 +118,7 @@ pub(super) fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
 }
 
 /// The revert of one of the things that go; `others` are the objects that other projects manage. The state before that foreign code of its run made counts only while what brought it stays.
-pub(super) fn undo_of(
+pub(crate) fn undo_of(
     thing: &Owned,
     going: &[&Owned],
     others: &BTreeSet<&ObjectId>,

@@ -1,0 +1,59 @@
+//! `converge state`: the managed objects of each target.
+
+use super::plan::inventory_names;
+use super::snapshots::lost_code;
+use crate::args::{Reading, Removal, State, StateAction, StateRead};
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::project;
+use crate::session::Session;
+use converge_engine::{Engine, HostManaged, Present};
+use converge_render as render;
+use std::collections::BTreeSet;
+
+pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
+    let (read, detail) = match args.action {
+        StateAction::List(read) => (read, render::Detail::None),
+        StateAction::Show(read) => (read, render::Detail::States),
+        StateAction::Diff(read) => (read, render::Detail::Differences),
+    };
+    let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
+    let project = project::load(target.as_deref(), &select, console)?;
+    let names = inventory_names(target.as_deref(), &select);
+    let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
+    session.trace_to(timings.file)?;
+    let compare = detail == render::Detail::Differences;
+    let mut found = session.look(async |engine: &Engine| engine.managed_objects(compare).await).await?;
+    session.close().await;
+    if !resource.is_empty() {
+        narrow(&mut found, &resource)?;
+    }
+    if console.json {
+        console.print_json(&render::managed_json(&found));
+    } else {
+        console.print(&render::managed(&found, detail));
+    }
+    let differs =
+        |host: &HostManaged| host.objects.iter().any(|o| !matches!(o.present, None | Some(Present::AsLeft)));
+    match lost_code(found.iter().filter_map(|h| h.lost.as_ref())) {
+        code::DONE if found.iter().any(differs) => Ok(code::PENDING),
+        lost => Ok(lost),
+    }
+}
+
+/// Leaves only what these resources manage.
+fn narrow(found: &mut [HostManaged], wanted: &[String]) -> Result<(), Failure> {
+    let known: BTreeSet<&str> =
+        found.iter().flat_map(|h| &h.objects).filter(|o| !o.is_of_others).map(|o| o.item.as_str()).collect();
+    let is_all_read = found.iter().all(|h| h.lost.is_none());
+    if let Some(unknown) = wanted.iter().find(|w| !known.contains(w.as_str())).filter(|_| is_all_read) {
+        return Err(Failure::usage(
+            format!("no object is managed by a resource `{unknown}` here"),
+            "`converge state list` names the resources that manage something, each as ROLE/ID",
+        ));
+    }
+    for host in found {
+        host.objects.retain(|o| !o.is_of_others && wanted.contains(&o.item));
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! `converge state`: the managed objects of each host, and whether they are as the runs left them.
+
+use super::{exec, role, world};
+use serde_json::Value;
+
+const ROLE: &str = "resources:
+  - name: folder
+    directory: {path: /etc/mine}
+  - name: a
+    file: {path: /etc/mine/a, content: \"a\\n\"}
+  - name: b
+    file: {path: /etc/mine/b, content: \"b\\n\"}
+  - name: c
+    file: {path: /etc/mine/c, content: \"c\\n\"}
+  - name: secret
+    file: {path: /etc/mine/secret, content: \"hunter2\\n\", mode: \"0600\"}
+    sensitive: true
+  - name: issue
+    file: {path: /etc/issue, content: \"mine\\n\"}
+";
+
+#[test]
+fn managed_objects_are_listed_shown_and_compared() {
+    let world = world();
+    let [host, other] = world.hosts() else { panic!() };
+    exec(host, "printf 'theirs\\n' >/etc/issue; chmod 640 /etc/issue");
+    exec(other, "printf 'mine\\n' >/etc/issue; chmod 644 /etc/issue");
+    role(&world, "mine", ROLE);
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [mine]\n").unwrap();
+    let state = |args: &[&str]| world.converge(&[&["state"], args].concat()).unwrap();
+    state(&["list", "hosts.yaml"]).expect(0).says("0 managed objects");
+    world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    let records = "cd /var/lib/converge; find . -type f ! -path ./lock | sort | xargs sha256sum";
+    let before = exec(host, records);
+
+    let listed = state(&["list", "hosts.yaml", "--limit", host.name()]).expect(0);
+    let listed = listed.says("6 managed objects").says("path:/etc/mine/a · mine/a · since 2");
+    assert!(!listed.stdout.contains(other.name()), "{}", listed.stdout);
+    state(&["list", "hosts.yaml", "--limit", other.name()]).expect(0).says("5 managed objects");
+    let shown = state(&["show", "hosts.yaml", "--limit", host.name()]).expect(0);
+    let shown = shown.says("original state: absent").says("original state: type file, mode 0640");
+    state(&["diff", "hosts.yaml"])
+        .expect(0)
+        .says("6 managed objects as recorded")
+        .says("5 managed objects as recorded");
+
+    exec(host, "chmod 600 /etc/mine/a; echo x >>/etc/mine/b; rm /etc/mine/c; echo x >>/etc/mine/secret");
+    let differs = state(&["diff", "hosts.yaml"]).expect(2);
+    let differs = differs
+        .says("4 of 6 managed objects differ")
+        .says("mode 0644 → 0600")
+        .says("another content")
+        .says("it is gone");
+    assert!(!differs.stdout.contains("/etc/issue"), "{}", differs.stdout);
+    let one = state(&["diff", "hosts.yaml", "--resource", "mine/a"])
+        .expect(2)
+        .says("1 of 1 managed object differs");
+    assert!(!one.stdout.contains("/etc/mine/b"), "{}", one.stdout);
+    state(&["diff", "hosts.yaml", "--resource", "mine/folder"]).expect(0);
+    let unknown = state(&["show", "hosts.yaml", "--resource", "mine/nothing"]).expect(64);
+    unknown.says("no object is managed by a resource `mine/nothing`").says("converge state list");
+
+    let document = state(&["diff", "hosts.yaml", "--output", "json"]).expect(2);
+    for text in [&document.stdout, &differs.stdout, &shown.stdout] {
+        let digest = "46a9d5bde718bf366178313019f04a753bad00685d38e3ec81c8628f35dfcb1b";
+        assert!(!text.contains("hunter2") && !text.contains(digest), "{text}");
+    }
+    let document = document.json().unwrap();
+    assert_eq!(document["format"], "converge-state");
+    let objects = document["hosts"][0]["objects"].as_array().unwrap();
+    let of = |item: &str| objects.iter().find(|o| o["item"] == item).unwrap();
+    let mode =
+        |o: &Value| o["attributes"].as_array().unwrap().iter().find(|a| a["name"] == "mode").unwrap().clone();
+    assert_eq!(of("mine/folder")["differs"], false);
+    assert_eq!(of("mine/a")["differs"], true);
+    assert_eq!(
+        (mode(of("mine/a"))["left"].clone(), mode(of("mine/a"))["present"].clone()),
+        ("0644".into(), "0600".into())
+    );
+    assert_eq!(
+        (of("mine/issue")["was_there"].clone(), of("mine/a")["was_there"].clone()),
+        (true.into(), false.into())
+    );
+    assert_eq!(mode(of("mine/issue"))["original"], "0640");
+    assert_eq!(exec(host, records), before, "nothing is written");
+
+    // Another project's objects are counted.
+    world.write("playbooks/other.yaml", "- hosts: lab\n  roles: [mine]\n").unwrap();
+    let other = state(&["list", "hosts.yaml", "--playbook", "playbooks/other.yaml"]).expect(0);
+    other.says("0 managed objects · 6 of other projects");
+}
