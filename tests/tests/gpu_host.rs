@@ -80,6 +80,7 @@ fn faults_of_a_gpu_host_are_named_until_they_are_corrected() {
     missing_runtimes(&lab);
     amd(&lab);
     firewall(&lab);
+    other_layouts(&lab);
 }
 
 fn driver(lab: &Lab) {
@@ -150,13 +151,10 @@ fn missing_runtimes(lab: &Lab) {
     lab.tells("runtime", Some("docker_runtime"), docker, cause);
     exec(host, "ln -s /bin/true /usr/bin/nvidia-container-runtime");
     lab.is_silent("runtime");
-    let dump = "version = 3\n[plugins.x.containerd.runtimes.runc]\n[plugins.x.containerd.runtimes.nvidia.options]\n  BinaryName = '/usr/local/nvidia/toolkit/nvidia-container-runtime'\n";
-    exec(
-        host,
-        &format!(
-            "mkdir -p /etc/containerd && : >/etc/containerd/config.toml && printf \"{dump}\" >/etc/dump && printf '#!/bin/sh\ncat /etc/dump\n' >/usr/local/bin/containerd && chmod 755 /usr/local/bin/containerd"
-        ),
-    );
+    // docker's package has brought containerd, which runs.
+    let config = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"\n\
+        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\nBinaryName = \"/usr/local/nvidia/toolkit/nvidia-container-runtime\"\n";
+    exec(host, &format!("mkdir -p /etc/containerd && printf '%s' '{config}' >/etc/containerd/config.toml"));
     let containerd = "a runtime of containerd is named, and its program is not there: /usr/local/nvidia/toolkit/nvidia-container-runtime";
     lab.tells("runtime", Some("gpu_runtime"), containerd, cause);
     exec(
@@ -164,7 +162,7 @@ fn missing_runtimes(lab: &Lab) {
         "mkdir -p /usr/local/nvidia/toolkit && ln -s /bin/true /usr/local/nvidia/toolkit/nvidia-container-runtime",
     );
     lab.is_silent("runtime");
-    exec(host, "rm -r /usr/local/nvidia /usr/local/bin/containerd /etc/containerd");
+    exec(host, "rm -r /usr/local/nvidia /etc/containerd");
 }
 
 /// An accelerator of AMD's on the bus, as the kernel shows one.
@@ -228,4 +226,61 @@ fn firewall(lab: &Lab) {
     assert!(exec(host, forwards).ends_with("ACCEPT"), "{}", exec(host, forwards));
     run("rollback").expect(0);
     assert!(exec(host, forwards).ends_with("DROP"), "{}", exec(host, forwards));
+}
+
+/// A containerd beside docker's own, as k8s-snap or k3s has it: its program, configuration and unit.
+fn layout(host: &Host, folder: &str, program: &str, unit: &str) -> String {
+    let config = format!("{folder}/config.toml");
+    let run = format!(
+        "{program} --config {config} --address /run/other/c.sock --state /run/other --root /var/lib/other"
+    );
+    exec(
+        host,
+        &format!(
+            "mkdir -p {folder} /etc/containerd/conf.d $(dirname {program}) && cp /usr/bin/containerd {program} && \
+             printf '[Service]\\nExecStart={run}\\n' >/etc/systemd/system/{unit}.service && systemctl daemon-reload"
+        ),
+    );
+    config
+}
+
+/// The containerd of the pods is looked at, where docker has one of its own, and no other is on PATH.
+fn other_layouts(lab: &Lab) {
+    let host = lab.host();
+    let drop_in = "/etc/containerd/conf.d/99-nvidia.toml";
+    let runc = "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n";
+    for (folder, program, unit) in [
+        (
+            "/var/lib/k8s-containerd/k8s-containerd/etc/containerd",
+            "/snap/k8s/3070/bin/containerd",
+            "snap.k8s.containerd",
+        ),
+        ("/var/lib/rancher/k3s/agent/etc/containerd", "/var/lib/rancher/k3s/data/1f0c/bin/containerd", "k3s"),
+    ] {
+        let config = layout(host, folder, program, unit);
+        let write = |file: &str, text: &str| exec(host, &format!("printf '%s' '{text}' >{file}"));
+        let good = format!("version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n{runc}");
+        write(&config, &good);
+        exec(host, &format!("systemctl start {unit} && sleep 1"));
+        lab.is_silent("containerd");
+        lab.is_silent("runc");
+
+        write(drop_in, "version = 3\n");
+        let found = format!("{drop_in} has version 3, config.toml has version 2");
+        lab.tells("containerd", Some("gpu_operator"), &found, "refuses a drop-in of a higher version");
+        exec(host, &format!("rm {drop_in}"));
+        let default = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"gone\"\n";
+        write(&config, &format!("{good}{default}"));
+        lab.tells("runc", Some("k8s"), "no runtime gone in containerd's configuration", "NotReady");
+        write(&config, &good);
+        exec(
+            host,
+            "mkdir -p /var/snap/k8s/common/args && echo --cgroup-driver=systemd >/var/snap/k8s/common/args/kubelet",
+        );
+        if unit != "k3s" {
+            let found = "the kubelet uses systemd, containerd's runtime runc has SystemdCgroup = false";
+            lab.tells("cgroup", Some("k8s"), found, "disagree on the driver");
+        }
+        exec(host, &format!("rm -r /var/snap; systemctl stop {unit}; rm -r {folder} {program}"));
+    }
 }

@@ -3,7 +3,7 @@
 use super::{HostSource, registered};
 use converge_model::{DeclaredItem, EMPTY_LIST, NOT_KNOWN, Resolution};
 use converge_planner::{Altered, Declared as Item, Moment, Outputs, Problem, Resolved, Source};
-use converge_resource::{Claim, Wait};
+use converge_resource::{Claim, Wait, encode_field};
 use converge_syntax::Diagnostic;
 use std::collections::BTreeSet;
 
@@ -14,7 +14,10 @@ fn outlined_claims(kind: &str, mut params: serde_json::Value) -> Vec<Claim> {
     loop {
         let fault = match (kind.parse)(&params) {
             Ok(resource) => {
-                let known = |claim: &Claim| !claim.object.key.contains(NOT_KNOWN);
+                // Keys such as a command's hold their parts encoded.
+                let encoded = encode_field(NOT_KNOWN);
+                let unknown = |key: &str| key.contains(NOT_KNOWN) || key.contains(&encoded);
+                let known = |claim: &Claim| !unknown(&claim.object.key);
                 return resource.claims().into_iter().filter(known).collect();
             }
             Err(fault) => fault,
@@ -153,5 +156,20 @@ impl Source for HostSource<'_> {
             Resolved::Ready { resource, .. } => resource.stage(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Two commands whose texts are not known are not one command.
+    #[test]
+    fn nothing_is_claimed_whose_name_is_not_known() {
+        let claims = |params| outlined_claims("command", params).len();
+        assert_eq!(claims(json!({"run": NOT_KNOWN, "unless": NOT_KNOWN})), 0);
+        assert_eq!(claims(json!({"run": "true", "unless": format!("test {NOT_KNOWN}")})), 0);
+        assert_eq!(claims(json!({"run": "true", "unless": "false"})), 1);
     }
 }
