@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod demo;
 mod demo_cluster;
+mod demo_system;
 mod generate;
 mod mutate;
 mod process;
@@ -33,7 +34,7 @@ struct Arguments {
 enum Chore {
     /// Converge three disposable hosts before your eyes: plan, apply, drift, rollback.
     Demo {
-        /// The demo to show instead: from two bare hosts to a Kubernetes cluster with shared GPUs.
+        /// The demo to show instead: a cluster from bare hosts, or one of the reference systems.
         #[arg(value_enum)]
         what: Option<Show>,
     },
@@ -62,12 +63,27 @@ enum Chore {
 enum Show {
     /// From two bare hosts to a Kubernetes cluster with shared GPUs.
     Cluster,
+    /// The GPU operator, GPUs shared by product, a control plane with GPUs.
+    Thinkube,
+    /// The hosts' toolkit beside the operator, a model, scaled by its GPUs.
+    SmartScaler,
+    /// Kubeflow's trainer: two shares a GPU, and runtimes with the class.
+    TrainerCi,
+    /// Device plugin, runners and metrics of PyTorch's CI.
+    PytorchCloud,
+    /// AMD's device plugin, its validation and runners.
+    AmdMi300,
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Demo { what: None } => demo::run(),
         Chore::Demo { what: Some(Show::Cluster) } => demo_cluster::run(),
+        Chore::Demo { what: Some(Show::Thinkube) } => demo_system::run(demo_system::THINKUBE),
+        Chore::Demo { what: Some(Show::SmartScaler) } => demo_system::run(demo_system::SMART_SCALER),
+        Chore::Demo { what: Some(Show::TrainerCi) } => demo_system::run(demo_system::TRAINER),
+        Chore::Demo { what: Some(Show::PytorchCloud) } => demo_system::run(demo_system::PYTORCH),
+        Chore::Demo { what: Some(Show::AmdMi300) } => demo_system::run(demo_system::AMD),
         Chore::Parts => tools::kubernetes(),
         Chore::Test(choice) => check::run(&choice),
         Chore::Shell => shell::check().map(|files| println!("{files} files are well")),

@@ -21,6 +21,12 @@ impl Case {
         format!("{}/{}", self.role, self.scenario.name)
     }
 
+    /// The role, and those that the scenario applies with it.
+    pub fn tested_roles(&self) -> impl Iterator<Item = &str> {
+        let with = self.scenario.with.iter().map(|name| name.value.as_str());
+        std::iter::once(self.role.as_str()).chain(with)
+    }
+
     /// Whether its hosts become a whole cluster.
     pub fn is_whole(&self) -> bool {
         self.scenario.cluster.as_ref().is_some_and(|spec| spec.whole.is_some())

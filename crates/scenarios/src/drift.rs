@@ -257,8 +257,11 @@ fn found_by(
                 touched.iter().any(|t| t.role == c.role && t.address.ends_with(&format!("/{name}")))
             })
         });
+        // The object of a release that another role patches is the release's too.
+        let holds = drift.object.kind == "k8s"
+            && claims_of(item).is_some_and(|c| c.claims.iter().any(|claim| claim.object.kind == "release"));
         let waits = matches!(item.outcome, Outcome::Deferred { .. } | Outcome::Failed(_));
-        if !own && !follows && !waits {
+        if !own && !follows && !holds && !waits {
             wrong.push(
                 Mismatch::new(what("the plan names something else too"))
                     .but("only the injected drift", format!("`{}` is to change as well", item.address))

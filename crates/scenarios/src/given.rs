@@ -1,6 +1,6 @@
 //! The preconditions of a scenario, as shell text for a host.
 
-use crate::scenario::{Before, before_file};
+use crate::scenario::{Before, BeforeFile};
 use converge_resource::quote;
 
 /// The umask of a session: files are readable only for their owner.
@@ -25,32 +25,32 @@ pub(crate) fn scripts(before: &Before) -> Vec<(String, String)> {
     for user in &before.users {
         out.push((format!("make the user {user}"), format!("useradd -m -- {}", quote(user))));
     }
-    for (key, value) in before.files.iter().filter_map(|f| f.as_map()).flatten() {
-        let Some(path) = key.as_str() else { continue };
-        // Reading the scenario has complained about anything else.
-        let Ok(file) = before_file(value) else { continue };
-        let quoted = quote(path);
-        let mut script = String::from(UMASK);
-        if file.directory {
-            script.push_str(&format!("mkdir -p -- {quoted}"));
-        } else {
-            let text = quote(file.content.as_deref().unwrap_or_default());
-            let above = quote(path.rsplit_once('/').map_or("/", |(above, _)| above));
-            script.push_str(&format!("mkdir -p -- {above}/ && printf %s {text} >{quoted}"));
-        }
-        if let Some(mode) = &file.mode {
-            script.push_str(&format!(" && chmod {mode} -- {quoted}"));
-        }
-        if let Some(owner) = &file.owner {
-            script.push_str(&format!(" && chown {} -- {quoted}", quote(owner)));
-        }
-        if let Some(group) = &file.group {
-            script.push_str(&format!(" && chgrp {} -- {quoted}", quote(group)));
-        }
-        out.push((format!("make {path}"), script));
-    }
+    out.extend(before.all_files().map(|(path, file)| (format!("make {path}"), make(path, &file))));
     out.extend(before.run.iter().map(|run| (format!("run: {run}"), format!("{UMASK}{run}"))));
     out
+}
+
+/// Makes a file, or a directory.
+fn make(path: &str, file: &BeforeFile) -> String {
+    let quoted = quote(path);
+    let mut script = String::from(UMASK);
+    if file.directory {
+        script.push_str(&format!("mkdir -p -- {quoted}"));
+    } else {
+        let text = quote(file.content.as_deref().unwrap_or_default());
+        let above = quote(path.rsplit_once('/').map_or("/", |(above, _)| above));
+        script.push_str(&format!("mkdir -p -- {above}/ && printf %s {text} >{quoted}"));
+    }
+    if let Some(mode) = &file.mode {
+        script.push_str(&format!(" && chmod {mode} -- {quoted}"));
+    }
+    if let Some(owner) = &file.owner {
+        script.push_str(&format!(" && chown {} -- {quoted}", quote(owner)));
+    }
+    if let Some(group) = &file.group {
+        script.push_str(&format!(" && chgrp {} -- {quoted}", quote(group)));
+    }
+    script
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterFault;
 use crate::report::Mismatch;
 use converge_engine::{ApplyReport, FleetPlan, ItemClaims, ItemResult};
-use converge_planner::{Item, Outcome as Planned};
+use converge_planner::{Item, Outcome as Planned, PlannedChange};
 use converge_resource::{ApiRef, Change, Claim, ObjectId, State};
 use std::collections::BTreeMap;
 
@@ -119,6 +119,27 @@ pub(crate) fn applied(report: &ApplyReport, plan: &FleetPlan) -> Vec<Mismatch> {
     wrong
 }
 
+/// Objects of the API that deferred items may change: a later item's own fields of them are known, and the whole object is not.
+#[derive(Default)]
+struct OpenObjects {
+    named: Vec<ObjectId>,
+    /// An item may change any.
+    any: bool,
+}
+
+impl OpenObjects {
+    fn add(&mut self, item: &Item) {
+        if let Planned::Deferred { objects, .. } = &item.outcome {
+            self.any |= objects.is_empty();
+            self.named.extend(objects.iter().cloned());
+        }
+    }
+
+    fn holds(&self, object: &ObjectId) -> bool {
+        object.kind == "k8s" && (self.any || self.named.iter().any(|open| open.covers(object)))
+    }
+}
+
 /// The differences between plan and apply.
 pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch> {
     let mut wrong = Vec::new();
@@ -130,11 +151,17 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
             .flat_map(|h| &h.items)
             .map(|(item, result)| (item.address.as_str(), (item, result)))
             .collect();
+        let mut open = OpenObjects::default();
         for item in &host_plan.items {
             let did = done.get(item.address.as_str());
+            open.add(item);
             let changes = |item: &Item| -> BTreeMap<String, String> {
                 let all = item.changes().iter();
-                all.map(|c| (c.change.object.to_string(), c.change.to.line().to_owned())).collect()
+                let to = |c: &PlannedChange| match open.holds(&c.change.object) {
+                    true => "its fields".to_owned(),
+                    false => c.change.to.line().to_owned(),
+                };
+                all.map(|c| (c.change.object.to_string(), to(c))).collect()
             };
             let (expected, found) = match (&item.outcome, did) {
                 (Planned::Changed(_), None) => ("it changes".to_owned(), "it was left alone".to_owned()),

@@ -11,6 +11,7 @@ mod discover;
 mod drift;
 mod drift_cluster;
 mod expect;
+mod folders;
 mod given;
 mod host_spec;
 mod hosts;

@@ -36,7 +36,7 @@ pub(crate) fn load(
     vault: &Vault,
 ) -> Result<Project, Diagnostics> {
     let role_path = RolePath { dirs: vec![case.roles_folder()] };
-    let tested = tested(case, &role_path, catalog);
+    let tested = tested(case, &role_path, catalog)?;
     let given = given(case, &role_path, catalog)?;
     known_inputs(case, &[tested.as_slice(), &given].concat())?;
     let roles = match role_set {
@@ -65,14 +65,25 @@ pub(crate) fn load(
 /// Whether the role, or one that it requires, acts on a cluster.
 pub(crate) fn needs_cluster(case: &Case, catalog: &KindCatalog) -> bool {
     let role_path = RolePath { dirs: vec![case.roles_folder()] };
-    tested(case, &role_path, catalog).iter().any(|role| role.scope == Place::Cluster)
+    // A role that is not there is reported when the project is loaded.
+    tested(case, &role_path, catalog).is_ok_and(|all| all.iter().any(|role| role.scope == Place::Cluster))
 }
 
-/// The role that is tested and all that it requires, as far as they can be read; the required ones first.
-fn tested(case: &Case, path: &RolePath, catalog: &KindCatalog) -> Vec<Role> {
+/// The role that is tested, those that the scenario applies with it, and all that they require, as far as they can be read; the required ones first.
+///
+/// # Errors
+/// A role that the scenario names is not there.
+fn tested(case: &Case, path: &RolePath, catalog: &KindCatalog) -> Result<Vec<Role>, Diagnostics> {
     let mut found = Vec::new();
+    let mut wrong = Diagnostics::new();
     with_required(&case.role, &case.dir, path, catalog, &mut found);
-    found
+    for name in &case.scenario.with {
+        match path.find(name) {
+            Ok(dir) => with_required(&name.value, &dir, path, catalog, &mut found),
+            Err(complaint) => wrong.push(complaint),
+        }
+    }
+    wrong.or_value(found)
 }
 
 /// The roles that make the whole cluster of a scenario; none where it has no such cluster.

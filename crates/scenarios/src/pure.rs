@@ -7,7 +7,6 @@ use crate::options::RunOptions;
 use crate::project::{self, RoleSet};
 use crate::recording::{self, RecordingError};
 use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
-use crate::scenario::before_file;
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
 use converge_engine::{Engine, EventSink, Options};
 use converge_objects::PathState;
@@ -181,8 +180,7 @@ fn usual_folders(recording: &mut HostRecording) {
 
 /// Adds the files of the scenario's preconditions, for a host without a recording.
 fn given_files(case: &Case, recording: &mut HostRecording) {
-    for (key, value) in case.scenario.before.files.iter().filter_map(|f| f.as_map()).flatten() {
-        let (Some(path), Ok(file)) = (key.as_str(), before_file(value)) else { continue };
+    for (path, file) in case.scenario.before.all_files() {
         let mode = file.mode.as_ref().and_then(|m| u32::from_str_radix(m, 8).ok());
         let owner = file.owner.unwrap_or_else(|| "root".to_owned());
         let group = file.group.unwrap_or_else(|| "root".to_owned());

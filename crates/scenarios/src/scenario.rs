@@ -1,12 +1,14 @@
 //! Scenarios as they are written: `roles/NAME/tests/*.yaml`.
 
 use crate::cluster_spec::ClusterSpec;
+use crate::folders;
 use crate::host_spec::{HostSpec, groups, hosts, must_be_map, unknown_host, wrong};
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{
     Diagnostic, Diagnostics, Dialect, Node, Source, Span, Spanned, from_node, parse_yaml_into,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The version of the format that this program reads. A scenario may leave it out.
 pub const VERSION: i64 = 1;
@@ -24,6 +26,8 @@ pub struct Scenario {
     pub summary: Option<String>,
     /// Its hosts, in order.
     pub hosts: Vec<HostSpec>,
+    /// Further roles that are applied with the tested one, each with all that it requires: a system is more than one role.
+    pub with: Vec<Spanned<String>>,
     /// Values for inputs on all hosts: a map.
     pub inputs: Option<Node>,
     /// Facts for pure runs, laid over the recorded ones: a map.
@@ -42,6 +46,12 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
+    /// Folders beside the scenario, by the path that they are copied to.
+    #[serde(default)]
+    pub folders: BTreeMap<String, Spanned<Utf8PathBuf>>,
+    /// The files of these folders, read with the scenario.
+    #[serde(skip)]
+    pub copied: Vec<(String, BeforeFile)>,
     /// Files and directories by path: text, or a map.
     #[serde(default)]
     pub files: Option<Node>,
@@ -54,6 +64,15 @@ pub struct Before {
     /// Shell commands, last.
     #[serde(default)]
     pub run: Vec<String>,
+}
+
+impl Before {
+    /// All files and directories, by path; those of folders first. Entries that cannot be read are left out: reading the scenario has named them.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = (&str, BeforeFile)> {
+        let own = self.files.iter().filter_map(|files| files.as_map()).flatten();
+        let own = own.filter_map(|(key, value)| Some((key.as_str()?, before_file(value).ok()?)));
+        self.copied.iter().map(|(path, file)| (path.as_str(), file.clone())).chain(own)
+    }
 }
 
 /// A file or directory of [`Before::files`].
@@ -161,6 +180,8 @@ struct RawScenario {
     #[serde(default)]
     groups: Option<Node>,
     #[serde(default)]
+    with: Vec<Spanned<String>>,
+    #[serde(default)]
     inputs: Option<Node>,
     #[serde(default)]
     facts: Option<Node>,
@@ -223,6 +244,7 @@ impl Scenario {
             span: Span::nowhere(role_file.as_str()),
             summary: None,
             hosts: vec![HostSpec::plain(1)],
+            with: Vec::new(),
             inputs: None,
             facts: None,
             before: Before::default(),
@@ -285,9 +307,10 @@ impl Scenario {
             span: start,
             summary: raw.summary,
             hosts,
+            with: raw.with,
             inputs: raw.inputs.filter(|i| !i.is_null()),
             facts: raw.facts.filter(|f| !f.is_null()),
-            before: before(raw.before.unwrap_or_default(), diags),
+            before: before(raw.before.unwrap_or_default(), path, diags),
             expect,
             leaves: raw.leaves,
             cluster,
@@ -300,7 +323,18 @@ impl Scenario {
     }
 }
 
-fn before(before: Before, diags: &mut Diagnostics) -> Before {
+fn before(mut before: Before, scenario: &Utf8Path, diags: &mut Diagnostics) -> Before {
+    let beside = scenario.parent().unwrap_or(scenario);
+    for (to, folder) in &before.folders {
+        match folders::read(to, &beside.join(&folder.value)) {
+            Ok(files) => before.copied.extend(files),
+            Err(error) => diags.push(
+                Diagnostic::error("bad-folder", error.to_string())
+                    .at(&folder.span)
+                    .help("name a folder of text files, from the folder of the scenario"),
+            ),
+        }
+    }
     let Some(files) = before.files.as_ref().filter(|f| !f.is_null()) else { return before };
     let Some(entries) = files.as_map() else {
         diags.push(wrong(files, "`files`", "a map of paths").help("write `files: {/etc/x: text}`"));

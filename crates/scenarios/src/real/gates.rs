@@ -177,12 +177,14 @@ impl CaseRun<'_> {
         let mut corrected = 0;
         for host in site.all() {
             let before = start.get(host).cloned().unwrap_or_default();
-            let doing = |what: String| self.doing(Gate::Drift, what);
             let api = site.api.filter(|_| site.clusters.contains(host));
-            let results = drift::all(engine, host, api, &self.case.role, &before, first, doing).await?;
-            corrected += results.corrected;
-            findings.wrong.extend(results.wrong);
-            findings.notes.extend(results.left.into_iter().map(|l| format!("no drift: {l}")));
+            for role in self.case.tested_roles() {
+                let doing = |what: String| self.doing(Gate::Drift, what);
+                let results = drift::all(engine, host, api, role, &before, first, doing).await?;
+                corrected += results.corrected;
+                findings.wrong.extend(results.wrong);
+                findings.notes.extend(results.left.into_iter().map(|l| format!("no drift: {l}")));
+            }
         }
         let things = if corrected == 1 { "object" } else { "objects" };
         findings.notes.insert(0, format!("drift injected, detected, corrected in {corrected} {things}"));
