@@ -100,9 +100,9 @@ async fn read(
         if !probes.is_empty() {
             target.look(&probes, &mut known).await?;
         }
-        let undos: Vec<_> =
+        let mut undos: Vec<_> =
             records.things.iter().map(|thing| undo_of(thing, &[], &BTreeSet::new(), &known)).collect();
-        target.saved_contents(undos.iter(), &mut known).await?;
+        target.saved_contents(&mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
     let object = |thing: &Owned| ManagedObject {

@@ -19,7 +19,7 @@ use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outc
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
     companions, contents, covered, is_given_back, name_other_projects, orphans, orphans_probe, other_names,
-    remains, undeclared, undo_of,
+    remains, undeclared,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
