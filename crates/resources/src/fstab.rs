@@ -106,7 +106,7 @@ fn by_key(text: &str) -> BTreeMap<String, Vec<&str>> {
 #[error("the line of {0} in it was changed by someone else since")]
 pub struct ChangedLine(pub String);
 
-/// What changes made of the lines of `/etc/fstab`: for each mount point and swap space, its lines before them and after them.
+/// The changes of the lines of `/etc/fstab`: for each mount point and swap space, its lines before them and after them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinesChanged<'a>(BTreeMap<String, (Vec<&'a str>, Vec<&'a str>)>);
 
@@ -240,7 +240,7 @@ mod tests {
         let last = LinesChanged::by(&[(s2, s3)]);
         assert_eq!(last.taken_back(s3).unwrap(), format!("# d\n{b}{a}{c}"));
         assert_eq!(last.clone().only("/b").taken_back(s3).unwrap(), format!("# d\n{b}{a}"));
-        // What is back already stays as it is; so do comments and a last line without its newline.
+        // A line that is back already stays as it is; so do comments and a last line without its newline.
         assert_eq!(last.taken_back(&format!("{c}{b}# e")).unwrap(), format!("{c}{b}# e"));
         assert_eq!(last.taken_back(b2.trim_end()).unwrap(), format!("{b}{c}"));
         let other = line("/b", "noexec");

@@ -1,12 +1,12 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
-use crate::revert::order::{above, path_state};
+use crate::revert::lead::{Lead, lead, led_elsewhere};
+use crate::revert::order::above;
 use crate::revert::undo::lost;
 use converge_ledger::{Undo, file_system};
-use converge_objects::PathState;
 use converge_planner::Knowledge;
-use converge_resource::{ObjectId, Probe, State};
+use converge_resource::{ObjectId, Probe};
 
 /// Whether the host shows the object of which the records speak.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,8 @@ pub(crate) enum Sight {
     Never(String),
 }
 
-fn mount(place: &str) -> ObjectId {
+/// The object that is mounted at a place.
+pub(crate) fn mount(place: &str) -> ObjectId {
     ObjectId::new("mount", place)
 }
 
@@ -44,35 +45,6 @@ fn elsewhere<'a>(
 /// Whether the host shows it now.
 pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
-}
-
-/// Where the paths below a path lie: in the directory itself, or where a link leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
-    Here,
-    To(String),
-}
-
-fn lead(state: &State) -> Option<Lead> {
-    match path_state(state)? {
-        PathState::Dir { .. } => Some(Lead::Here),
-        PathState::Link { target, .. } => Some(Lead::To(target)),
-        _ => None,
-    }
-}
-
-/// A link that a run has led elsewhere, and a directory and a link of which `foreign` code has put one in the place of the other: where the path led
-/// before, and where the run left it. An item that does the latter has recorded what was in the directory.
-pub(crate) fn led_elsewhere(
-    object: &ObjectId,
-    before: &State,
-    left: &State,
-    foreign: bool,
-) -> Option<(Lead, Lead)> {
-    let both = (object.kind == "path").then(|| lead(before).zip(lead(left))).flatten();
-    both.filter(|(before, left)| {
-        before != left && (foreign || (*before != Lead::Here && *left != Lead::Here))
-    })
 }
 
 /// A path that runs have led elsewhere.

@@ -1,12 +1,12 @@
 //! `/etc/fstab`, whose lines belong to mounts and swap spaces of several projects: a revert takes back its own lines, and leaves those of others. Pure.
 
 use crate::revert::undo::{Verdict, shows};
-use crate::revert::{Group, Judged};
+use crate::revert::{Group, Judged, layers};
 use converge_host::records::blob_path;
 use converge_ledger::{FSTAB, Undo, is_by_lines};
 use converge_objects::PathState;
 use converge_planner::Knowledge;
-use converge_resource::{Change, Content, Digest, Probe, State};
+use converge_resource::{Change, Content, Digest, ObjectId, Probe, State};
 use converge_resources::LinesChanged;
 use std::collections::BTreeSet;
 
@@ -105,13 +105,17 @@ pub(crate) fn judge(undo: &Undo, now: &State, known: &mut Knowledge) -> Option<V
     Some(Verdict::Back(Change { object: undo.object.clone(), from: now.clone(), to }))
 }
 
+fn is_mount(object: &ObjectId) -> bool {
+    *object == layers::mount(&object.key)
+}
+
 const LINE_STAYS: &str = "its line in /etc/fstab stays, and so does the mount";
 
 /// Lets the lines of mounts go with them where the file itself, in the state `now` by then, remains managed for other lines.
 pub(crate) fn go_with_mounts(groups: &mut [Group], file: &Undo, mut now: State, known: &mut Knowledge) {
     for group in groups {
         for mount in std::mem::take(&mut group.members) {
-            let goes = matches!(&mount.verdict, Verdict::Back(change) if change.object.kind == "mount");
+            let goes = matches!(&mount.verdict, Verdict::Back(change) if is_mount(&change.object));
             if !goes {
                 group.members.push(mount);
                 continue;
@@ -143,7 +147,7 @@ pub(crate) fn leave_mounts_whose_lines_stay(undos: &[Undo], verdicts: &mut [Verd
     let own = lines(&undo.before, &undo.between, &undo.left, known);
     for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()) {
         let has_line = || own.as_ref().is_none_or(|own| own.has(&undo.object.key));
-        if undo.object.kind == "mount" && matches!(verdict, Verdict::Back(_)) && has_line() {
+        if is_mount(&undo.object) && matches!(verdict, Verdict::Back(_)) && has_line() {
             *verdict = Verdict::Stays(LINE_STAYS.to_owned());
         }
     }

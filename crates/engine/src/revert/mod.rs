@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;
+pub(crate) mod lead;
 pub(crate) mod lines;
 pub(crate) mod order;
 pub(crate) mod packages;

@@ -7,7 +7,7 @@
 mod schedule;
 mod unit;
 
-use super::layers::led_elsewhere;
+use super::lead::led_elsewhere;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandState, Guard, PathState, UserState};
 use converge_resource::{ObjectId, State};
@@ -125,7 +125,7 @@ pub(crate) fn above(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-pub(crate) fn path_state(state: &State) -> Option<PathState> {
+fn path_state(state: &State) -> Option<PathState> {
     PathState::try_from(state.clone()).ok()
 }
 
