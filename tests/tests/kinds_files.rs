@@ -346,7 +346,7 @@ fn a_file_of_a_host_comes_to_the_controller() {
     // Two runs back: the first content, then what was there before all, or nothing.
     yes("rollback").expect(0);
     assert_eq!(text(one), "kind: Config\n");
-    // What somebody had made of the mode came back too; he takes that away again.
+    // The mode that somebody had set came back too; he takes it away again.
     std::fs::set_permissions(place(two), PermissionsExt::from_mode(0o600)).unwrap();
     yes("rollback").expect(0);
     assert_eq!(text(one), "former\n");

@@ -28,7 +28,11 @@ const MUTATIONS: &[Mutation] = &[
         "before: change.after.clone(),\n                between",
     ),
     mutation("compose.rs", "undos.reverse();", ""),
-    mutation("compose.rs", ".chain(&also)", ""),
+    mutation(
+        "compose.rs",
+        "undo.states.extend(also.iter().map(|state| known(state, false, Some(change.after.clone()))));",
+        "",
+    ),
     mutation("compose.rs", "below_nothing(&mut undos);", ""),
     mutation("compose.rs", "self.left = now.clone();", ""),
     mutation("compose.rs", "known.is_planned && fulfils", "fulfils"),

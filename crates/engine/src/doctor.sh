@@ -73,7 +73,7 @@ EOF
     fi
     cv_doctor_version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
     cv_doctor_say ctd_root "$(cv_doctor_version_of "$ctd_config")"
-    # What it imports, and what lies where a toolkit writes though nobody imports it.
+    # Files that it imports, and files that lie where a toolkit writes though nobody imports them.
     imports=$(sed -n 's/^ *imports *= *\[\(.*\)\].*/\1/p' "$ctd_config" | tr -d "'\"," | tr ' ' '\n')
     files= drop_ins=
     # shellcheck disable=SC2086

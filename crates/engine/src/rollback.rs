@@ -1,6 +1,7 @@
 //! Rolling back: an ordinary plan towards the states that a run saved.
 
-use crate::connect::target::{Target, connect};
+use crate::connect::runs::records;
+use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
@@ -387,13 +388,6 @@ async fn plan_back(
         }
     };
     (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
-}
-
-async fn records(context: &RunContext, name: &str) -> Result<(Target, Records), TargetError> {
-    let _reads = context.begin(name, Activity::Records);
-    let target = connect(context, name).await?;
-    let records = target.history(context).await?;
-    Ok((target, records))
 }
 
 /// Looks at the objects and plans them back.

@@ -111,7 +111,7 @@ mod tests {
             let see = |more: &str| shell.good(root.path(), &format!("{head}; {more}"), &[], b"");
             assert_eq!(see("cv_see_fetched a/b 'c d'"), "- absent\n- file 600 x\n", "{}", shell.name);
             assert_eq!(see("cv_apply_fetched a/b 'file 600 y'; cv_line_fetched a/b"), "file 600 y\n");
-            // What another item has noted is not this one's.
+            // A note of another item is not this one's.
             assert_eq!(see("CV_TOKEN=u; cv_line_fetched a/b"), "absent\n");
             let outside = shell.good(root.path(), "cv_see_fetched a/b", &[], b"");
             assert!(outside.starts_with("! "), "{}: {outside}", shell.name);

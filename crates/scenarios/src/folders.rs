@@ -1,6 +1,5 @@
 //! Folders beside a scenario, read to be copied to its hosts.
 
-use crate::scenario::BeforeFile;
 use camino::{Utf8Path, Utf8PathBuf};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,21 +18,30 @@ pub(crate) enum FolderError {
     TooLarge { path: Utf8PathBuf, size: u64 },
 }
 
-/// The files of a folder and of those below it, sorted, by their paths on the hosts. Programs stay executable.
+/// A file of such a folder.
+#[derive(Debug)]
+pub(crate) struct FolderFile {
+    /// Its path on the hosts.
+    pub(crate) path: String,
+    pub(crate) content: String,
+    pub(crate) is_program: bool,
+}
+
+/// The files of a folder and of those below it, sorted by their paths on the hosts.
 ///
 /// # Errors
 /// The folder, or a file in it, cannot be read as text or is too large; `to` is not absolute.
-pub(crate) fn read(to: &str, folder: &Utf8Path) -> Result<Vec<(String, BeforeFile)>, FolderError> {
+pub(crate) fn read(to: &str, folder: &Utf8Path) -> Result<Vec<FolderFile>, FolderError> {
     if !to.starts_with('/') {
         return Err(FolderError::Relative(to.to_owned()));
     }
     let mut found = Vec::new();
     add(to.trim_end_matches('/'), folder, &mut found)?;
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found.sort_by(|one: &FolderFile, other| one.path.cmp(&other.path));
     Ok(found)
 }
 
-fn add(to: &str, folder: &Utf8Path, found: &mut Vec<(String, BeforeFile)>) -> Result<(), FolderError> {
+fn add(to: &str, folder: &Utf8Path, found: &mut Vec<FolderFile>) -> Result<(), FolderError> {
     let unreadable = |path: &Utf8Path| {
         let path = path.to_owned();
         move |error| FolderError::Unreadable(path, error)
@@ -51,8 +59,7 @@ fn add(to: &str, folder: &Utf8Path, found: &mut Vec<(String, BeforeFile)>) -> Re
             return Err(FolderError::TooLarge { path: path.to_owned(), size: known.len() });
         }
         let content = std::fs::read_to_string(path).map_err(unreadable(path))?;
-        let mode = (known.permissions().mode() & 0o111 != 0).then(|| "0755".to_owned());
-        found.push((there, BeforeFile { content: Some(content), mode, ..BeforeFile::default() }));
+        found.push(FolderFile { path: there, content, is_program: known.permissions().mode() & 0o111 != 0 });
     }
     Ok(())
 }
@@ -70,12 +77,9 @@ mod tests {
         std::fs::write(folder.join("a"), "one\n").unwrap();
         std::fs::set_permissions(folder.join("a"), std::fs::Permissions::from_mode(0o700)).unwrap();
         let files = read("/srv/x/", folder).unwrap();
-        let shown: Vec<(&str, Option<&str>, Option<&str>)> =
-            files.iter().map(|(path, f)| (path.as_str(), f.content.as_deref(), f.mode.as_deref())).collect();
-        assert_eq!(
-            shown,
-            [("/srv/x/a", Some("one\n"), Some("0755")), ("/srv/x/below/b", Some("two\n"), None)]
-        );
+        let shown: Vec<(&str, &str, bool)> =
+            files.iter().map(|f| (f.path.as_str(), f.content.as_str(), f.is_program)).collect();
+        assert_eq!(shown, [("/srv/x/a", "one\n", true), ("/srv/x/below/b", "two\n", false)]);
         std::fs::write(folder.join("c"), [0xff]).unwrap();
         assert!(read("/srv", folder).unwrap_err().to_string().starts_with(folder.join("c").as_str()));
         assert!(read("srv", folder).unwrap_err().to_string().contains("must be absolute"));

@@ -327,7 +327,10 @@ fn before(mut before: Before, scenario: &Utf8Path, diags: &mut Diagnostics) -> B
     let beside = scenario.parent().unwrap_or(scenario);
     for (to, folder) in &before.folders {
         match folders::read(to, &beside.join(&folder.value)) {
-            Ok(files) => before.copied.extend(files),
+            Ok(files) => before.copied.extend(files.into_iter().map(|file| {
+                let mode = file.is_program.then(|| "0755".to_owned());
+                (file.path, BeforeFile { content: Some(file.content), mode, ..BeforeFile::default() })
+            })),
             Err(error) => diags.push(
                 Diagnostic::error("bad-folder", error.to_string())
                     .at(&folder.span)

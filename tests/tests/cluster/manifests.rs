@@ -108,7 +108,7 @@ fn a_kustomization_is_planned_applied_and_rolled_back_object_by_object() {
     converge(&lab, &["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
     assert!(runtime().is_none() && size().is_some());
 
-    // What kustomize refuses is said in its words.
+    // An error of kustomize is shown in its words.
     file("overlays/lab/kustomization.yaml", "resources: [../../nothing]\n");
     converge(&lab, &["plan", "hosts.yaml"]).expect(1).says("nothing");
 }

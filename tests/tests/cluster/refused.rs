@@ -1,4 +1,4 @@
-//! What a rollback in a cluster cannot do is known before, and keeps nothing else from going back.
+//! A rollback in a cluster knows before what it cannot do, and reverts the rest.
 
 use crate::{Lab, says_all};
 use converge_tests::until;

@@ -409,7 +409,7 @@ impl Cluster {
                 let list = api.collection(api_version, kind, namespace.as_deref()).await.map_err(missed)?;
                 let list = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
                 let made = api.post(&list, &new).await.map_err(missed)?;
-                // What the role had applied of it is the role's again.
+                // Fields that the role had applied are the role's again.
                 let applied = self.applied_before(&job.change.object, &job.change.to).await;
                 if let Some(applied) = applied.map_err(|e| Miss::End(failed(e)))? {
                     ownership::give(api, &path, &made, &applied, self.manager()).await;

@@ -40,7 +40,7 @@ pub(super) struct Group {
     sort: Sort,
 }
 
-/// What a group is made of.
+/// The sort of a group's members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     /// Directories and plain files: after the first that fails none is made.

@@ -1,14 +1,22 @@
 //! Beginning and ending a run on targets: locks and records.
 
-use crate::connect::target::{Target, arrive};
+use crate::connect::target::{Target, arrive, connect};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use crate::{Activity, Purpose, TargetError};
 use converge_executor::{Arrived, Executor, RunMeta};
-use converge_ledger::RunPurpose;
+use converge_ledger::{Records, RunPurpose};
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use converge_resource::{ObjectId, Place};
 use std::sync::Arc;
+
+/// A session with a target, and the records of its runs.
+pub(crate) async fn records(context: &RunContext, name: &str) -> Result<(Target, Records), TargetError> {
+    let _reads = context.begin(name, Activity::Records);
+    let target = connect(context, name).await?;
+    let records = target.history(context).await?;
+    Ok((target, records))
+}
 
 /// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do. An object of a cluster whose
 /// former value was not kept stays in force too: the rollback of an older run may take it away.

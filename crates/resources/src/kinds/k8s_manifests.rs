@@ -221,7 +221,7 @@ impl Resource for K8sManifests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{FakeView, read as kind, wrong};
+    use crate::fake::{FakeView, read as kind, settle, wrong};
 
     const TEXT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop, creationTimestamp: null}\n---\n# nothing\n---\n\
         apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: shop}, status: {}}\n\
@@ -254,6 +254,7 @@ mod tests {
         ]);
         let folder = kind::<K8sManifests>(json!({"folder": Source::loaded("m", &packed)}));
         assert_eq!(names(&folder.plan(&FakeView::new()).unwrap()).len(), 3);
+        settle(&folder, FakeView::new());
         let of =
             kind::<K8sManifests>(json!({"kustomization": Source::loaded("m", &packed), "overlay": "b/c"}));
         let Err(Stop::Ask(probes)) = of.plan(&FakeView::new()) else { panic!() };

@@ -1,4 +1,4 @@
-//! What a change of an object waits for.
+//! Waits of a change of an object.
 
 use super::Planned;
 use crate::apply::{Job, failed};
