@@ -172,6 +172,10 @@ fn each_project_takes_back_its_own_lines_of_fstab() {
     assert!(!plan.contains("orphaned"), "{plan}");
     // A line that somebody has changed stays, and so does its mount.
     exec(host, "sed -i s/nosuid/noexec/ /etc/fstab");
+    let newest = "$(grep -l '^scope.pb:' /var/lib/converge/runs/*/meta | tail -n1 | cut -d/ -f6)";
+    let undone = exec(host, &format!("sh /var/lib/converge/undo.sh {newest} 2>&1 || :"));
+    assert!(undone.contains("mount:/mnt/b: its line in /etc/fstab stays"), "{undone}");
+    assert_eq!(mounted("/mnt/b"), "nosuid");
     let left = run("pb", &["rollback", "--yes"], None).expect(4).all();
     assert!(left.contains("mount:/mnt/b: "), "{left}");
     assert_eq!((lines().as_str(), mounted("/mnt/b").as_str()), ("/mnt/b size=1M,noexec", "nosuid"));

@@ -249,6 +249,12 @@ fn a_prune_gives_back_what_another_project_left_and_no_more() {
     assert_eq!(exec(host, "ls -d /home/rvh"), "/home/rvh");
     converge(&world, &["rollback", "--yes", "--limit", "h1", "pb.yaml"]).expect(4).says("of another project");
     assert_eq!(exec(host, "ls -d /home/rvh"), "/home/rvh");
+    let first = exec(host, "grep -l '^scope.pb:' /var/lib/converge/runs/*/meta | head -n1 | cut -d/ -f6");
+    let undone = exec(host, &format!("sh /var/lib/converge/undo.sh {first}; ls -d /home/rvh"));
+    assert!(
+        undone.contains("its user, whose home directory it is, stays") && undone.ends_with("/home/rvh"),
+        "{undone}"
+    );
     exec(host, "userdel -r rvh; userdel rvu; rm /etc/rv.hosts; true");
 }
 

@@ -60,9 +60,9 @@ cv_undo_after() {
 cv_undo_scope() { cv_meta_of "$1" | awk -F '\t' '$1 == "scope" { printf "\n%s", $0; exit }'; }
 
 # cv_undo_pick: the newest run of which something can be reverted, or of which it cannot be said (a path leads elsewhere now): an older one
-# must not be taken for it. Else the newest one that something else is in the way of. In target.
+# must not be taken for it. Else the newest one that something else is in the way of. In target; the newer ones in cv_p_over, a line each.
 cv_undo_pick() {
-  cv_p_left= cv_p_runs=
+  cv_p_left= cv_p_over= cv_p_runs=
   for cv_p_run in $(cv_undo_candidates); do cv_p_runs="$cv_p_run $cv_p_runs"; done
   for cv_p_run in $cv_p_runs; do
     case $(cv_undo_can "$cv_p_run") in
@@ -70,10 +70,14 @@ cv_undo_pick() {
       target=$cv_p_run
       return 0
       ;;
-    left) [ -n "$cv_p_left" ] || cv_p_left=$cv_p_run ;;
+    left)
+      [ -n "$cv_p_left" ] || cv_p_left=$cv_p_run
+      cv_p_over="${cv_p_over}passed over    run $cv_p_run: nothing of it can be restored$CV_NL"
+      ;;
+    *) cv_p_over="${cv_p_over}passed over    run $cv_p_run: all is as it was before it$CV_NL" ;;
     esac
   done
-  target=$cv_p_left
+  target=$cv_p_left cv_p_over=
 }
 
 # cv_undo_why FLAGS: the reason why the row was not restored, in CV_WHY: the last line of the output (cv_u_out), else what the item said of the row,
@@ -222,7 +226,7 @@ cv_undo_main() {
     return 75
   }
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
-  printf 'undoing run %s as run %s\n' "$target" "$CV_RUN"
+  printf '%sundoing run %s as run %s\n' "${cv_p_over:-}" "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)
   cv_undo_ready "$cv_u_rows"
   cv_undo_going "$cv_u_rows"
@@ -244,6 +248,9 @@ cv_undo_main() {
     cv_undo_judge "$cv_u_row"
     if [ "$judged $row_kind $row_before" = "restore package absent" ] && cv_undo_file_stays; then
       judged="$cv_u_file, which is left alone, would go with its package: left alone"
+    fi
+    if [ "$judged $row_kind" = "restore mount" ] && cv_undo_line_stays; then
+      judged='its line in /etc/fstab stays, and so does the mount: left alone'
     fi
     cv_u_last=$row_kind CV_ITEM=$row_item
     # Started although something stays as it is, it has no record of running with all of it.

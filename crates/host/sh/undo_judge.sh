@@ -39,7 +39,13 @@ cv_undo_judge() {
     judged='someone else has changed it since: left alone'
   fi
   case $judged$row_kind$row_before$CV_NOW in
-  'restorepathabsentdir '*) if cv_undo_holds; then judged='it holds what is not undone: left alone'; fi ;;
+  'restorepathabsentdir '*)
+    if cv_undo_holds; then
+      judged='it holds what is not undone: left alone'
+    elif cv_undo_home_stays; then
+      judged='its user, whose home directory it is, stays: left alone'
+    fi
+    ;;
   restoreuserabsent* | restoregroupabsent*)
     case $cv_u_stays in *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;; esac
     ;;
@@ -105,6 +111,24 @@ cv_undo_file_stays() {
   done
   return 1
 }
+
+# cv_undo_line_stays: whether /etc/fstab was left alone and has a line for the mount of the row. Reads cv_u_left.
+cv_undo_line_stays() {
+  case $CV_NL$cv_u_left in *"$CV_NL/etc/fstab$CV_NL"*) ;; *) return 1 ;; esac
+  cv_dec_to "$row_key"
+  CV_U_AT=$CV_DEC awk 'BEGIN { at = ENVIRON["CV_U_AT"] } { gsub(/\\040/, " ", $2) } $1 !~ /^#/ && $2 == at { found = 1 } END { exit !found }' /etc/fstab
+}
+
+# cv_undo_home_stays: whether the directory of the row is the home of a user whom the run made, and who stays.
+cv_undo_home_stays() (
+  cv_h_home=$row_key
+  printf '%s\n' "${cv_c_rows:-$cv_u_rows}" | while IFS= read -r cv_h_row; do
+    cv_row "$cv_h_row"
+    case "$row_kind $row_before $row_after" in 'user absent user '*' '*' '*" $cv_h_home "*) ;; *) continue ;; esac
+    cv_undo_judge "$cv_h_row" </dev/null
+    case $judged in restore | same | undone) ;; *) echo stays ;; esac
+  done | grep -q stays
+)
 
 # cv_undo_stays KIND LINE: something stays, in this state: so do the accounts that it belongs to, in cv_u_stays.
 # shellcheck disable=SC2086

@@ -5,7 +5,8 @@
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
 # `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. The newest
 # come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
-# along behind it; units are started last, with all that they run with; /etc/fstab goes back before an unmount is tried.
+# along behind it; units are started last, with all that they run with; /etc/fstab goes back before
+# an unmount or another mount is tried.
 cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
@@ -56,7 +57,7 @@ cv_undo_rows() {
         late = kind[i] == "path" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
         if (kind[i] == "") continue
         # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
-        if (kind[i] == "mount" && before[i] == "absent")
+        if (kind[i] == "mount" && after[i] != "absent")
           for (j = i - 1; j > 0; j--) if (kind[j] == "path" && key[j] == "/etc/fstab") { printf "%s", text(j); kind[j] = ""; break }
         if (kind[i] == "package") {
           if (i == turn) for (j = n; j > 0; j--) if (kind[j] == "package") printf "%s", text(j)
