@@ -228,7 +228,7 @@ cv_watched_now() {
     END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
 }
 
-# cv_places_note: writes down what is mounted, and where the links above what is watched lead, before foreign code runs.
+# cv_places_note: writes down what is mounted, and which directories and links are above what is watched, before foreign code runs.
 cv_places_note() {
   [ -n "$CV_WINDOW" ] || return 0
   { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts" && cv_links_above >"$CV_DIR/links"; } 2>/dev/null || rm -f "$CV_DIR/mounts" "$CV_DIR/links"
@@ -241,20 +241,25 @@ cv_place_line() (
   "cv_line_$1" "$2" </dev/null
 )
 
-# cv_links_above: the links above what is watched, each with its state.
+# cv_links_above: the links and directories above what is watched, each with its state.
 cv_links_above() {
-  for cv_m_at in $(printf '%s' "$CV_WINDOW" | awk -F '\t' '
+  cv_m_rows=$(printf '%s' "$CV_WINDOW" | awk -F '\t' '
     function up(path) { sub(/\/[^\/]*$/, "", path); return path }
-    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// { for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print at } }' -); do
-    [ ! -L "$cv_m_at" ] || printf '%s\t%s\n' "$cv_m_at" "$(cv_place_line path "$cv_m_at")"
-  done
+    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
+      for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print ++n "\tpath\t" at }
+    }' -)
+  { printf '%s\n' "$cv_m_rows" && (cv_rows_now "$cv_m_rows"); } | awk -F '\t' '
+    NF == 3 { at[$1] = $3; next }
+    ($1 in at) && $2 ~ /^(link|dir) / { print at[$1] "\t" $2 }' -
 }
 
-# cv_links_moved: those of them whose state is another one now, in cv_m_links: PATH, the state before, the present one.
+# cv_links_moved: the links whose state is another one now, and the directories that are links now, in cv_m_links: PATH, the state before, the present
+# one.
 cv_links_moved() {
   cv_m_links=
   [ -s "$CV_DIR/links" ] || return 0
   while IFS=$CV_TAB read -r cv_m_at cv_m_was; do
+    case $cv_m_was in 'dir '*) [ -L "$cv_m_at" ] || continue ;; esac
     cv_m_now=$(cv_place_line path "$cv_m_at")
     [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_NL
   done <"$CV_DIR/links"

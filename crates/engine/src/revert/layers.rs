@@ -1,10 +1,12 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
-use crate::revert::order::{above, led_elsewhere, target};
+use crate::revert::order::{above, path_state};
+use crate::revert::undo::lost;
 use converge_ledger::{Undo, file_system};
+use converge_objects::PathState;
 use converge_planner::Knowledge;
-use converge_resource::{ObjectId, Probe};
+use converge_resource::{ObjectId, Probe, State};
 
 /// Whether the host shows the object of which the records speak.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,22 +46,57 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
 }
 
-/// A link that runs have led elsewhere.
+/// Where the paths below a path lie: in the directory itself, or where a link leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    Here,
+    To(String),
+}
+
+fn lead(state: &State) -> Option<Lead> {
+    match path_state(state)? {
+        PathState::Dir { .. } => Some(Lead::Here),
+        PathState::Link { target, .. } => Some(Lead::To(target)),
+        _ => None,
+    }
+}
+
+/// A link that a run has led elsewhere, and a directory and a link of which `foreign` code has put one in the place of the other: where the path led
+/// before, and where the run left it. An item that does the latter has recorded what was in the directory.
+pub(crate) fn led_elsewhere(
+    object: &ObjectId,
+    before: &State,
+    left: &State,
+    foreign: bool,
+) -> Option<(Lead, Lead)> {
+    let both = (object.kind == "path").then(|| lead(before).zip(lead(left))).flatten();
+    both.filter(|(before, left)| {
+        before != left && (foreign || (*before != Lead::Here && *left != Lead::Here))
+    })
+}
+
+/// A path that runs have led elsewhere.
 struct Link<'a> {
     path: &'a str,
     /// Its place among the reverts.
     place: usize,
-    /// Its targets: before, as the runs left it, and now.
-    before: String,
-    left: String,
-    now: Option<String>,
+    /// Where it led before, where the runs left it, and now.
+    before: Lead,
+    left: Lead,
+    now: Option<Lead>,
+    /// It was a directory, and nothing brings back what was in it.
+    is_lost: bool,
 }
 
 fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
+    let comes_back =
+        |by: &str| undos.iter().any(|u| u.object.kind == "command" && u.item == by && lost(u).is_none());
     let link = |(place, undo): (usize, &'a Undo)| {
-        let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left)?;
-        let now = known.observed(&undo.object).ok().and_then(|seen| target(&seen.state));
-        Some(Link { path: &undo.object.key, place, before, left, now })
+        let moved_by = undo.moved_by.as_deref();
+        let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left, moved_by.is_some())?;
+        let now = known.observed(&undo.object).ok().and_then(|seen| lead(&seen.state));
+        let is_lost = before == Lead::Here && !moved_by.is_some_and(comes_back);
+        Some(Link { path: &undo.object.key, place, before, left, now, is_lost })
     };
     (0..).zip(undos).filter_map(link).collect()
 }
@@ -69,22 +106,33 @@ fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
 fn behind(links: &[Link<'_>], at: usize, key: &str) -> Sight {
     let mut sight = Sight::Now;
     for link in links.iter().filter(|link| above(key).any(|dir| dir == link.path)) {
-        let Link { path, place, before, left, now } = link;
+        let Link { path, place, before, left, now, is_lost } = link;
         // The newest are the first.
         let is_newer = at < *place;
         let lies_in = if is_newer { left } else { before };
         if now.as_ref() == Some(lies_in) {
             continue;
         }
-        if is_newer || now.as_ref() != Some(left) {
-            return Sight::Never(format!(
-                "it lies where {path} led to {lies_in}, and the link leads elsewhere now: lead it there, then roll back again"
-            ));
+        if is_newer || *is_lost || now.as_ref() != Some(left) {
+            return Sight::Never(match lies_in {
+                Lead::To(target) => format!(
+                    "it lies where {path} led to {target}, and the link leads elsewhere now: lead it there, then roll back again"
+                ),
+                Lead::Here => format!("it lies in the directory that was at {path}: {PUT_BACK}"),
+            });
         }
         sight = Sight::Later;
     }
+    // The directory itself.
+    if let Some(link) = links.iter().find(|link| link.place == at && link.is_lost)
+        && link.now.as_ref() == Some(&link.left)
+    {
+        return Sight::Never(format!("a command put a link in the place of this directory: {PUT_BACK}"));
+    }
     sight
 }
+
+const PUT_BACK: &str = "put that directory back, then roll back again";
 
 /// Whether the host shows each of these objects now, or will among these reverts.
 pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {

@@ -7,6 +7,7 @@
 mod schedule;
 mod unit;
 
+use super::layers::led_elsewhere;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandState, Guard, PathState, UserState};
 use converge_resource::{ObjectId, State};
@@ -124,27 +125,13 @@ pub(crate) fn above(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn path_state(state: &State) -> Option<PathState> {
+pub(crate) fn path_state(state: &State) -> Option<PathState> {
     PathState::try_from(state.clone()).ok()
 }
 
 /// Whether the state is that of a directory.
 pub(crate) fn is_dir(state: &State) -> bool {
     matches!(path_state(state), Some(PathState::Dir { .. }))
-}
-
-/// The target of a link.
-pub(crate) fn target(state: &State) -> Option<String> {
-    match path_state(state)? {
-        PathState::Link { target, .. } => Some(target),
-        _ => None,
-    }
-}
-
-/// A link that a run has led elsewhere: its target before, and the one that the run left.
-pub(crate) fn led_elsewhere(object: &ObjectId, before: &State, left: &State) -> Option<(String, String)> {
-    let both = (object.kind == "path").then(|| target(before).zip(target(left))).flatten();
-    both.filter(|(before, left)| before != left)
 }
 
 fn owner_and_group(state: &State) -> Option<(String, String)> {
@@ -201,7 +188,9 @@ impl<'a> Edges<'a> {
     fn containment(&mut self) {
         let mounts: HashMap<&str, usize> =
             self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
-        let led = |(_, r): &(usize, &Revert<'_>)| led_elsewhere(r.object, r.to, r.from).is_some();
+        let led = |(_, r): &(usize, &Revert<'_>)| {
+            led_elsewhere(r.object, r.to, r.from, r.moved_by.is_some()).is_some()
+        };
         let links: HashMap<&str, usize> =
             self.of("path").filter(led).map(|(at, r)| (r.object.key.as_str(), at)).collect();
         let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -216,7 +205,8 @@ impl<'a> Edges<'a> {
             for folder in own.into_iter().chain(above(key)) {
                 let outers = paths.get(folder).into_iter().flatten();
                 let outers = outers.filter_map(|outer| Some((*outer, reverts.get(*outer)?)));
-                for (outer, revert) in outers.filter(|(_, outer)| outer.may_hold(inner)) {
+                let is_led = |outer: &usize| links.get(folder) == Some(outer);
+                for (outer, revert) in outers.filter(|(at, outer)| !is_led(at) && outer.may_hold(inner)) {
                     let (was, is) = (is_dir(revert.from), is_dir(revert.to));
                     if was && !is {
                         self.need(at, outer);
