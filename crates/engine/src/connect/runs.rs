@@ -9,9 +9,15 @@ use converge_ledger::RunPurpose;
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use std::sync::Arc;
 
-/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do.
+/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do, and objects whose state
+/// before cannot be restored, but may be with an older run.
 fn is_set_out(item: &PlannedItem) -> bool {
-    item.is_pending() || (item.origin == ItemOrigin::Rollback && matches!(item.outcome, Outcome::Refused(_)))
+    let is_left = match item.outcome {
+        Outcome::Refused(_) => true,
+        Outcome::Failed(_) => item.claims.iter().any(|object| object.kind != "command"),
+        _ => false,
+    };
+    item.is_pending() || (item.origin == ItemOrigin::Rollback && is_left)
 }
 
 /// The header of the record of a run on a host.
