@@ -281,7 +281,7 @@ const LINE_X: &str = "  - line: {path: /etc/fstab, line: tmpfs /mnt/x tmpfs noau
 const BLOCK_Y: &str =
     "  - block: {path: /etc/fstab, block: \"# hello\\n\\ntmpfs /mnt/y tmpfs noauto 0 0\\n\"}\n";
 
-/// What one project has taken back stays so when the other one rolls back or prunes, in any order, comments among it.
+/// Lines that one project has taken back stay so when the other one rolls back or prunes, in any order, comments among it.
 #[test]
 fn a_project_brings_no_lines_of_fstab_back_that_another_one_has_taken_back() {
     let world = World::new("lines", 1).unwrap();

@@ -174,7 +174,7 @@ fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Mis
     out
 }
 
-/// What changes made of `/etc/fstab`: for each mount point and swap space, its lines before them and after them; and the changes, for what stands
+/// The changes of `/etc/fstab`: for each mount point and swap space, its lines before them and after them; and the changes, for what stands
 /// around these lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinesChanged<'a> {
@@ -318,7 +318,7 @@ mod tests {
         let last = LinesChanged::by(&[(s2, s3)]);
         assert_eq!(last.taken_back(s3).unwrap(), s2);
         assert_eq!(last.clone().only("/b").taken_back(s3).unwrap(), format!("# d\n{b}{a}"));
-        // What is back already stays as it is; so do comments and a last line without its newline.
+        // A line that is back already stays as it is; so do comments and a last line without its newline.
         assert_eq!(last.taken_back(&format!("{c}{b}# e")).unwrap(), format!("{c}{b}# e"));
         assert_eq!(last.taken_back(b2.trim_end()).unwrap(), format!("{c}{b}"));
         let other = line("/b", "noexec");

@@ -97,7 +97,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     groups
 }
 
-/// What stays of a group of which something else goes is an item of its own, which is refused: the run stays in force with it.
+/// The part that stays of a group of which something else goes is an item of its own, which is refused: the run stays in force with it.
 fn name_what_stays(groups: &mut Vec<Group>) {
     let mut left = Vec::new();
     let goes = |group: &&mut Group| group.members.iter().any(|m| matches!(m.verdict, Verdict::Back(_)));
