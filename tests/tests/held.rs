@@ -1,6 +1,6 @@
 //! Directories and file systems in memory that hold something of others: a rollback and a prune leave them, and name what they hold.
 
-use converge_tests::{World, exec};
+use converge_tests::{Ran, World, exec};
 
 const ROLE: &str = "
 resources:
@@ -98,6 +98,8 @@ const LED: &str = "
 resources:
   - name: old
     file: {path: /srv/l/f, content: v}
+  - name: nowhere
+    file: {path: /srv/l/e, content: v}
   - name: line
     line: {path: /srv/l/a, line: v}
   - name: c
@@ -111,15 +113,21 @@ fn a_command_that_leads_a_link_elsewhere_hides_the_files_of_the_run_until_the_ro
     let world = World::new("led", 1).unwrap();
     let host = &world.hosts()[0];
     let all = || exec(host, "cd /srv; readlink l; for f in A/* B/*; do echo $f $(cat $f); done");
-    for undo in ["", ", undo: ln -sfn /srv/A /srv/l"] {
+    let by_command = |undo: &str| LED.replace("= /srv/B}", &format!("= /srv/B{undo}}}"));
+    let by_link = LED.lines().map(|line| match line {
+        line if line.starts_with("    command:") => "    link: {path: /srv/l, target: /srv/B}",
+        line => line,
+    });
+    let by_link = by_link.collect::<Vec<_>>().join("\n");
+    for role in [by_command(""), by_command(", undo: ln -sfn /srv/A /srv/l"), by_link] {
         exec(
             host,
             "mkdir -p /srv/A /srv/B; echo a0 >/srv/A/a; echo b0 >/srv/B/a; echo v >/srv/B/f; ln -sfn /srv/A /srv/l",
         );
         let before = all();
-        world.only_role("led", &LED.replace("= /srv/B}", &format!("= /srv/B{undo}}}"))).unwrap();
+        world.only_role("led", &role).unwrap();
         world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("led/line");
-        assert_eq!(all(), "/srv/B\nA/a a0 v\nA/f v\nB/a b0\nB/f v\nB/g v");
+        assert_eq!(all(), "/srv/B\nA/a a0 v\nA/e v\nA/f v\nB/a b0\nB/f v\nB/g v");
         world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
         assert_eq!(all(), before);
         exec(host, "rm -rf /srv/A /srv/B /srv/l");
@@ -246,4 +254,89 @@ fn what_was_saved_before_a_command_fills_the_disk_is_changed_and_rolled_back() {
     exec(host, "rm /var/lib/converge/fill /run/arm");
     world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
     assert_eq!(exec(host, "cat /srv/f /srv/e; ls /run/c-*"), "f one\ne one\n/run/c-one");
+}
+
+/// Runs `converge` for a project of this name, after its role is written.
+fn of_project(world: &World, name: &str, args: &[&str], role: Option<&str>) -> Ran {
+    let file = format!("{name}.yaml");
+    world.write(&file, &world.inventory(&format!("converge_project: {name}"))).unwrap();
+    if let Some(role) = role {
+        world.only_role(name, &format!("resources:\n{role}")).unwrap();
+    }
+    world.converge(&[args, &[file.as_str()]].concat()).unwrap()
+}
+
+/// Prunes all of a project, with the number that it asks for.
+fn prune_all_of(world: &World, name: &str) -> Ran {
+    let prune = |option: &str| of_project(world, name, &["apply", "--yes", option], Some("  []\n"));
+    let said = prune("--prune");
+    let all = said.all();
+    let Some((_, rest)) = all.split_once("write --prune=") else { return said };
+    prune(&format!("--prune={}", rest.split(' ').next().unwrap()))
+}
+
+const MOUNT_A: &str = "  - mount: {path: /mnt/a, source: tmpfs, fstype: tmpfs, options: size=1M}\n";
+const MOUNT_B: &str = "  - mount: {path: /mnt/b, source: tmpfs, fstype: tmpfs, options: size=1M}\n";
+const LINE_X: &str = "  - line: {path: /etc/fstab, line: tmpfs /mnt/x tmpfs noauto 0 0}\n";
+const BLOCK_Y: &str =
+    "  - block: {path: /etc/fstab, block: \"# hello\\n\\ntmpfs /mnt/y tmpfs noauto 0 0\\n\"}\n";
+
+/// Lines that one project has taken back stay so when the other one rolls back or prunes, in any order, comments among it.
+#[test]
+fn a_project_brings_no_lines_of_fstab_back_that_another_one_has_taken_back() {
+    let world = World::new("lines", 1).unwrap();
+    let host = &world.hosts()[0];
+    let orders = [["pa", "pb"], ["pb", "pa"]];
+    for (order, way) in orders.iter().flat_map(|order| [(order, "rollback"), (order, "prune")]) {
+        exec(host, "printf '# orig\n' >/etc/fstab");
+        for (name, role) in [("pa", [MOUNT_A, LINE_X].concat()), ("pb", [BLOCK_Y, MOUNT_B].concat())] {
+            of_project(&world, name, &["apply", "--yes"], Some(&role)).expect(0);
+        }
+        for name in order {
+            match way {
+                "prune" => prune_all_of(&world, name),
+                _ => of_project(&world, name, &["rollback", "--yes"], None),
+            }
+            .expect(0);
+        }
+        assert_eq!(
+            exec(host, "cat /etc/fstab; findmnt -M /mnt/a; findmnt -M /mnt/b || :"),
+            "# orig",
+            "{order:?} {way}"
+        );
+    }
+}
+
+/// A mount that holds what is not reverted stays, with its line; when that has gone, so do both.
+#[test]
+fn a_mount_that_stays_keeps_its_line_and_goes_when_nothing_is_in_it_any_more() {
+    let world = World::new("kept", 1).unwrap();
+    let host = &world.hosts()[0];
+    let lines = || exec(host, "cut -d' ' -f2 /etc/fstab | xargs");
+    let mounted = || exec(host, "awk '$2 ~ /^.mnt.[abc]$/ {print $2}' /proc/mounts | sort | xargs");
+    for (role, left) in [
+        (MOUNT_A.to_owned(), "/mnt/a"),
+        ([MOUNT_A, MOUNT_B].concat(), "/mnt/a"),
+        ([MOUNT_B, MOUNT_A].concat(), "/mnt/a"),
+    ] {
+        for way in ["rollback", "prune"] {
+            exec(host, "printf '' >/etc/fstab");
+            of_project(&world, "pa", &["apply", "--yes"], Some(&role)).expect(0);
+            of_project(&world, "pb", &["apply", "--yes"], Some("  - file: {path: /mnt/a/bf, content: b}\n"))
+                .expect(0);
+            let back = |code| {
+                let ran = match way {
+                    "prune" => prune_all_of(&world, "pa"),
+                    _ => of_project(&world, "pa", &["rollback", "--yes"], None),
+                };
+                ran.expect(code).all()
+            };
+            let said = back(4);
+            assert!(said.contains("it holds /mnt/a/bf"), "{said}");
+            assert_eq!((lines(), mounted()), (left.to_owned(), left.to_owned()), "{role} {way}");
+            of_project(&world, "pb", &["rollback", "--yes"], None).expect(0);
+            back(0);
+            assert_eq!((lines(), mounted()), (String::new(), String::new()), "{role} {way}");
+        }
+    }
 }

@@ -395,3 +395,22 @@ fn a_rollback_says_that_what_scripts_of_packages_have_made_stays() {
     let plan = converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert!(!plan.all().contains("what scripts of packages"), "{}", plan.all());
 }
+
+/// A dependency that a package of another project needs stays with its run, and goes when nothing needs it any more.
+#[test]
+fn a_dependency_that_another_project_needs_goes_when_nothing_needs_it_any_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    for (project, package) in [("pa", "t-a"), ("pb", "t-b")] {
+        let file = format!("{project}.yaml");
+        world.write(&file, &world.inventory(&format!("converge_project: {project}"))).unwrap();
+        roles(&world, &[("r", &format!("  - package: {{name: {package}}}\n"))]);
+        converge(&world, &["apply", "--yes", &file]).expect(0);
+    }
+    let rollback = |file: &str, code| converge(&world, &["rollback", "--yes", file]).expect(code);
+    rollback("pa.yaml", 4).says("package:t-lib: the package t-b needs it");
+    rollback("pb.yaml", 0);
+    rollback("pa.yaml", 0);
+    assert_eq!(packages(host), before);
+}

@@ -464,3 +464,21 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
     exec(host, "rm -rf /etc/victim && mkdir -p /etc/victim/conf && echo known >/etc/victim/conf/known");
     assert_eq!(roots(host), roots_then);
 }
+
+/// A run that was passed over, since all was as before it, keeps no older one from being undone.
+#[test]
+fn a_run_that_was_passed_over_is_not_in_the_way_of_an_older_one() {
+    let world = World::new("passed", 1).unwrap();
+    let host = &world.hosts()[0];
+    for version in 1..=3 {
+        let role = format!("resources:\n  - file: {{path: /srv/f, content: \"{version}\"}}\n");
+        world.only_role("passed", &role).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    }
+    exec(host, "printf 2 >/srv/f");
+    for left in ["1", ""] {
+        let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+        assert!(undone.success() && undone.stdout.contains("passed over"), "{undone:?}");
+        assert_eq!(exec(host, "cat /srv/f 2>/dev/null || :"), left);
+    }
+}

@@ -102,6 +102,7 @@ async fn read(
         }
         let mut undos: Vec<_> =
             records.things.iter().map(|thing| undo_of(thing, &[], &BTreeSet::new(), &known)).collect();
+        layers::settle_what_is_seen(&mut undos, &known);
         target.saved_contents(&mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
@@ -136,7 +137,8 @@ fn present(thing: &Owned, known: &Knowledge) -> Present {
             Present::Unknown(why.unwrap_or_else(|| "no answer".to_owned()))
         }
         Ok(seen) => {
-            let undo = undo_of(thing, &[], &BTreeSet::new(), known);
+            let mut undo = undo_of(thing, &[], &BTreeSet::new(), known);
+            layers::settle_what_is_seen(std::slice::from_mut(&mut undo), known);
             let is_open = thing.open.is_some() && seen.state != thing.left;
             if !is_open && shows(&undo, &seen.state, known) {
                 Present::AsLeft

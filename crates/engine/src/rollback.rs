@@ -5,7 +5,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, fulfils, goes_back, owners_probe, part_from_others, role_of, take_contents,
+    base_of, brought_along, goes_back, owners_probe, part_from_others, role_of, take_contents,
     without_gone_workloads,
 };
 use crate::revert::{self, Group, holders, layers};
@@ -413,13 +413,7 @@ async fn plan_undos(
         target.look(&asked, &mut known).await?;
     }
     accounts.translate(&mut undos, &known);
-    for undo in &mut undos {
-        if let Ok(seen) = known.observed(&undo.object)
-            && layers::is_seen(&undo.lies_in, &known)
-        {
-            undo.settle(&seen.state, &fulfils);
-        }
-    }
+    layers::settle_what_is_seen(&mut undos, &known);
     if let Some(probe) = saved {
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }

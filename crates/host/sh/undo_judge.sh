@@ -173,8 +173,8 @@ cv_undo_is_undone() {
 cv_undo_later() {
   [ -n "$later" ] || return 1
   # ENVIRON holds them as they are; -v would read escapes in them.
-  CV_U_KEY=$row_key CV_U_NOW=$CV_NOW
-  export CV_U_KEY CV_U_NOW
+  CV_U_KEY=$row_key CV_U_NOW=$CV_NOW CV_U_LEFT=$row_last
+  export CV_U_KEY CV_U_NOW CV_U_LEFT
   cv_u_later=$(printf '%s' "$CV_LIVE" | awk -F '\t' -v runs=" $later " -v kind="$row_kind" -v gone="$row_before" '
     # State lines of paths hold owner and group, those of users their groups.
     function belongs(of, state,  word, c, i) {
@@ -184,7 +184,7 @@ cv_undo_later() {
       for (i = 3; i <= c; i++) if ((i == 3 || i > 7) && word[i] == key) return 1
       return 0
     }
-    BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"] }
+    BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"]; left = ENVIRON["CV_U_LEFT"] }
     index(runs, " " $1 " ") == 0 { next }
     $3 == kind && $4 == key { n++; run[n] = $1; before[n] = $5; last[n] = $6; next }
     # The files and users of an account, as that run found or left them. The same rule as in crates/engine/src/revert/holders.rs.
@@ -192,7 +192,8 @@ cv_undo_later() {
       found = $1 OFS "made what belongs to it"
     }
     END {
-      for (i = n; i > 0; i--) if (now == last[i] || now != before[i]) { found = run[i] OFS "changed it too"; break }
+      # One that was passed over, as the object was back before it, is not in the way when it is as this run left it.
+      for (i = n; i > 0; i--) if (now == last[i] || (now != before[i] && now != left)) { found = run[i] OFS "changed it too"; break }
       if (found == "") exit 1
       print found
     }' OFS="$CV_TAB") || return 1

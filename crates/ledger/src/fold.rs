@@ -4,6 +4,7 @@
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
 
 use crate::layers::{Layer, Layers};
+use crate::lines::is_by_lines;
 use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,13 +112,15 @@ impl<'a> Ledger<'a> {
                 }
             } else if arrived {
                 self.revert(at, thing, &targets);
-                // An object that it left otherwise than it was recorded is managed all the same, for the steps below.
+                // An object that it left otherwise than it was recorded is managed all the same, for the steps below. Of a file that goes back line by
+                // line, a step has its own lines in any state, and no others.
                 if to.as_ref() != Some(&change.after)
+                    && !is_by_lines(&change.object)
                     && let Some(step) = self.stacks.get_mut(thing).and_then(|stack| stack.last_mut())
                 {
                     step.also.push((at, change.after.clone()));
                 }
-            } else {
+            } else if !is_by_lines(&change.object) {
                 let steps = self.stacks.get_mut(thing).into_iter().flatten();
                 if let Some(step) = steps.rev().find(|s| targets.contains(&s.run)) {
                     step.also.extend([(at, change.before.clone()), (at, change.after.clone())]);

@@ -3,6 +3,7 @@
 use crate::attrs::Attrs;
 use crate::edit::Edit;
 use converge_resource::{Stop, View, Wanted};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::BTreeMap;
 
 /// The file that lists mounts and swap of the boot.
@@ -106,37 +107,116 @@ fn by_key(text: &str) -> BTreeMap<String, Vec<&str>> {
 #[error("the line of {0} in it was changed by someone else since")]
 pub struct ChangedLine(pub String);
 
-/// The changes of the lines of `/etc/fstab`: for each mount point and swap space, its lines before them and after them.
+/// The place in the second text of each line of the first one that is in both, in one order.
+fn places(first: &[&str], second: &[&str]) -> Vec<Option<usize>> {
+    let bare = |lines: &[&str]| -> Vec<String> {
+        lines.iter().map(|line| line.trim_end_matches('\n').to_owned()).collect()
+    };
+    let mut places = vec![None; first.len()];
+    for op in capture_diff_slices(Algorithm::Myers, &bare(first), &bare(second)) {
+        if let DiffOp::Equal { old_index, new_index, len } = op {
+            let those = places.iter_mut().skip(old_index).take(len);
+            those.zip(new_index..).for_each(|(place, at)| *place = Some(at));
+        }
+    }
+    places
+}
+
+/// Appends a line, on a line of its own.
+fn put(out: &mut String, line: &str) {
+    if !out.is_empty() && !out.ends_with('\n') {
+        out.push('\n');
+    }
+    out.push_str(line);
+}
+
+/// Lines that come back and have no place in a text.
+type Missing<'a> = BTreeMap<&'a str, &'a [&'a str]>;
+
+/// The text without the comments and empty lines that a change has added; those that it has removed, and the missing lines that it has, stand again
+/// behind what was before them.
+fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Missing<'_>) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
+    let stayed = places(&old, &new);
+    let is_added = |at: usize, line: &str| fields(line).is_none() && !stayed.contains(&Some(at));
+    let present: Vec<&str> = now.split_inclusive('\n').collect();
+    let added = places(&new, &present).into_iter().zip(&new).enumerate();
+    let added: Vec<usize> =
+        added.filter(|(at, (_, line))| is_added(*at, line)).filter_map(|(_, (place, _))| place).collect();
+    let kept = present.iter().enumerate().filter(|(at, _)| !added.contains(at));
+    let kept: Vec<&str> = kept.map(|(_, line)| *line).collect();
+    let (was, is) = (by_key(before), by_key(after));
+    let comes = |key: &str, lines: &[&str]| {
+        was.get(key).map(Vec::as_slice) == Some(lines) && is.get(key).map(Vec::as_slice) != Some(lines)
+    };
+    let come: Vec<&str> =
+        missing.iter().filter(|(key, lines)| comes(key, lines)).map(|(key, _)| *key).collect();
+    let mut behind: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let mut last = 0;
+    for ((line, place), stayed) in old.iter().zip(places(&old, &kept)).zip(&stayed) {
+        let returns = match fields(line).as_deref().and_then(key) {
+            Some(key) => come.contains(&key.as_str()),
+            None => stayed.is_none(),
+        };
+        match place {
+            Some(place) => last = place + 1,
+            None if returns => behind.entry(last).or_default().push(line),
+            None => {}
+        }
+    }
+    missing.retain(|key, _| !come.contains(key));
+    let mut out = String::new();
+    for at in 0..=kept.len() {
+        behind.remove(&at).into_iter().flatten().for_each(|line| put(&mut out, line));
+        kept.get(at).into_iter().for_each(|line| put(&mut out, line));
+    }
+    out
+}
+
+/// The changes of `/etc/fstab`: for each mount point and swap space, its lines before them and after them; and the changes, for what stands
+/// around these lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinesChanged<'a>(BTreeMap<String, (Vec<&'a str>, Vec<&'a str>)>);
+pub struct LinesChanged<'a> {
+    of: BTreeMap<String, (Vec<&'a str>, Vec<&'a str>)>,
+    changes: Vec<(&'a str, &'a str)>,
+}
 
 impl<'a> LinesChanged<'a> {
     /// By these changes of the text, from the first to the last. Others may have changed it in between.
     pub fn by(changes: &[(&'a str, &'a str)]) -> Self {
-        let mut changed: BTreeMap<String, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+        let mut of: BTreeMap<String, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
         for (before, after) in changes {
             let (mut was, mut is) = (by_key(before), by_key(after));
             let keys: Vec<String> = was.keys().chain(is.keys()).cloned().collect();
             for key in keys {
                 let (old, new) = (was.remove(&key).unwrap_or_default(), is.remove(&key).unwrap_or_default());
                 if old != new {
-                    changed.entry(key).or_insert_with(|| (old, Vec::new())).1 = new;
+                    of.entry(key).or_insert_with(|| (old, Vec::new())).1 = new;
                 }
             }
         }
-        changed.retain(|_, (old, new)| old != new);
-        Self(changed)
+        of.retain(|_, (old, new)| old != new);
+        Self { of, changes: changes.to_vec() }
     }
 
     /// Whether they changed a line of this mount point or swap space.
     pub fn has(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.of.contains_key(key)
     }
 
-    /// The same for one mount point or swap space alone.
+    /// The lines of one mount point or swap space alone.
     #[must_use]
     pub fn only(mut self, key: &str) -> Self {
-        self.0.retain(|own, _| own == key);
+        self.of.retain(|own, _| own == key);
+        self.changes.clear();
+        self
+    }
+
+    /// The same without the lines of these mount points and swap spaces.
+    #[must_use]
+    pub fn without(mut self, keys: &[&str]) -> Self {
+        self.of.retain(|own, _| !keys.contains(&own.as_str()));
         self
     }
 
@@ -146,8 +226,8 @@ impl<'a> LinesChanged<'a> {
     /// One of the lines is neither as it was before nor as it was left.
     pub fn taken_back(&self, now: &str) -> Result<String, ChangedLine> {
         let present = by_key(now);
-        let mut back: BTreeMap<&str, &[&str]> = BTreeMap::new();
-        for (key, (old, new)) in &self.0 {
+        let mut back: Missing<'_> = BTreeMap::new();
+        for (key, (old, new)) in &self.of {
             let is = |lines: &[&str]| {
                 let read = |lines: &[&str]| lines.iter().map(|line| fields(line)).collect::<Vec<_>>();
                 read(present.get(key).map(Vec::as_slice).unwrap_or_default()) == read(lines)
@@ -159,21 +239,19 @@ impl<'a> LinesChanged<'a> {
             }
         }
         let mut out = String::new();
-        let put = |out: &mut String, line: &str| {
-            if !out.is_empty() && !out.ends_with('\n') {
-                out.push('\n');
-            }
-            out.push_str(line);
-        };
         for line in now.split_inclusive('\n') {
             match fields(line).as_deref().and_then(key) {
                 // The first one gives its place to all, and the others find none left.
-                Some(key) if self.0.contains_key(&key) && back.contains_key(key.as_str()) => {
-                    let lines = back.insert(self.0.get_key_value(&key).map_or("", |(key, _)| key), &[]);
+                Some(key) if self.of.contains_key(&key) && back.contains_key(key.as_str()) => {
+                    let lines = back.insert(self.of.get_key_value(&key).map_or("", |(key, _)| key), &[]);
                     lines.into_iter().flatten().for_each(|line| put(&mut out, line));
                 }
                 _ => put(&mut out, line),
             }
+        }
+        back.retain(|_, lines| !lines.is_empty());
+        for change in self.changes.iter().rev() {
+            out = around_taken_back(&out, *change, &mut back);
         }
         back.values().copied().flatten().for_each(|line| put(&mut out, line));
         Ok(out)
@@ -236,19 +314,40 @@ mod tests {
         let [s0, s1, s2, s3] = steps.each_ref().map(String::as_str);
         let all = LinesChanged::by(&[(s0, s1), (s2, s3)]);
         assert!(all.has("/b") && all.has("/c") && !all.has("/a"));
-        assert_eq!(all.taken_back(s3).unwrap(), format!("# d\n{a}{c}"));
+        assert_eq!(all.taken_back(s3).unwrap(), format!("# d\n{c}{a}"));
         let last = LinesChanged::by(&[(s2, s3)]);
-        assert_eq!(last.taken_back(s3).unwrap(), format!("# d\n{b}{a}{c}"));
+        assert_eq!(last.taken_back(s3).unwrap(), s2);
         assert_eq!(last.clone().only("/b").taken_back(s3).unwrap(), format!("# d\n{b}{a}"));
         // A line that is back already stays as it is; so do comments and a last line without its newline.
         assert_eq!(last.taken_back(&format!("{c}{b}# e")).unwrap(), format!("{c}{b}# e"));
-        assert_eq!(last.taken_back(b2.trim_end()).unwrap(), format!("{b}{c}"));
+        assert_eq!(last.taken_back(b2.trim_end()).unwrap(), format!("{c}{b}"));
         let other = line("/b", "noexec");
         assert_eq!(last.taken_back(&other), Err(ChangedLine("/b".to_owned())));
         // Swap that was commented out comes back.
         let off = with(TEXT, Which::AllSwap, None);
         let swap = LinesChanged::by(&[(TEXT, &off)]).taken_back(&off).unwrap();
-        assert!(swap.ends_with("/swapfile none swap sw 0 0\nUUID=9 none swap sw 0 0\n"), "{swap}");
+        assert_eq!(swap, TEXT);
+    }
+
+    #[test]
+    fn what_stands_around_the_lines_goes_and_comes_with_them() {
+        let block = "# BEGIN\n# hello\n\ntmpfs /b tmpfs ro 0 0\n# END\n";
+        let (a, c) = ("# a\ntmpfs /a tmpfs ro 0 0\n", "tmpfs /c tmpfs ro 0 0\n# c\n");
+        let (found, left) = (format!("# orig\n{a}"), format!("# orig\n{a}{block}"));
+        let added = LinesChanged::by(&[(&found, &left)]);
+        let now = format!("# orig\n{block}{c}");
+        assert_eq!(added.taken_back(&now).unwrap(), format!("# orig\n{c}"));
+        assert_eq!(added.taken_back(&format!("# orig\n{c}")).unwrap(), format!("# orig\n{c}"));
+        // A block that a run has removed comes back as one, whatever others have put there since.
+        let removed = LinesChanged::by(&[(&left, &found)]);
+        let now = format!("# orig\n{a}{c}");
+        let back = removed.taken_back(&now).unwrap();
+        assert_eq!(back, format!("# orig\n{a}{block}{c}"));
+        assert_eq!(removed.taken_back(&back).unwrap(), back);
+        // A comment that a run has changed gets its place again.
+        let other = left.replace("hello", "hullo");
+        let changed = LinesChanged::by(&[(&left, &other)]);
+        assert_eq!(changed.taken_back(&format!("{c}{other}")).unwrap(), format!("{c}{left}"));
     }
 
     proptest! {

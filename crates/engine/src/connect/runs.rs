@@ -7,7 +7,6 @@ use crate::{Activity, Purpose, TargetError};
 use converge_executor::{Arrived, Executor, RunMeta};
 use converge_ledger::{Records, RunPurpose};
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
-use converge_resource::{ObjectId, Place};
 use std::sync::Arc;
 
 /// A session with a target, and the records of its runs.
@@ -18,18 +17,15 @@ pub(crate) async fn records(context: &RunContext, name: &str) -> Result<(Target,
     Ok((target, records))
 }
 
-/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do. An object of a cluster whose
-/// former value was not kept stays in force too: the rollback of an older run may take it away.
+/// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do, and objects whose state
+/// before cannot be restored, but may be with an older run.
 fn is_set_out(item: &PlannedItem) -> bool {
-    let of_cluster = |object: &ObjectId| {
-        converge_objects::object(&object.kind).is_some_and(|object| object.place() == Place::Cluster)
-    };
-    let left = match &item.outcome {
+    let is_left = match item.outcome {
         Outcome::Refused(_) => true,
-        Outcome::Failed(_) => item.claims.iter().any(of_cluster),
+        Outcome::Failed(_) => item.claims.iter().any(|object| object.kind != "command"),
         _ => false,
     };
-    item.is_pending() || (item.origin == ItemOrigin::Rollback && left)
+    item.is_pending() || (item.origin == ItemOrigin::Rollback && is_left)
 }
 
 /// The header of the record of a run on a host.
@@ -84,7 +80,7 @@ pub(crate) async fn open_run(
     meta: &RunMeta,
 ) -> Result<Target, TargetError> {
     let _opens = context.begin(name, Activity::Open);
-    let target = crate::connect::target::connect(context, name).await?;
+    let target = connect(context, name).await?;
     match &target {
         Target::Host(link, _) => link.open(meta).await?,
         Target::Cluster(link) => {

@@ -115,6 +115,7 @@ pub(crate) async fn own(
     let leaving: Vec<&Owned> = of_project.rev().filter(|t| leaving.contains(&t.object)).collect();
     let others = records.things.iter().filter(|t| !scope.is(&t.scope)).map(|t| &t.object).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
+    layers::settle_what_is_seen(&mut undos, known);
     go_with_what_brought_them(&mut undos);
     name_other_projects(&mut undos, &records.things, &scope, known);
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
@@ -140,8 +141,9 @@ pub(crate) async fn own(
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
     // Other lines of it are declared.
-    let lines =
+    let mut lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
+    layers::settle_what_is_seen(lines.as_mut_slice(), known);
     target.saved_contents(&mut undos, lines.as_ref(), known).await?;
     let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
     if let Some(lines) = lines {
@@ -212,7 +214,7 @@ async fn add_prune_items(
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
         let given_up = |judged: &&Judged| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
-            back && is_by_lines(&judged.undo.object) && judged.undo.theirs.is_none()
+            back && !judged.in_part && is_by_lines(&judged.undo.object) && judged.undo.theirs.is_none()
         };
         let given_up: Vec<Judged> = undo.iter().filter(given_up).cloned().collect();
         let role = declares.name(revert::undo::role_of(&address)).to_owned();

@@ -2,11 +2,12 @@
 
 use crate::controller::is_here;
 use crate::{HostEntry, HostResult};
+use converge_objects::path::within;
 use converge_planner::{Item, Outcome, Problem};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Refuses the items of all hosts that claim one object of this machine.
+/// Refuses the items of all hosts that claim one object of this machine, or one that lies in another.
 pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
     let mut hosts: BTreeMap<ObjectId, BTreeSet<String>> = BTreeMap::new();
     for entry in entries.iter() {
@@ -15,19 +16,20 @@ pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
             hosts.entry(object.clone()).or_default().insert(entry.host.clone());
         }
     }
-    hosts.retain(|_, of| of.len() > 1);
-    if hosts.is_empty() {
-        return;
-    }
     for entry in entries {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
         for item in &mut plan.items {
-            let Some((object, of)) = claimed(item).find_map(|object| hosts.get_key_value(object)) else {
-                continue;
-            };
-            let others: Vec<&str> =
-                of.iter().map(String::as_str).filter(|host| *host != entry.host).collect();
-            let message = format!("{} writes fetched/{} on this machine too", others.join(", "), object.key);
+            let of_others = claimed(item).find_map(|own| {
+                let meets =
+                    |object: &ObjectId| within(&object.key, &own.key) || within(&own.key, &object.key);
+                hosts.iter().filter(|(object, _)| meets(object)).find_map(|(object, of)| {
+                    let others: Vec<&str> =
+                        of.iter().map(String::as_str).filter(|host| *host != entry.host).collect();
+                    (!others.is_empty()).then(|| (object, others.join(", ")))
+                })
+            });
+            let Some((object, others)) = of_others else { continue };
+            let message = format!("{others} writes fetched/{} on this machine too", object.key);
             item.outcome = Outcome::Failed(Problem {
                 help: Some("give each host a path of its own: `to: {{ inventory_hostname }}/…`".to_owned()),
                 pointer: "/to".to_owned(),
@@ -63,6 +65,9 @@ mod tests {
             entry("b", "same", Outcome::Unchanged),
             entry("c", "own", Outcome::Unchanged),
             entry("d", "own", skipped),
+            entry("e", "folder", Outcome::Unchanged),
+            entry("f", "folder/file", Outcome::Unchanged),
+            entry("g", "folder-2", Outcome::Unchanged),
         ];
         refuse_shared(&mut entries);
         let failed: Vec<bool> = entries
@@ -72,6 +77,6 @@ mod tests {
                 HostResult::Lost(_) => false,
             })
             .collect();
-        assert_eq!(failed, [true, true, false, false]);
+        assert_eq!(failed, [true, true, false, false, true, true, false]);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::revert::lead::{Lead, lead, led_elsewhere};
 use crate::revert::order::above;
-use crate::revert::undo::lost;
+use crate::revert::undo::{fulfils, lost};
 use converge_ledger::{Undo, file_system};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe};
@@ -111,6 +111,16 @@ pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
     let links = links(undos, known);
     let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(&links, at, &undo.object.key), known);
     (0..).zip(undos).map(one).collect()
+}
+
+/// Where an object that the host shows now is back in an older state of the runs, what came after that counts as reverted already.
+pub(crate) fn settle_what_is_seen(undos: &mut [Undo], known: &Knowledge) {
+    let sights = sights(undos, known);
+    for (undo, _) in undos.iter_mut().zip(sights).filter(|(_, sight)| *sight == Sight::Now) {
+        if let Ok(seen) = known.observed(&undo.object) {
+            undo.settle(&seen.state, &fulfils);
+        }
+    }
 }
 
 /// The sight of one, from that below links.

@@ -1,6 +1,6 @@
 //! `/etc/fstab`, whose lines belong to mounts and swap spaces of several projects: a revert takes back its own lines, and leaves those of others. Pure.
 
-use crate::revert::undo::{Verdict, shows};
+use crate::revert::undo::Verdict;
 use crate::revert::{Group, Judged, layers};
 use converge_host::records::blob_path;
 use converge_ledger::{FSTAB, Undo, is_by_lines};
@@ -11,9 +11,9 @@ use converge_resources::LinesChanged;
 use std::collections::BTreeSet;
 
 /// Whether the file is as the runs left it, and nobody but them changed it in between: then it goes back whole.
-fn goes_back_whole(undo: &Undo, now: &State, known: &Knowledge) -> bool {
+fn goes_back_whole(undo: &Undo, now: &State) -> bool {
     let others = undo.theirs.is_some() || undo.between.iter().any(|(left, found)| left != found);
-    !others && shows(undo, now, known)
+    !others && (*now == undo.left || undo.open.as_ref() == Some(now))
 }
 
 /// The states between which the runs changed it: from the first of each pair to the second.
@@ -35,11 +35,16 @@ fn digest(state: &State) -> Option<Digest> {
 }
 
 /// The questions for the contents that tell which lines are the runs' own.
-pub(crate) fn probes<'a>(undos: impl Iterator<Item = &'a Undo>, known: &Knowledge) -> BTreeSet<Probe> {
+pub(crate) fn probes<'a>(
+    undos: impl Iterator<Item = &'a Undo> + Clone,
+    known: &Knowledge,
+) -> BTreeSet<Probe> {
     let mut probes = BTreeSet::new();
+    // One of them may stay.
+    let has_mounts = undos.clone().any(|undo| HAVE_LINES.contains(&undo.object.kind.as_str()));
     for undo in undos.filter(|u| is_by_lines(&u.object)) {
         let Ok(now) = known.observed(&undo.object) else { continue };
-        if !goes_back_whole(undo, &now.state, known) {
+        if has_mounts || !goes_back_whole(undo, &now.state) {
             probes.extend(contents(&undo.before, &undo.between, &undo.left));
         }
     }
@@ -87,7 +92,7 @@ fn with_text(now: &State, text: String, known: &mut Knowledge) -> Option<State> 
 
 /// The verdict on a file that others have changed too, line by line; none where it goes back whole, or its contents are not known.
 pub(crate) fn judge(undo: &Undo, now: &State, known: &mut Knowledge) -> Option<Verdict> {
-    if !is_by_lines(&undo.object) || goes_back_whole(undo, now, known) {
+    if !is_by_lines(&undo.object) || goes_back_whole(undo, now) {
         return None;
     }
     digest(now)?;
@@ -104,6 +109,9 @@ pub(crate) fn judge(undo: &Undo, now: &State, known: &mut Knowledge) -> Option<V
     };
     Some(Verdict::Back(Change { object: undo.object.clone(), from: now.clone(), to }))
 }
+
+/// The kinds of objects that lines belong to.
+const HAVE_LINES: &[&str] = &["mount", "swap"];
 
 fn is_mount(object: &ObjectId) -> bool {
     *object == layers::mount(&object.key)
@@ -151,4 +159,37 @@ pub(crate) fn leave_mounts_whose_lines_stay(undos: &[Undo], verdicts: &mut [Verd
             *verdict = Verdict::Stays(LINE_STAYS.to_owned());
         }
     }
+}
+
+/// The line of a mount that stays does so too: else a boot would not mount it again. The place of the file, if others of its lines go.
+pub(crate) fn leave_lines_of_mounts_that_stay(
+    undos: &[Undo],
+    verdicts: &mut [Verdict],
+    known: &mut Knowledge,
+) -> Option<usize> {
+    let mut both = undos.iter().zip(verdicts.iter());
+    let at =
+        both.position(|(undo, verdict)| is_by_lines(&undo.object) && matches!(verdict, Verdict::Back(_)))?;
+    let file = undos.get(at)?;
+    let Some(Verdict::Back(change)) = verdicts.get(at).cloned() else { return None };
+    let both = undos.iter().zip(verdicts.iter());
+    let stays =
+        both.filter(|(undo, verdict)| HAVE_LINES.contains(&undo.object.kind.as_str()) && verdict.stays());
+    let own = lines(&file.before, &file.between, &file.left, known);
+    let stays =
+        stays.map(|(undo, _)| &undo.object).filter(|o| own.as_ref().is_none_or(|own| own.has(&o.key)));
+    let stays: Vec<&ObjectId> = stays.collect();
+    let first = stays.first()?;
+    let keys: Vec<&str> = stays.iter().map(|object| object.key.as_str()).collect();
+    let present = text(&change.from, known);
+    let back = own.zip(present).and_then(|(own, present)| {
+        own.without(&keys).taken_back(present).ok().filter(|back| back != present)
+    });
+    let back = back.and_then(|back| with_text(&change.from, back, known));
+    let (verdict, in_part) = match back {
+        Some(to) => (Verdict::Back(Change { to, ..change }), Some(at)),
+        None => (Verdict::Stays(format!("{first} stays, and so does its line")), None),
+    };
+    *verdicts.get_mut(at)? = verdict;
+    in_part
 }

@@ -79,7 +79,9 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
             *verdict = Verdict::Stays(format!("{} stays, which needs it or is needed for it", first.object));
         }
     }
-    let in_part = start_with_nothing_certain(&reverts, &mut verdicts);
+    let mut in_part = start_with_nothing_certain(&reverts, &mut verdicts);
+    in_part.extend(lines::leave_lines_of_mounts_that_stay(&undos, &mut verdicts, known));
+    lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let after = groups_before(&reverts, &order);
     accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
@@ -91,7 +93,28 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
         .into_iter()
         .map(|places| places.into_iter().filter_map(|at| judged.get_mut(at)?.take()).collect::<Vec<_>>());
     let groups = members.zip(addresses).zip(after);
-    groups.map(|((members, address), after)| Group { address, members, after }).collect()
+    let mut groups: Vec<Group> =
+        groups.map(|((members, address), after)| Group { address, members, after }).collect();
+    name_what_stays(&mut groups);
+    groups
+}
+
+/// The part that stays of a group of which something else goes is an item of its own, which is refused: the run stays in force with it.
+fn name_what_stays(groups: &mut Vec<Group>) {
+    let mut left = Vec::new();
+    let goes = |group: &&mut Group| group.members.iter().any(|m| matches!(m.verdict, Verdict::Back(_)));
+    for group in groups.iter_mut().filter(goes) {
+        let stays = |m: &mut Judged| matches!(m.verdict, Verdict::Stays(_) | Verdict::Kept(_));
+        let members: Vec<Judged> = group.members.extract_if(.., stays).collect();
+        if !members.is_empty() {
+            left.push(Group {
+                address: format!("{} (left)", group.address),
+                members,
+                after: BTreeSet::new(),
+            });
+        }
+    }
+    groups.append(&mut left);
 }
 
 fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State) -> Revert<'a> {

@@ -142,7 +142,7 @@ pub(crate) fn undo_of(
     }
     let is_planned = thing.open.is_some();
     let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned, undone: None };
-    let mut undo = Undo {
+    Undo {
         object: thing.object.clone(),
         layer: thing.layer.clone(),
         lies_in: thing.lies_in.clone(),
@@ -161,13 +161,7 @@ pub(crate) fn undo_of(
         lost: thing.unsaved.clone(),
         way_back: thing.way_back.clone(),
         guard: thing.guard.clone(),
-    };
-    if let Ok(seen) = known.observed(&thing.object)
-        && layers::is_seen(&thing.lies_in, known)
-    {
-        undo.settle(&seen.state, &fulfils);
     }
-    undo
 }
 
 /// Names the project that has changed an object since, by the first of its runs that did.
