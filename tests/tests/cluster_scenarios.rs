@@ -100,11 +100,11 @@ fn broken_cluster_roles_are_caught_each_by_its_gate() {
         let case = cases.iter().find(|case| case["role"] == *name).unwrap();
         let failed: Vec<&Value> =
             case["gates"].as_array().unwrap().iter().filter(|gate| gate["result"] == "failed").collect();
-        let told: Vec<(&str, String)> =
+        let reported: Vec<(&str, String)> =
             failed.iter().map(|g| (g["gate"].as_str().unwrap(), g["mismatches"].to_string())).collect();
         match caught {
             None => {
-                assert!(told.is_empty(), "{name}: {}", run.all());
+                assert!(reported.is_empty(), "{name}: {}", run.all());
                 let drift = case["gates"].as_array().unwrap().iter().find(|gate| gate["gate"] == "drift");
                 let notes = drift.unwrap()["notes"].to_string();
                 assert!(
@@ -113,8 +113,8 @@ fn broken_cluster_roles_are_caught_each_by_its_gate() {
                 );
             }
             Some((gate, words)) => assert!(
-                told.iter().any(|(name, text)| name == gate && text.contains(words)),
-                "{name}: {gate} does not say {words:?}: {told:?}"
+                reported.iter().any(|(name, text)| name == gate && text.contains(words)),
+                "{name}: {gate} does not say {words:?}: {reported:?}"
             ),
         }
     }

@@ -125,8 +125,8 @@ impl Lab {
         let begun = Instant::now();
         loop {
             let ran = self.doctor(&["--output", "json"]);
-            let told = ran.json().unwrap();
-            let findings = told["clusters"][0]["findings"].as_array().unwrap().clone();
+            let reported = ran.json().unwrap();
+            let findings = reported["clusters"][0]["findings"].as_array().unwrap().clone();
             let ill: Vec<Value> = findings.into_iter().filter(|f| f["health"] != "well").collect();
             if ill.iter().map(|f| f["step"].as_str().unwrap()).collect::<Vec<_>>() == steps {
                 return ill;
@@ -148,8 +148,9 @@ fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     lab.handlers("gpu-2", &["", "runc"]);
     let found = lab.finds(&["handler"]);
     assert_eq!(found[0]["role"], "gpu_runtime");
-    let told = lab.doctor(&[]).expect(1);
-    told.says("cluster · unhealthy")
+    let reported = lab.doctor(&[]).expect(1);
+    reported
+        .says("cluster · unhealthy")
         .says("✗ handler")
         .says("without the handler nvidia of RuntimeClass nvidia: gpu-2")
         .says("cause: the RuntimeClass is there")

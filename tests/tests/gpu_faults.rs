@@ -125,8 +125,8 @@ impl Cluster {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let begun = Instant::now();
-            let told = self.run(&["doctor", "--output", "json"]);
-            let all = told.json().unwrap();
+            let reported = self.run(&["doctor", "--output", "json"]);
+            let all = reported.json().unwrap();
             let charts = ["hosts", "clusters"].into_iter().flat_map(|key| all[key].as_array().unwrap());
             let found = charts.flat_map(|chart| chart["findings"].as_array().unwrap()).any(|finding| {
                 finding["step"] == step
@@ -140,7 +140,7 @@ impl Cluster {
             }
             if Instant::now() > end {
                 let pods = self.kubectl(&format!("-n {SPACE} describe pods"));
-                panic!("doctor does not tell {step}, {text:?}: {}\n{pods}", told.all());
+                panic!("doctor does not tell {step}, {text:?}: {}\n{pods}", reported.all());
             }
             converge_lab::pause(begun);
         }

@@ -44,7 +44,7 @@ impl Lab {
     }
 
     /// The finding of doctor at this step, unless it is healthy.
-    fn told(&self, step: &str) -> Option<Value> {
+    fn reported(&self, step: &str) -> Option<Value> {
         let ran = self.world.converge(&["doctor", "hosts.yaml", "--output", "json"]).unwrap();
         let all = ran.json().unwrap();
         let mut findings = all["hosts"][0]["findings"].as_array().unwrap().iter();
@@ -54,19 +54,21 @@ impl Lab {
     /// Checks the evidence, the cause and the role that doctor gives at this step.
     #[track_caller]
     fn tells(&self, step: &str, role: Option<&str>, found: &str, cause: &str) {
-        let told = self.told(step);
-        let has = |told: &Value, key: &str, text: &str| told[key].as_str().is_some_and(|t| t.contains(text));
+        let reported = self.reported(step);
+        let has = |reported: &Value, key: &str, text: &str| {
+            reported[key].as_str().is_some_and(|t| t.contains(text))
+        };
         assert!(
-            told.as_ref().is_some_and(|t| has(t, "found", found)
+            reported.as_ref().is_some_and(|t| has(t, "found", found)
                 && has(t, "cause", cause)
                 && t["role"].as_str() == role),
-            "{step}: {told:#?}"
+            "{step}: {reported:#?}"
         );
     }
 
     #[track_caller]
     fn is_silent(&self, step: &str) {
-        assert_eq!(self.told(step), None);
+        assert_eq!(self.reported(step), None);
     }
 }
 

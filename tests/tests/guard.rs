@@ -352,7 +352,7 @@ fn real_rules_of_nftables_that_shut_us_out_are_put_back() {
     assert_eq!(exec(host, "nft list ruleset"), loaded, "{}", run.all());
     assert_eq!(exec(host, "cat /etc/nftables.conf"), good.trim_end());
     nothing_behind(host);
-    // The way back to no rules is guarded alike, and we get in all the time.
+    // The rollback to no rules is guarded alike, and we get in all the time.
     world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
     assert!(!host.exec("nft list ruleset | grep -q 'dport 22'").unwrap().success());
     exec(host, "apt-get -qq purge -y nftables >/dev/null 2>&1; rm -f /etc/nftables.conf");

@@ -103,8 +103,9 @@ fn certificates_inputs_and_nodes_come_and_go() {
         .says("change the configuration of the kubelets in the cluster")
         .says("metricsBindAddress '' → 0.0.0.0:10249");
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
-    let kept = cluster.kubectl("-n kube-system get configmap kubelet-config -o 'jsonpath={.data.kubelet}'");
-    assert!(kept.lines().any(|line| line == "maxPods: 77"), "{kept}");
+    let retained =
+        cluster.kubectl("-n kube-system get configmap kubelet-config -o 'jsonpath={.data.kubelet}'");
+    assert!(retained.lines().any(|line| line == "maxPods: 77"), "{retained}");
     let listening = "ss -Hltn 'sport = :10249'";
     until("kube-proxy with it", 120, || exec(one, listening).contains("*:10249"));
     until("77 pods", 120, || {
@@ -151,9 +152,9 @@ fn certificates_inputs_and_nodes_come_and_go() {
     run(&["drift", "hosts.yaml", "--limit", "h1"])
         .expect(2)
         .says("the API server's names and the control plane's arguments");
-    let told = run(&["verify", "hosts.yaml", "--limit", "h1"])
+    let reported = run(&["verify", "hosts.yaml", "--limit", "h1"])
         .says("--authorization-mode=AlwaysAllow, which nobody has declared");
-    assert_ne!(told.code, Some(0));
+    assert_ne!(reported.code, Some(0));
     run(&["doctor", "hosts.yaml", "--limit", "h1"])
         .says("the API server runs with --authorization-mode=AlwaysAllow");
     // A cordon of converge outlives the run that was to drain the node: now the node stays, and takes pods again.

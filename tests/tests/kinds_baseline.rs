@@ -311,14 +311,14 @@ fn users_have_passwords() {
     let drift = world.converge(&["drift", "hosts.yaml", "-v"]).unwrap().expect(2);
     let drift = drift.says("(hidden)");
     let saved = std::fs::read_to_string(world.dir().join("kept.plan")).unwrap();
-    let seen = exec(host, "cat /root/seen");
-    assert!(seen.contains("chpasswd"), "{seen}");
+    let observed = exec(host, "cat /root/seen");
+    assert!(observed.contains("chpasswd"), "{observed}");
     let journals = exec(
         host,
         "cat /var/lib/converge/runs/*/journal /var/lib/converge/runs/*/meta /var/lib/converge/owned",
     );
     let all = [planned, json, applied, drift].map(|ran| ran.all());
-    for text in all.iter().chain([&saved, &seen, &journals]) {
+    for text in all.iter().chain([&saved, &observed, &journals]) {
         for secret in [NEW, OLD, "newhash/new.hash", "oldhash/old.hash"] {
             assert!(!text.contains(secret), "{text}");
         }

@@ -162,8 +162,8 @@ const DRIFTS: &[(&str, &str)] = &[
 fn files_and_packages() {
     let world = World::new(&format!("t-files-{}", std::process::id()), 1).unwrap();
     let [host] = world.hosts() else { unreachable!() };
-    let told = exec(host, PREPARE);
-    let (fingerprint, sum) = told.split_once('\n').unwrap();
+    let reported = exec(host, PREPARE);
+    let (fingerprint, sum) = reported.split_once('\n').unwrap();
     let key = std::fs::read_to_string(world.lab().identity().with_extension("pub")).unwrap();
     let bytes = key.split(' ').nth(1).unwrap();
     // The lab's own key, with its last letters turned: another key of the same form.
@@ -219,8 +219,8 @@ fn files_and_packages() {
         DRIFTS.iter().filter(|d| d.0 != "tool").collect::<Vec<_>>(),
         DRIFTS.iter().filter(|d| d.0 == "tool").collect(),
     ] {
-        for (_, spoil) in &round {
-            exec(host, spoil);
+        for (_, damage) in &round {
+            exec(host, damage);
         }
         let found = results(&planned(&world, 2));
         for (item, _) in &round {
@@ -275,8 +275,8 @@ fn files_and_packages() {
 fn what_is_not_as_declared_stays_out() {
     let world = World::new(&format!("t-false-{}", std::process::id()), 1).unwrap();
     let [host] = world.hosts() else { unreachable!() };
-    let told = exec(host, PREPARE);
-    let (fingerprint, _) = told.split_once('\n').unwrap();
+    let reported = exec(host, PREPARE);
+    let (fingerprint, _) = reported.split_once('\n').unwrap();
     let zeros = "0".repeat(64);
     let role = format!(
         "resources:\n  - name: tool\n    download: {{url: 'http://127.0.0.1:8080/tool.tgz', path: /opt/tool.tgz, checksum: 'sha256:{zeros}'}}\n"

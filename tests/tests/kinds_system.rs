@@ -192,8 +192,8 @@ fn drift(world: &World, host: &Host) {
         exec(host, script);
     }
     let found = plan(world, 2);
-    let spoiled: BTreeSet<String> = DRIFT.iter().map(|(item, _)| (*item).to_owned()).collect();
-    assert_eq!(said(&found, "change"), spoiled, "{found:#?}");
+    let damaged: BTreeSet<String> = DRIFT.iter().map(|(item, _)| (*item).to_owned()).collect();
+    assert_eq!(said(&found, "change"), damaged, "{found:#?}");
     world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
     as_declared(host);
     let left = plan(world, 0);

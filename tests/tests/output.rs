@@ -85,8 +85,8 @@ fn facts_of_real_hosts() {
     world.only_role("tell", &role("{{ hostvars['h2'].facts.os.name }} of {{ facts.hostname }}")).unwrap();
     world.converge(&["apply", "hosts.yaml", "--limit", "h1", "--yes"]).unwrap().expect(0);
     assert!(!asked(), "the role reads no GPU");
-    let told = h1.exec("cat /etc/told").unwrap().stdout;
-    assert_eq!(told, "{{ 7 * 7 }} of h1\n", "what a host says is no template");
+    let reported = h1.exec("cat /etc/told").unwrap().stdout;
+    assert_eq!(reported, "{{ 7 * 7 }} of h1\n", "what a host says is no template");
     world.only_role("tell", &role("{{ facts.nvidia.gpus[0].compute_capability }}")).unwrap();
     world.converge(&["apply", "hosts.yaml", "--limit", "h1", "--yes"]).unwrap().expect(0);
     assert_eq!(h1.exec("cat /etc/told").unwrap().stdout, "9.0\n");
@@ -143,12 +143,16 @@ fn the_page_opens_in_a_browser_and_documents_fit_their_schemas() {
             "--host-resolver-rules=MAP * ~NOTFOUND",
             "--dump-dom",
         ]);
-        let seen = ran(browser.arg(format!("file://{}", path.display()))).unwrap().expect(0);
-        assert!(seen.stdout.contains("<body class=\"ready\">"), "its script did not run: {}", seen.stderr);
+        let observed = ran(browser.arg(format!("file://{}", path.display()))).unwrap().expect(0);
+        assert!(
+            observed.stdout.contains("<body class=\"ready\">"),
+            "its script did not run: {}",
+            observed.stderr
+        );
         for word in
             [words, "greeting", "hello &lt;b&gt;you&lt;/b&gt;", "content is sensitive", "4 of 4 shown"]
         {
-            assert!(seen.stdout.contains(word), "{word:?} is not in {page}");
+            assert!(observed.stdout.contains(word), "{word:?} is not in {page}");
         }
     }
     let done = std::fs::read_to_string(world.dir().join("done.html")).unwrap();

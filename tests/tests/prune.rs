@@ -240,12 +240,12 @@ fn a_prune_gives_back_what_another_project_left_and_no_more() {
     of("pb");
     assert_eq!(exec(host, "ls /var/lib/converge/runs | wc -l"), "3", "nothing is to be done");
     of("pa");
-    let kept = gone("pb", 4).all();
-    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{kept}");
+    let retained = gone("pb", 4).all();
+    assert_eq!(exec(host, state), "orig\npb\npa\npa\nof pa", "{retained}");
     let run = exec(host, "grep -l '^scope.pa:' /var/lib/converge/runs/*/meta | tail -n1 | cut -d/ -f6");
     for object in ["path:/etc/rv.hosts", "path:/srv/f", "user:rvu", "user:rvh"] {
         let named = format!("{object}: another project manages it too, since run {run} (playbook pa:");
-        assert!(kept.contains(&named), "{named}: {kept}");
+        assert!(retained.contains(&named), "{named}: {retained}");
     }
     // The home directory of a user who stays is no one's to remove.
     assert_eq!(exec(host, "ls -d /home/rvh"), "/home/rvh");
@@ -455,7 +455,7 @@ fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
     assert!(undeclared(&world, &[]).is_empty());
 }
 
-/// The power is cut while a prune stops a unit: a rollback completes the way back of that prune, and of no other run.
+/// The power is cut while a prune stops a unit: a rollback completes the revert of that prune, and of no other run.
 #[test]
 fn a_prune_that_was_cut_off_while_a_unit_stops_is_rolled_back_alone() {
     let world = world();

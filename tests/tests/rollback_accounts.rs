@@ -39,7 +39,7 @@ const ACCOUNT: &str = "\n  - group: {name: nine, gid: 5998}\n  - user: {name: ni
 const FILE: &str = "\n  - file: {path: /srv/x, content: \"B\\n\", owner: nine, group: nine}";
 
 /// The file's owner and group, and whether the accounts are there.
-fn seen(host: &Host) -> String {
+fn observed(host: &Host) -> String {
     exec(
         host,
         "stat -c %U:%G /srv/x 2>/dev/null; for db in passwd group; do getent $db nine >/dev/null && echo $db; done; true",
@@ -55,32 +55,32 @@ fn an_account_stays_to_which_a_file_of_another_project_belongs_and_goes_after_it
     let both = || {
         converge(&world, "apply", "a", &[]).expect(0);
         converge(&world, "apply", "b", &[]).expect(0);
-        assert_eq!(seen(host), "nine:nine\npasswd\ngroup");
+        assert_eq!(observed(host), "nine:nine\npasswd\ngroup");
     };
     both();
     let left = converge(&world, "rollback", "a", &[]);
     let left =
         left.expect(4).says("path:/srv/x of run").says("of another project (playbook playbooks/b.yaml");
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     // The host alone decides the same.
     let first = exec(host, "ls /var/lib/converge/runs | head -n 1");
     let undone = host.exec(&format!("sh /var/lib/converge/undo.sh {first}")).unwrap();
     assert!(undone.stdout.contains("made what belongs to it: undo that one first"), "{}", undone.stdout);
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", undone.stdout);
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", undone.stdout);
     // So does a prune.
     role(&world, "a", " []");
     let left = converge(&world, "apply", "a", &["--prune"]);
     let left = left.says("path:/srv/x belongs to it and remains");
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     converge(&world, "rollback", "b", &[]).expect(0);
     converge(&world, "rollback", "a", &[]).expect(0);
-    assert_eq!(seen(host), "");
+    assert_eq!(observed(host), "");
     role(&world, "a", ACCOUNT);
     both();
     converge(&world, "rollback", "b", &[]).expect(0);
     role(&world, "a", " []");
     converge(&world, "apply", "a", &["--prune=2"]).expect(0);
-    assert_eq!(seen(host), "");
+    assert_eq!(observed(host), "");
 }
 
 #[test]
@@ -93,20 +93,20 @@ fn an_account_stays_to_which_a_file_of_another_role_belongs() {
     converge(&world, "apply", "a", &[]).expect(0);
     let left = converge(&world, "rollback", "a", &["--role", "a"]);
     let left = left.expect(4).says("which is not reverted, belongs to it");
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     role(&world, "a", " []");
     let left = converge(&world, "apply", "a", &["--prune"]);
     let left = left.says("path:/srv/x belongs to it and remains");
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup", "{}", left.all());
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     // The same run that drops the accounts gives the file to another owner.
     role(&world, "b", &FILE.replace("nine", "root"));
     converge(&world, "apply", "a", &["--prune=2"]).expect(0);
-    assert_eq!(seen(host), "root:root");
+    assert_eq!(observed(host), "root:root");
     // And all of it comes back, and goes together.
     converge(&world, "rollback", "a", &[]).expect(0);
-    assert_eq!(seen(host), "nine:nine\npasswd\ngroup");
+    assert_eq!(observed(host), "nine:nine\npasswd\ngroup");
     converge(&world, "rollback", "a", &[]).expect(0);
-    assert_eq!(seen(host), "");
+    assert_eq!(observed(host), "");
 }
 
 /// A resource, the tool that makes its account, where that is seen, and the word for a prune of all that it makes.

@@ -109,7 +109,7 @@ impl Sequence<'_> {
     /// The result of a run that was cut off: which of its changes began and how these things are now.
     fn what_was_cut(&self, id: &str) -> End<String> {
         let journal = exec(self.host, &format!("cat /var/lib/converge/runs/{id}/journal 2>/dev/null; true"));
-        let now = seen(self.host);
+        let now = observed(self.host);
         let (mut key_of, mut begun) = (BTreeMap::new(), BTreeMap::new());
         for line in journal.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
@@ -156,8 +156,8 @@ impl Sequence<'_> {
         let mut left = BTreeSet::new();
         if prune {
             for key in self.prunable(role) {
-                let Own { before, left: ours, .. } = &self.owned[&key];
-                if self.model.now[key] == *ours {
+                let Own { before, left: managed_here, .. } = &self.owned[&key];
+                if self.model.now[key] == *managed_here {
                     wanted[key] = Some(before.clone());
                 } else if self.model.now[key] == *before {
                     self.owned.remove(&key);
@@ -300,13 +300,13 @@ impl Sequence<'_> {
         };
         self.tell(format!("somebody: {script}"));
         exec(self.host, &script);
-        self.model.now[key] = seen(self.host)[key].clone();
+        self.model.now[key] = observed(self.host)[key].clone();
     }
 
     /// All of the host is as the model says.
     fn compare(&self) {
         let story = || self.story.join("\n");
-        assert_eq!(seen(self.host), self.model.now, "{}", story());
+        assert_eq!(observed(self.host), self.model.now, "{}", story());
         let mut now = whole(self.host, self.bare);
         let mut bare = self.bare.clone();
         for key in (0..KEYS).filter(|k| !self.model.now[*k].is_empty()) {
@@ -330,8 +330,8 @@ impl Sequence<'_> {
         match if self.ids.is_empty() { 0 } else { draw.below(16) } {
             0..=6 => {
                 for key in 0..KEYS {
-                    let kept = if key == PACKAGE { draw.one_in(3) } else { !draw.one_in(4) };
-                    self.declared[key] = kept.then(|| draw.below(3));
+                    let retained = if key == PACKAGE { draw.one_in(3) } else { !draw.one_in(4) };
+                    self.declared[key] = retained.then(|| draw.below(3));
                 }
                 self.declared[UNIT_FILE] = self.declared[UNIT];
                 self.apply(role, draw.one_in(3), cut);
@@ -361,7 +361,7 @@ fn a_real_host_does_what_the_model_says() {
     let bare = whole(host, &BTreeMap::new());
     let package: BTreeSet<String> = with.keys().filter(|k| !bare.contains_key(*k)).cloned().collect();
     assert!(package.len() > 3, "{package:?}");
-    let start = seen(host);
+    let start = observed(host);
 
     let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().unwrap());
     // The same sequences each time, so that a change is what makes them fail; others are drawn by hand.

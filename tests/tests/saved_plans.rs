@@ -140,19 +140,19 @@ fn time_and_chance_are_those_of_the_plan() {
     world.only_role("moment", ROLE).unwrap();
     let shown = |text: &str| -> Vec<String> {
         let lines = text.lines().filter_map(|line| line.trim().strip_prefix('+'));
-        let ours = ["made ", "number ", "order "];
-        lines.filter(|line| ours.iter().any(|o| line.starts_with(o))).map(str::to_owned).collect()
+        let own = ["made ", "number ", "order "];
+        lines.filter(|line| own.iter().any(|o| line.starts_with(o))).map(str::to_owned).collect()
     };
-    let kept = world.converge(&["plan", "hosts.yaml", "--out", "kept.plan"]).unwrap().expect(2);
+    let retained = world.converge(&["plan", "hosts.yaml", "--out", "kept.plan"]).unwrap().expect(2);
     let other = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
-    assert_eq!(shown(&kept.stdout).len(), 3, "{}", kept.stdout);
-    for (one, two) in shown(&kept.stdout).iter().zip(shown(&other.stdout)) {
+    assert_eq!(shown(&retained.stdout).len(), 3, "{}", retained.stdout);
+    for (one, two) in shown(&retained.stdout).iter().zip(shown(&other.stdout)) {
         assert_ne!(*one, two, "two runs say the same");
     }
     let applied = world.converge(&["apply", "kept.plan", "--yes"]).unwrap().expect(0);
     assert!(!applied.all().contains("refused"), "{}", applied.all());
     let there = world.hosts()[0].exec("cat /etc/moment").unwrap();
-    assert_eq!(there.stdout.lines().collect::<Vec<_>>(), shown(&kept.stdout));
+    assert_eq!(there.stdout.lines().collect::<Vec<_>>(), shown(&retained.stdout));
     // Of another version: the file says so, and nothing is applied.
     let path = world.dir().join("kept.plan");
     let text = std::fs::read_to_string(&path).unwrap().replacen("\"version\":4", "\"version\":2", 1);

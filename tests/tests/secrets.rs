@@ -292,7 +292,7 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
     let mut found = Vec::new();
     let set = ["--set", "set_secret=@keys/set", "--vault-password-file", "keys/pw"];
     let run = |args: &[&str]| world.converge(&[args, &set].concat()).unwrap();
-    let seen = std::thread::scope(|scope| {
+    let observed = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&stop));
         let mut runs: Vec<(&str, Ran)> = Vec::new();
         runs.push(("plan", run(&["plan", "hosts.yaml", "-v", "--out", "kept.plan"]).expect(2)));
@@ -346,19 +346,19 @@ fn nothing_that_a_run_leaves_holds_a_secret() {
         );
         watcher.join().unwrap()
     });
-    found.extend(seen);
+    found.extend(observed);
     on_host(host, &mut found);
-    let mut kept = false;
+    let mut retained = false;
     files_below(world.dir(), true, &mut |path, bytes| {
         // The secrets themselves are in files of the user, which only he can read.
         let own =
             ["host_vars", "keys", "roles"].iter().any(|folder| path.starts_with(world.dir().join(folder)));
-        kept |= path.ends_with("kept.plan");
+        retained |= path.ends_with("kept.plan");
         if !own {
             holds(&format!("the controller's file {}", path.display()), bytes, &mut found);
         }
     });
-    assert!(kept, "the plan was kept");
+    assert!(retained, "the plan was kept");
     files_below(Path::new("/tmp"), false, &mut |path, bytes| {
         if path.to_string_lossy().contains("converge") {
             holds(&format!("the controller's file {}", path.display()), bytes, &mut found);

@@ -174,7 +174,7 @@ fn a_busy_mount_loses_its_line_in_fstab_first() {
 
 /// A line that says FAILED carries the reason.
 #[test]
-fn what_cannot_be_restored_is_told_with_its_reason() {
+fn what_cannot_be_restored_is_reported_with_its_reason() {
     let world = World::new(&format!("why-s{}", std::process::id()), 1).unwrap();
     let host = &world.hosts()[0];
     exec(host, "mkdir /srv/fixed && mount --bind /srv/fixed /srv/fixed");

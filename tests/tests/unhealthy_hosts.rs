@@ -343,7 +343,7 @@ fn a_disk_that_fills_up_anywhere_leaves_old_or_new_and_can_be_rolled_back() {
         })
         .collect();
     role(&world, &files);
-    let mut seen = std::collections::BTreeSet::new();
+    let mut observed = std::collections::BTreeSet::new();
     for pages in 0..=14 {
         exec(
             host,
@@ -367,7 +367,7 @@ fn a_disk_that_fills_up_anywhere_leaves_old_or_new_and_can_be_rolled_back() {
         let names = exec(host, "ls -A /srv/sick");
         assert_eq!(names, "f1\nf2\nf3\nf4\nfill", "{pages} pages free");
         assert_eq!(ran.code, Some(if new == 4 { 0 } else { 1 }), "{pages} pages free: {}", ran.all());
-        seen.insert(new);
+        observed.insert(new);
         exec(host, "rm /srv/sick/fill; touch /srv/sick/fill");
         apply(&world).expect(0);
         plan(&world).expect(0);
@@ -380,7 +380,7 @@ fn a_disk_that_fills_up_anywhere_leaves_old_or_new_and_can_be_rolled_back() {
             "old\nold\nold\nold"
         );
     }
-    assert!(seen.len() > 2, "the disk filled up at too few places: {seen:?}");
+    assert!(observed.len() > 2, "the disk filled up at too few places: {observed:?}");
     exec(host, "umount -l /srv/sick");
 }
 
@@ -409,7 +409,7 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
     let restore = || exec(host, "rm /var/lib/converge/fill");
     exec(host, FILL);
     fresh();
-    let told = |ran: Ran| {
+    let reported = |ran: Ran| {
         assert_eq!(ran.code, Some(1), "{}", ran.all());
         ran.says("it was done, and the records in /var/lib/converge cannot say so")
             .says("the next plan looks again")
@@ -423,7 +423,7 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
     };
     let files = "ls -A /srv/sick";
     self::role(&world, &role("fill;", ""));
-    told(apply(&world));
+    reported(apply(&world));
     assert_eq!(exec(host, files), "below\nmade", "nothing is begun that cannot be recorded");
     restore();
     // Its change is there, and is known to be managed.
@@ -442,7 +442,7 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
     exec(host, "rm -rf /srv/sick/*");
     apply(&world).expect(0);
     let rollback = ["rollback", "--yes", "hosts.yaml"];
-    told(world.converge(&rollback).unwrap());
+    reported(world.converge(&rollback).unwrap());
     assert_eq!(exec(host, files), "below");
     restore();
     world.converge(&rollback).unwrap().expect(0);
@@ -456,7 +456,7 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
         let command = world.prune_all().unwrap();
         world.converge(&command.iter().map(String::as_str).collect::<Vec<_>>()).unwrap()
     };
-    told(prune());
+    reported(prune());
     assert_eq!(exec(host, files), "below");
     restore();
     prune().expect(0);

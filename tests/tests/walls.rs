@@ -6,6 +6,8 @@
 mod circles;
 #[path = "walls/lengths.rs"]
 mod lengths;
+#[path = "walls/terms.rs"]
+mod terms;
 #[path = "walls/text_errors.rs"]
 mod text_errors;
 

@@ -176,13 +176,13 @@ fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> Outcome {
     let logs = target_dir().join("suite");
     println!("what the programs print is kept in {}", logs.display());
     let done = suite::run(choice, &environment, more, |ran| {
-        let kept = ran.keep(&logs);
+        let retained = ran.keep(&logs);
         println!("-- {} {} after {:.1} s", ran.name, ran.word(), ran.took.as_secs_f64());
         for line in ran.output.lines().filter(|l| skipped_test(l)) {
             println!("{line}");
             skipped.push(line.trim().to_owned());
         }
-        if let Err(error) = kept {
+        if let Err(error) = retained {
             println!("its output cannot be kept in {}: {error}", logs.display());
         }
         if !ran.passed {

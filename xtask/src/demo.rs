@@ -11,7 +11,7 @@ const LAB: &str = "demo";
 const SUBNET: u8 = 77;
 const CACHE: &str = "/var/cache/converge-lab";
 /// A file that the demo's roles manage on every host.
-const SPOILED: &str = "/etc/motd";
+const DAMAGED: &str = "/etc/motd";
 
 struct Demo {
     lab: Lab,
@@ -55,7 +55,7 @@ impl Demo {
         self.converge("Converge", &["apply", INVENTORY, "--yes"], 0)?;
         self.look()?;
         self.converge("Again: a second run changes nothing", &["apply", INVENTORY, "--yes"], 0)?;
-        self.spoil()?;
+        self.damage()?;
         self.converge("The drift is found", &["plan", INVENTORY], 2)?;
         self.converge("And corrected", &["apply", INVENTORY, "--yes"], 0)?;
         let oldest = self.snapshots()?;
@@ -111,14 +111,14 @@ impl Demo {
         Ok(())
     }
 
-    fn spoil(&mut self) -> Result<()> {
+    fn damage(&mut self) -> Result<()> {
         let host = self.lab.host("h2").ok_or("the lab has no host h2")?;
-        println!("\n== Drift: somebody overwrites a file on h2\n$ ssh h2 'echo oops > {SPOILED}'");
-        let output = host.exec(&format!("test -f {SPOILED} && echo oops > {SPOILED}"))?;
+        println!("\n== Drift: somebody overwrites a file on h2\n$ ssh h2 'echo oops > {DAMAGED}'");
+        let output = host.exec(&format!("test -f {DAMAGED} && echo oops > {DAMAGED}"))?;
         if !output.success() {
-            return Err(format!("{SPOILED} is not there on h2: {}", output.stderr).into());
+            return Err(format!("{DAMAGED} is not there on h2: {}", output.stderr).into());
         }
-        self.done.push(format!("{SPOILED} was overwritten on h2"));
+        self.done.push(format!("{DAMAGED} was overwritten on h2"));
         Ok(())
     }
 }

@@ -83,7 +83,7 @@ impl Demo {
         self.look("the nodes", "kubectl get nodes -o wide")?;
         self.look("what GPUs each node offers", ALLOCATABLE)?;
         self.converge("Again: a second run changes nothing", &["apply", "--yes"], 0)?;
-        self.spoil()?;
+        self.damage()?;
         self.converge("The drift is found, on a host and in the cluster", &["plan"], 2)?;
         self.converge("And corrected", &["apply", "--yes"], 0)?;
         self.converge(
@@ -148,7 +148,7 @@ impl Demo {
         Ok(())
     }
 
-    fn spoil(&mut self) -> Result<()> {
+    fn damage(&mut self) -> Result<()> {
         let file = "rm /etc/containerd/conf.d/00-k8s-runc.toml";
         let object = "KUBECONFIG=/etc/kubernetes/admin.conf kubectl -n nvidia-device-plugin delete configmap time-slicing-config";
         println!(

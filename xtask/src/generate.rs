@@ -35,14 +35,14 @@ fn generate(out: &Path, built: Option<&Path>) -> Result<()> {
     run(converge(built).args(["docs", "--out"]).arg(out))
 }
 
-fn differences(fresh: &Path, kept: &Path) -> Result<Vec<String>> {
+fn differences(fresh: &Path, retained: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let generated = files(fresh, fresh)?;
     if generated.is_empty() {
         return Err("the generator wrote nothing".into());
     }
     for path in &generated {
-        let there = kept.join(path);
+        let there = retained.join(path);
         if !there.exists() {
             wrong.push(format!("docs/{}: missing", path.display()));
         } else if fs::read(fresh.join(path))? != fs::read(there)? {
@@ -53,10 +53,10 @@ fn differences(fresh: &Path, kept: &Path) -> Result<Vec<String>> {
     let folders: BTreeSet<&Path> =
         generated.iter().filter_map(|path| path.parent()).filter(|path| *path != Path::new("")).collect();
     for folder in folders {
-        if !kept.join(folder).is_dir() {
+        if !retained.join(folder).is_dir() {
             continue;
         }
-        for entry in fs::read_dir(kept.join(folder))? {
+        for entry in fs::read_dir(retained.join(folder))? {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             if entry.file_type()?.is_file() && !generated.contains(&path) {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_sort_of_difference_is_named() {
-        let (fresh, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (fresh, retained) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let put = |folder: &Path, name: &str, text: &str| {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -104,9 +104,9 @@ mod tests {
             ("top.md", "3"),
             ("own.md", "5"),
         ] {
-            put(kept.path(), name, text);
+            put(retained.path(), name, text);
         }
-        let wrong = differences(fresh.path(), kept.path()).unwrap();
+        let wrong = differences(fresh.path(), retained.path()).unwrap();
         assert_eq!(
             wrong,
             [

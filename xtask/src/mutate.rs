@@ -107,8 +107,8 @@ const MUTATIONS: &[Mutation] = &[
     mutation("managed.rs", "if folded.insert(run.id.clone()) {", "folded.insert(run.id.clone());\n        {"),
     mutation(
         "base.rs",
-        "let whole = |thing: &Owned| Owned { between: Vec::new(), ..thing.clone() };",
-        "let whole = |thing: &Owned| Owned { before: thing.left.clone(), ..thing.clone() };",
+        "Owned { between, ..thing.clone() }",
+        "Owned { between, before: thing.left.clone(), ..thing.clone() }",
     ),
     mutation("base.rs", "flags.push_str(\",by\");", ""),
     mutation("base.rs", "open: rest.get(2)", "open: rest.get(9)"),
@@ -237,11 +237,11 @@ fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
     match text.matches(mutation.from).count() {
         1 => Ok(text.replacen(mutation.from, mutation.to, 1)),
         times => {
-            let told = format!(
+            let reported = format!(
                 "{} holds `{}` {times} times: bring xtask/src/mutate.rs up to date",
                 mutation.file, mutation.from
             );
-            Err(Failure::from(told))
+            Err(Failure::from(reported))
         }
     }
 }

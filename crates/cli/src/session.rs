@@ -157,12 +157,12 @@ impl Session {
                 biased;
                 _ = interrupted(signals) => break Err(()),
                 _ = tick.tick() => progress.tick(),
-                Some(event) = events.recv() => seen(progress, trace, &event),
+                Some(event) = events.recv() => show(progress, trace, &event),
                 outcome = &mut work => break Ok(outcome),
             }
         };
         while let Ok(event) = events.try_recv() {
-            seen(progress, trace, &event);
+            show(progress, trace, &event);
         }
         progress.end();
         outcome.map_err(|()| Failure::Message {
@@ -283,7 +283,7 @@ async fn interrupted(signals: &mut Signals) -> bool {
 }
 
 /// While looking, a lost host is no line of its own: the plan says it.
-fn seen(progress: &mut Progress, trace: &mut Trace, timed: &TimedEvent) {
+fn show(progress: &mut Progress, trace: &mut Trace, timed: &TimedEvent) {
     trace.event(timed);
     if let Event::Lost { .. } = timed.event {
         progress.advance(&timed.event);

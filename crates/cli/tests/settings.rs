@@ -259,7 +259,7 @@ fn a_link_counts_as_the_file_that_it_leads_to() {
 }
 
 #[test]
-fn mistakes_in_the_environment_are_told_with_those_of_the_file() {
+fn mistakes_in_the_environment_are_reported_with_those_of_the_file() {
     let dir = project("inventry = \"x\"\nforks = \"many\"\n");
     let variables = [("CONVERGE_FORKS", "0"), ("CONVERGE_INVENTROY", "x")];
     let found = ran(dir.path(), &variables, "plan");

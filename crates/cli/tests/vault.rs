@@ -181,7 +181,7 @@ fn ansible_reads_what_is_written_and_the_other_way_round() {
     good(at, &["rekey", "all.yml", "--vault-id", "prod@pw2", "--new-vault-password-file", "pw"], "");
     assert_eq!(ansible("ansible-vault", &["view", "all.yml", "--vault-password-file", "script"], ""), plain);
     // Values in an inventory: values of converge as variables of Ansible, and the other way round.
-    let ours = good(at, &["encrypt-string", "--name", "ours", "--vault-id", "prod@pw2"], "von uns\n");
+    let own = good(at, &["encrypt-string", "--name", "ours", "--vault-id", "prod@pw2"], "von uns\n");
     let theirs = ansible(
         "ansible-vault",
         &["encrypt_string", "--name", "theirs", "--vault-id", "pw", "--stdin-name", "theirs"],
@@ -195,17 +195,17 @@ fn ansible_reads_what_is_written_and_the_other_way_round() {
     std::fs::create_dir(at.join("host_vars")).unwrap();
     std::fs::write(
         at.join("host_vars/h.yml"),
-        format!("{ours}{theirs}joined: '{{{{ ours }}}}{{{{ theirs }}}}'\n"),
+        format!("{own}{theirs}joined: '{{{{ ours }}}}{{{{ theirs }}}}'\n"),
     )
     .unwrap();
     std::fs::write(at.join("hosts"), "h ansible_connection=local\n").unwrap();
     let all = ["--vault-id", "prod@pw2", "--vault-id", "pw"];
-    let seen = ansible(
+    let observed = ansible(
         "ansible",
         &[&["-i", "hosts", "h", "-m", "debug", "-a", "var=joined"], &all[..]].concat(),
         "",
     );
-    assert!(seen.contains(r#""joined": "von uns\nvon euch""#), "{seen}");
+    assert!(observed.contains(r#""joined": "von uns\nvon euch""#), "{observed}");
     std::fs::create_dir_all(at.join("playbooks")).unwrap();
     std::fs::create_dir_all(at.join("roles/r")).unwrap();
     std::fs::write(at.join("playbooks/site.yaml"), "- hosts: all\n  roles: [r]\n").unwrap();

@@ -94,7 +94,7 @@ impl Cluster {
         job: &Job<'_>,
         before: &State,
         saves: Vec<Save>,
-        unsaved: Option<String>,
+        no_snapshot: Option<String>,
     ) -> Result<u32, WorkEnd> {
         let not_saved =
             |why: RecordsError| WorkEnd::NotSaved(format!("{}: {why}", shown(&job.change.object)));
@@ -105,7 +105,7 @@ impl Cluster {
         let sealed = self.sealed(job);
         // helm itself keeps what a release was.
         let kept_by_us = job.change.object.kind == "k8s" && !before.is_absent();
-        let unsaved = unsaved.or_else(|| sealed.filter(|_| kept_by_us).and_then(not_sealed));
+        let no_snapshot = no_snapshot.or_else(|| sealed.filter(|_| kept_by_us).and_then(not_sealed));
         for (content, beside) in saves {
             open.save(&content, beside, sealed).await.map_err(not_saved)?;
         }
@@ -115,7 +115,7 @@ impl Cluster {
         for content in work.contents.values().filter(|c| planned.iter().any(|w| w == c.digest().as_str())) {
             open.save(content, None, sealed).await.map_err(not_saved)?;
         }
-        open.begin(job.change, before, work, unsaved).await.map_err(not_saved)
+        open.begin(job.change, before, work, no_snapshot).await.map_err(not_saved)
     }
 
     /// Writes whose fields a change takes, before it is made.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tower::ServiceBuilder;
 
 /// The endpoint of a cluster.
-pub enum Way {
+pub enum ClusterAccess {
     /// From this machine, with a kubeconfig of this machine.
     Kubeconfig {
         /// The kubeconfig.
@@ -83,10 +83,14 @@ impl Cluster {
     ///
     /// # Errors
     /// See [`ClusterError`].
-    pub async fn connect(name: &str, way: Way, options: ClusterOptions) -> Result<Self, ClusterError> {
-        let (road, kubeconfig, context, login) = match way {
-            Way::Kubeconfig { text, context, login } => (Road::Direct, text, context, Some(login)),
-            Way::Tunnel { session, text, context } => (Road::Through(session), text, context, None),
+    pub async fn connect(
+        name: &str,
+        access: ClusterAccess,
+        options: ClusterOptions,
+    ) -> Result<Self, ClusterError> {
+        let (road, kubeconfig, context, login) = match access {
+            ClusterAccess::Kubeconfig { text, context, login } => (Road::Direct, text, context, Some(login)),
+            ClusterAccess::Tunnel { session, text, context } => (Road::Through(session), text, context, None),
         };
         for recipient in &options.recipients {
             recipient.parse::<age::x25519::Recipient>().map_err(|e| ClusterError::Options {

@@ -24,11 +24,11 @@ impl Executor for Cluster {
                     false => None,
                 }
             };
-            let (seen, managed) = tokio::join!(Cluster::observe(self, questions.probes), managed);
+            let (observed, managed) = tokio::join!(Cluster::observe(self, questions.probes), managed);
             if self.is_gone() {
                 return Err(TargetError::Unreachable("the API server does not answer any more".to_owned()));
             }
-            Ok(Answers { answers: seen.answers, contents: seen.contents, facts: None, managed })
+            Ok(Answers { answers: observed.answers, contents: observed.contents, facts: None, managed })
         })
     }
 

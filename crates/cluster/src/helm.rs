@@ -260,7 +260,7 @@ impl Helm {
                 private(&path, content.bytes())?;
                 vec![path.display().to_string()]
             }
-            Chart::Former(_) => return Err(HelmError::FormerChart),
+            Chart::SavedRelease(_) => return Err(HelmError::FormerChart),
         };
         if let Some(version) = &spec.version {
             arguments.extend(["--version".to_owned(), version.clone()]);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The reason why a kubeconfig cannot be used, and the correction. Nothing of its values is told: it holds keys.
+/// The reason why a kubeconfig cannot be used, and the correction. Nothing of its values is reported: it holds keys.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KubeconfigError {
@@ -75,7 +75,7 @@ pub(crate) fn check(
     context: Option<&str>,
     login: Option<&Login>,
 ) -> Result<Checked, KubeconfigError> {
-    // A parser's message may quote the text, which holds keys: only the place is told.
+    // A parser's message may quote the text, which holds keys: only the place is reported.
     let mut parsed = Kubeconfig::from_yaml(text).map_err(|_| match serde_yaml::from_str::<Value>(text) {
         Err(error) => match error.location() {
             Some(at) => KubeconfigError::NotYamlAt(at.line() as u64),

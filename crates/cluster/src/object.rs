@@ -25,7 +25,7 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
 }
 
 /// `.spec.replicas (planned against 2, found 3)`, for people.
-pub(crate) fn told(deviations: &[Deviation], planned: &str, secret: bool) -> String {
+pub(crate) fn listed(deviations: &[Deviation], planned: &str, secret: bool) -> String {
     let value = |v: &Option<Value>| match v {
         None => "nothing".to_owned(),
         Some(_) if secret => "(hidden)".to_owned(),
@@ -75,13 +75,13 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
 /// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
 /// ours.
 fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
-    let ours = [own, FIELD_MANAGER];
+    let managed_here = [own, FIELD_MANAGER];
     entries(object)
         .filter(|entry| {
             entry.get("fieldsV1").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty())
         })
         .filter_map(|entry| entry.get("manager").and_then(Value::as_str))
-        .filter(|manager| !ours.contains(manager) && !CONTROLLERS.contains(manager))
+        .filter(|manager| !managed_here.contains(manager) && !CONTROLLERS.contains(manager))
         .map(str::to_owned)
         .collect()
 }
@@ -139,7 +139,7 @@ pub fn edited_since(
         .map(|field| (field.path, field.before, field.after))
         .collect();
     (!theirs.is_empty())
-        .then(|| format!("it was changed by someone else since: {}", told(&theirs, "left as", secret)))
+        .then(|| format!("it was changed by someone else since: {}", listed(&theirs, "left as", secret)))
 }
 
 /// When an owner last changed it, in seconds since 1970: the newest of its managers' times, those of the status left out.
@@ -204,15 +204,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_moved_is_told_and_a_secret_is_not() {
+    fn what_moved_is_reported_and_a_secret_is_not() {
         let path = ["metadata", "labels", "a"].map(|key| Segment::Key(key.to_owned())).to_vec();
         let found = [(path, None, Some(json!("0")))];
         assert_eq!(
-            told(&found, "planned against", false),
+            listed(&found, "planned against", false),
             ".metadata.labels.a (planned against nothing, found \"0\")"
         );
         assert_eq!(
-            told(&found, "planned against", true),
+            listed(&found, "planned against", true),
             ".metadata.labels.a (planned against nothing, found (hidden))"
         );
     }
@@ -279,7 +279,7 @@ mod tests {
             found(&own, &their),
             Some("it was changed by someone else since: .data.a (left as \"9\", found \"1\")".to_owned())
         );
-        // A field that came or went is told by its manager, and a controller's value is written anew.
+        // A field that came or went is reported by its manager, and a controller's value is written anew.
         let labelled = map("1", json!({"labels": {"theirs": "1"}}));
         assert_eq!(edited(&labelled, std::slice::from_ref(&left)), None);
         assert_eq!(edited(&left, &[labelled]), None);

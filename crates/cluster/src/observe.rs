@@ -35,18 +35,18 @@ type Group = (String, String, Option<String>);
 type Lists = BTreeMap<Group, Result<BTreeMap<String, Value>, Arc<Fault>>>;
 
 /// An answer, and the content that its state names.
-pub(crate) type Seen = (Answer, Vec<Content>);
+pub(crate) type Answered = (Answer, Vec<Content>);
 
 impl Cluster {
     /// Answers questions. Nothing is changed, and each failure stays with its question.
     pub async fn observe(&self, probes: &BTreeSet<Probe>) -> Observation {
         let lists = self.lists(probes).await;
-        let answers: Vec<(Probe, Seen)> = stream::iter(probes.iter().cloned())
+        let answers: Vec<(Probe, Answered)> = stream::iter(probes.iter().cloned())
             .map(|probe| {
                 let lists = &lists;
                 async move {
-                    let seen = self.answer(&probe, lists).await;
-                    (probe, seen)
+                    let present = self.answer(&probe, lists).await;
+                    (probe, present)
                 }
             })
             .buffered(AT_ONCE)
@@ -109,7 +109,7 @@ impl Cluster {
         api.list(&path).await.map(Some)
     }
 
-    async fn answer(&self, probe: &Probe, lists: &Lists) -> Seen {
+    async fn answer(&self, probe: &Probe, lists: &Lists) -> Answered {
         let result = match probe {
             Probe::Object(id) => self.look_in(id, lists).await,
             Probe::Api(question) => self.ask(question).await.map(|answer| (Answer::Api(answer), Vec::new())),
@@ -118,13 +118,13 @@ impl Cluster {
         result.unwrap_or_else(|error| (Answer::Failed(error.to_string()), Vec::new()))
     }
 
-    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Seen, LookError> {
+    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Answered, LookError> {
         if let Some(wanted) = api_ref(id) {
             let ApiRef { api_version, kind, namespace, name } = wanted.clone();
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
-                return seen(list.as_ref().map_err(Arc::clone)?.get(&name));
+                return present(list.as_ref().map_err(Arc::clone)?.get(&name));
             }
-            return seen(self.inner.api.object(&wanted).await?.as_ref());
+            return present(self.inner.api.object(&wanted).await?.as_ref());
         }
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
     }
@@ -200,7 +200,7 @@ pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
 }
 
 /// The answer about an object. One that is being deleted has no state to plan on: what would be written goes with it.
-fn seen(object: Option<&Value>) -> Result<Seen, LookError> {
+fn present(object: Option<&Value>) -> Result<Answered, LookError> {
     if let Some(found) = object.filter(|found| object::is_being_deleted(found)) {
         return Err(LookError::being_deleted(found));
     }

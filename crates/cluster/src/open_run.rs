@@ -6,7 +6,9 @@ use crate::lease::Held;
 use crate::options::ClusterOptions;
 use crate::owned::OwnedDoc;
 use crate::record_error::RecordsError;
-use crate::records::{self, Beside, ChangeDoc, ContentsDoc, Ended, Kept, NAMESPACE, RUN_LABEL, RunDoc};
+use crate::records::{
+    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, RUN_LABEL, RunDoc, StoredContent,
+};
 use crate::sealed::closed;
 use crate::work::Work;
 use converge_executor::RunMeta;
@@ -117,15 +119,15 @@ impl OpenRun {
         }
         let with_more = beside.is_some();
         let text = content.text().ok_or(RecordsError::NotText)?.to_owned();
-        let mut kept = Kept { text, beside };
+        let mut stored = StoredContent { text, beside };
         if let Some(options) = sealed {
-            match closed(&kept, options)? {
-                Some(closed) => kept = closed,
+            match closed(&stored, options)? {
+                Some(closed) => stored = closed,
                 None => return Ok(()),
             }
         }
         let mut next = self.contents.clone();
-        next.contents.insert(digest.clone(), kept);
+        next.contents.insert(digest.clone(), stored);
         let mut packed = records::pack(&next)?;
         if !records::fits(&packed) && !self.contents.contents.is_empty() {
             // The present Secret is full.
@@ -150,7 +152,7 @@ impl OpenRun {
         change: &Change,
         before: &State,
         work: &Work,
-        unsaved: Option<String>,
+        no_snapshot: Option<String>,
     ) -> Result<u32, RecordsError> {
         let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
         self.doc.changes.push(ChangeDoc {
@@ -162,7 +164,7 @@ impl OpenRun {
             owner: Some(work.owner.clone()).filter(|owner| !owner.is_empty()),
             uid: None,
             sensitive: work.sensitive,
-            unsaved,
+            no_snapshot,
             waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
             managers: BTreeMap::new(),
             applied: None,
@@ -230,7 +232,7 @@ impl OpenRun {
                 owner: None,
                 uid: None,
                 sensitive: false,
-                unsaved: None,
+                no_snapshot: None,
                 waits: None,
                 managers: BTreeMap::new(),
                 applied: None,

@@ -45,8 +45,8 @@ struct OwnedThing {
     between: Vec<(State, State)>,
     #[serde(default)]
     sensitive: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unsaved: Option<String>,
+    #[serde(rename = "unsaved", default, skip_serializing_if = "Option::is_none")]
+    no_snapshot: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gone_by: Option<String>,
 }
@@ -68,7 +68,7 @@ impl OwnedDoc {
                 open: t.open,
                 between: t.between,
                 sensitive: t.sensitive,
-                unsaved: t.unsaved,
+                no_snapshot: t.no_snapshot,
                 gone_by: gone_by.clone(),
             }
         };
@@ -99,8 +99,8 @@ impl OwnedDoc {
                 sensitive: t.sensitive,
                 // An object that an item of a cluster changes belongs to its role. Nothing goes back by way of a host.
                 by_product: false,
-                unsaved: t.unsaved,
-                way_back: None,
+                no_snapshot: t.no_snapshot,
+                node_removal: None,
                 guard: None,
             },
         };
@@ -127,7 +127,7 @@ mod tests {
             owner: owner.map(str::to_owned),
             uid: Some("u1".to_owned()),
             sensitive: false,
-            unsaved: None,
+            no_snapshot: None,
             waits: None,
             managers: BTreeMap::new(),
             applied: None,

@@ -55,11 +55,11 @@ pub(crate) async fn give(api: &Api, path: &str, made: &Value, applied: &Value, m
 async fn set_managers(
     api: &Api,
     path: &str,
-    seen: &Value,
+    observed: &Value,
     managers: &Value,
     manager: &str,
 ) -> Result<Value, Fault> {
-    let version = seen.pointer("/metadata/resourceVersion");
+    let version = observed.pointer("/metadata/resourceVersion");
     let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
     api.patch(&format!("{path}?fieldManager={}", escaped(manager)), MERGE, &patch).await
 }
@@ -179,7 +179,7 @@ mod tests {
         json!({"metadata": {"managedFields": managers}})
     }
 
-    fn told(managers: &Value) -> Vec<(String, Value)> {
+    fn listed(managers: &Value) -> Vec<(String, Value)> {
         let one = |e: &Value| {
             (format!("{} {}", e["manager"], e["operation"]).replace('"', ""), e["fieldsV1"].clone())
         };
@@ -205,7 +205,7 @@ mod tests {
         ]);
         let moved = handed_over(&before, &now, "converge").unwrap();
         assert_eq!(
-            told(&moved),
+            listed(&moved),
             [
                 ("kubectl Update".to_owned(), data(&["theirs"])),
                 ("converge Apply".to_owned(), data(&["kept", "a", "b"])),
@@ -216,7 +216,7 @@ mod tests {
         let before = object(&[("converge", "Apply", data(&["a"]))]);
         let now = object(&[("converge", "Update", data(&["a"]))]);
         assert_eq!(
-            told(&handed_over(&before, &now, "converge").unwrap()),
+            listed(&handed_over(&before, &now, "converge").unwrap()),
             [("converge Apply".to_owned(), data(&["a"]))]
         );
         // An object that converge never applied.
@@ -235,7 +235,7 @@ mod tests {
             ("kubectl", "Update", data("f:d")),
         ]);
         assert_eq!(
-            told(&renamed(&both, "converge-shop")),
+            listed(&renamed(&both, "converge-shop")),
             [
                 ("converge-shop Apply".to_owned(), json!({"f:data": {"f:c": {}, "f:a": {}}})),
                 ("kubectl Update".to_owned(), data("f:d")),

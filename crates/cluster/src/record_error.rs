@@ -99,7 +99,7 @@ pub enum SealError {
     /// The encrypted or the decrypted bytes did not come through.
     #[error(transparent)]
     Stream(#[from] io::Error),
-    /// One of the identities is none of age's. Nothing of it is told.
+    /// One of the identities is none of age's. Nothing of it is reported.
     #[error("an age identity is not of the form AGE-SECRET-KEY-1…")]
     Identity,
     /// There is no identity.

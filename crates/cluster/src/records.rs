@@ -92,8 +92,8 @@ pub(crate) struct ChangeDoc {
     pub(crate) uid: Option<String>,
     #[serde(default)]
     pub(crate) sensitive: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unsaved: Option<String>,
+    #[serde(rename = "unsaved", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) no_snapshot: Option<String>,
     /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waits: Option<bool>,
@@ -162,8 +162,8 @@ impl RunDoc {
             owner: c.owner,
             uid: c.uid,
             sensitive: c.sensitive,
-            unsaved: c.unsaved,
-            way_back: None,
+            no_snapshot: c.no_snapshot,
+            node_removal: None,
             guard: None,
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
@@ -250,7 +250,7 @@ pub(crate) fn applied(docs: &[RunDoc], object: &ObjectId, state: &State) -> Opti
 
 /// The manager under whose name these fields of an object go back to a state: the one from whom the run that found it in that state has taken all of
 /// them. `None` where these were several, or the run's own.
-pub(crate) fn former_manager(
+pub(crate) fn previous_manager(
     docs: &[RunDoc],
     object: &ObjectId,
     to: &State,
@@ -282,12 +282,12 @@ impl Record for ContentsDoc {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ContentsDoc {
     pub(crate) format: u32,
-    pub(crate) contents: BTreeMap<Digest, Kept>,
+    pub(crate) contents: BTreeMap<Digest, StoredContent>,
 }
 
 /// A content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredContent {
     /// The text whose digest it is; a Secret's values stand in it as digests.
     pub(crate) text: String,
     /// Further data of the object.
@@ -307,7 +307,7 @@ pub(crate) enum Beside {
     Whole(String),
 }
 
-impl Kept {
+impl StoredContent {
     pub(crate) fn content(&self) -> Content {
         Content::new(self.text.clone().into_bytes())
     }
@@ -384,7 +384,7 @@ mod tests {
             owner: Some("r".to_owned()),
             uid: None,
             sensitive: false,
-            unsaved: None,
+            no_snapshot: None,
             waits: None,
             managers: BTreeMap::new(),
             applied: None,
@@ -425,7 +425,7 @@ mod tests {
                 owner: None,
                 uid: None,
                 sensitive: false,
-                unsaved: None,
+                no_snapshot: None,
                 waits: None,
                 managers: managers.iter().map(|(path, by)| ((*path).to_owned(), (*by).to_owned())).collect(),
                 applied: None,
@@ -440,7 +440,7 @@ mod tests {
         ];
         let of = |to: &str, paths: &[&str]| {
             let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-            former_manager(&docs, &object, &State::from_line(to), &paths)
+            previous_manager(&docs, &object, &State::from_line(to), &paths)
         };
         assert_eq!(of("object a", &[".data.a", ".data.b"]).as_deref(), Some("kubectl"));
         assert_eq!(of("object c", &[".data.b"]).as_deref(), Some("other"));
@@ -465,7 +465,7 @@ mod tests {
                 owner: None,
                 uid: None,
                 sensitive: false,
-                unsaved: None,
+                no_snapshot: None,
                 waits,
                 managers: BTreeMap::new(),
                 applied: None,

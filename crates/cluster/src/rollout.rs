@@ -114,7 +114,7 @@ impl Rollout<'_> {
     /// Pods that are not ready, and why, the first few.
     fn unready(&self) -> Vec<String> {
         let bad = self.pods.iter().filter(|pod| !ready(pod) && !self.is_away(pod));
-        bad.take(4).map(told).collect()
+        bad.take(4).map(listed).collect()
     }
 }
 
@@ -140,7 +140,7 @@ fn place(pod: &Value) -> String {
 }
 
 /// `pod x on h1 (ImagePullBackOff: …)`.
-pub(crate) fn told(pod: &Value) -> String {
+pub(crate) fn listed(pod: &Value) -> String {
     let node = place(pod);
     let on = if node.is_empty() { String::new() } else { format!(" on {node}") };
     let containers = ["initContainerStatuses", "containerStatuses"]

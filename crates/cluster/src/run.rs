@@ -8,7 +8,7 @@ use crate::lease::{self};
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
 use crate::record_error::{RecordsError, Unread};
-use crate::records::{self, ContentsDoc, Kept, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc};
+use crate::records::{self, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent};
 use crate::sealed::opened;
 use converge_executor::{Arrived, RunMeta};
 use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
@@ -135,14 +135,14 @@ impl Cluster {
         Ok(records::waits(&self.docs().await?, release, to))
     }
 
-    /// As [`records::former_manager`].
-    pub(crate) async fn former_manager(
+    /// As [`records::previous_manager`].
+    pub(crate) async fn previous_manager(
         &self,
         object: &ObjectId,
         to: &State,
         paths: &[String],
     ) -> Result<Option<String>, RecordsError> {
-        Ok(records::former_manager(&self.docs().await?, object, to, paths))
+        Ok(records::previous_manager(&self.docs().await?, object, to, paths))
     }
 
     /// As [`records::applied`].
@@ -212,29 +212,29 @@ impl Cluster {
         &self,
         wanted: &BTreeSet<Digest>,
     ) -> Result<BTreeMap<Digest, Content>, RecordsError> {
-        let kept = self.kept(wanted).await?;
-        Ok(kept.into_iter().map(|(digest, kept)| (digest, kept.content())).collect())
+        let stored = self.stored(wanted).await?;
+        Ok(stored.into_iter().map(|(digest, stored)| (digest, stored.content())).collect())
     }
 
     /// The same, with what stands beside them. What is sealed as a whole and cannot be read here is missing.
-    pub(crate) async fn kept(
+    pub(crate) async fn stored(
         &self,
         wanted: &BTreeSet<Digest>,
-    ) -> Result<BTreeMap<Digest, Kept>, RecordsError> {
+    ) -> Result<BTreeMap<Digest, StoredContent>, RecordsError> {
         if wanted.is_empty() {
             return Ok(BTreeMap::new());
         }
         let path = labelled(&format!("{RECORD_LABEL}=contents"));
         let found = self.inner.api.list(&path).await?;
-        let mut all: BTreeMap<Digest, Kept> = BTreeMap::new();
+        let mut all: BTreeMap<Digest, StoredContent> = BTreeMap::new();
         for secret in &found {
-            for (digest, kept) in records::unpack::<ContentsDoc>(secret)?.contents {
+            for (digest, stored) in records::unpack::<ContentsDoc>(secret)?.contents {
                 // Of two the one with more.
                 if !wanted.contains(&digest) || all.get(&digest).is_some_and(|old| old.beside.is_some()) {
                     continue;
                 }
-                match opened(kept, &self.inner.options) {
-                    Ok(kept) => drop(all.insert(digest, kept)),
+                match opened(stored, &self.inner.options) {
+                    Ok(stored) => drop(all.insert(digest, stored)),
                     Err(why) => tracing::warn!(%why, "a sensitive state cannot be read"),
                 }
             }

@@ -2,20 +2,23 @@
 
 use crate::options::ClusterOptions;
 use crate::record_error::SealError;
-use crate::records::{Beside, Kept};
+use crate::records::{Beside, StoredContent};
 use serde_json::Value;
 
 /// The saved part of a sensitive item, as it was before it was sealed.
-pub(crate) fn opened(kept: Kept, options: &ClusterOptions) -> Result<Kept, SealError> {
-    let Some(Beside::Whole(sealed)) = &kept.beside else { return Ok(kept) };
+pub(crate) fn opened(stored: StoredContent, options: &ClusterOptions) -> Result<StoredContent, SealError> {
+    let Some(Beside::Whole(sealed)) = &stored.beside else { return Ok(stored) };
     Ok(serde_json::from_value(unseal(sealed, options)?)?)
 }
 
 /// Seals the saved part of a sensitive item: nothing of it is in the clear. `None` where there is no recipient.
-pub(crate) fn closed(kept: &Kept, options: &ClusterOptions) -> Result<Option<Kept>, SealError> {
-    let whole = serde_json::to_value(kept)?;
+pub(crate) fn closed(
+    stored: &StoredContent,
+    options: &ClusterOptions,
+) -> Result<Option<StoredContent>, SealError> {
+    let whole = serde_json::to_value(stored)?;
     let sealed = seal(&whole, options)?;
-    Ok(sealed.map(|sealed| Kept { text: String::new(), beside: Some(Beside::Whole(sealed)) }))
+    Ok(sealed.map(|sealed| StoredContent { text: String::new(), beside: Some(Beside::Whole(sealed)) }))
 }
 
 /// Encrypts values to the recipients; `None` when there are none.
@@ -84,12 +87,13 @@ mod tests {
         assert_eq!(unseal(&sealed, &options).unwrap(), values);
         assert_eq!(seal(&values, &ClusterOptions::default()).unwrap(), None);
         // A sensitive item is kept as a whole, and nothing of it stands in the open.
-        let kept = Kept { text: "data: hunter2".to_owned(), beside: Some(Beside::Plain("x".to_owned())) };
-        let shut = closed(&kept, &options).unwrap().unwrap();
+        let stored =
+            StoredContent { text: "data: hunter2".to_owned(), beside: Some(Beside::Plain("x".to_owned())) };
+        let shut = closed(&stored, &options).unwrap().unwrap();
         assert!(!serde_json::to_string(&shut).unwrap().contains("hunter2"));
-        assert_eq!(opened(shut.clone(), &options).unwrap(), kept);
+        assert_eq!(opened(shut.clone(), &options).unwrap(), stored);
         assert!(opened(shut, &ClusterOptions::default()).is_err());
-        assert_eq!(closed(&kept, &ClusterOptions::default()).unwrap(), None);
-        assert_eq!(opened(kept.clone(), &ClusterOptions::default()).unwrap(), kept);
+        assert_eq!(closed(&stored, &ClusterOptions::default()).unwrap(), None);
+        assert_eq!(opened(stored.clone(), &ClusterOptions::default()).unwrap(), stored);
     }
 }

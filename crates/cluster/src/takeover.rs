@@ -59,15 +59,15 @@ fn plainly_ours(
     let named = Project(scope.clone());
     // The project may have got its name since.
     let unnamed = project.map(|name| Project(named.without(name)));
-    let ours = |of: &Scope| named.is(of) || unnamed.as_ref().is_some_and(|unnamed| unnamed.is(of));
+    let own = |of: &Scope| named.is(of) || unnamed.as_ref().is_some_and(|unnamed| unnamed.is(of));
     let mut docs: Vec<&RunDoc> = docs.iter().filter(|doc| doc.manager.is_none()).collect();
     docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
     let mut last: BTreeMap<&ObjectId, bool> = BTreeMap::new();
     for thing in managed.present() {
-        *last.entry(&thing.object).or_default() |= ours(&thing.scope);
+        *last.entry(&thing.object).or_default() |= own(&thing.scope);
     }
     for doc in docs {
-        last.extend(doc.changes.iter().map(|change| (&change.object, ours(&doc.scope))));
+        last.extend(doc.changes.iter().map(|change| (&change.object, own(&doc.scope))));
     }
-    last.into_iter().filter(|(_, ours)| *ours).map(|(object, _)| object.clone()).collect()
+    last.into_iter().filter(|(_, own)| *own).map(|(object, _)| object.clone()).collect()
 }

@@ -21,7 +21,7 @@ pub struct Work {
     pub address: String,
     /// Its role: what it makes is recorded as that role's own. Empty when nothing becomes anybody's own: a rollback, a prune.
     pub owner: String,
-    /// Its content is a secret: nothing of it is told.
+    /// Its content is a secret: nothing of it is reported.
     pub sensitive: bool,
     /// The changes, in order.
     pub changes: Vec<Change>,
@@ -44,7 +44,7 @@ impl Work {
         self.calls.iter().find_map(|call| match call {
             ApiCall::Release(spec) => (object.kind == "release"
                 && object.key.split_once('/') == Some((spec.namespace.as_str(), spec.name.as_str()))
-                && !matches!(spec.chart, Chart::Former(_)))
+                && !matches!(spec.chart, Chart::SavedRelease(_)))
             .then_some(spec),
             _ => None,
         })

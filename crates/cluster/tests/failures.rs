@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{
-    Cluster, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Way, Work, WorkEnd,
+    Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Work, WorkEnd,
 };
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 async fn refused(text: String) -> ClusterError {
-    let way = Way::Kubeconfig { text: text.into(), context: None, login: Login::default() };
+    let access = ClusterAccess::Kubeconfig { text: text.into(), context: None, login: Login::default() };
     let quick = ClusterOptions { deadline: Duration::from_secs(3), ..options() };
-    Cluster::connect("test", way, quick).await.unwrap_err()
+    Cluster::connect("test", access, quick).await.unwrap_err()
 }
 
 /// The same kubeconfig with other credentials.
@@ -63,20 +63,22 @@ async fn a_listed_program_logs_in_and_one_that_fails_is_named() {
         file: file.clone(),
         programs: programs.iter().map(|p| (*p).to_owned()).collect(),
     };
-    let way = |login: Login| Way::Kubeconfig { text: exec.clone().into(), context: None, login };
+    let access = |login: Login| ClusterAccess::Kubeconfig { text: exec.clone().into(), context: None, login };
     script(&format!("[ \"$1\" = eks ] && cat {}", answer.display()));
-    let none = Cluster::connect("test", way(login(&[])), options()).await.unwrap_err().to_string();
+    let none = Cluster::connect("test", access(login(&[])), options()).await.unwrap_err().to_string();
     assert!(none.contains("converge_kubeconfig_exec: [/usr/local/bin/get-token]"), "{none}");
-    let cluster = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap();
+    let cluster = Cluster::connect("test", access(login(&[&program])), options()).await.unwrap();
     assert!(cluster.answers().await);
     script("echo secret-answer; echo 'no session: run get-token login' >&2; exit 3");
-    let failed = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap_err().to_string();
+    let failed =
+        Cluster::connect("test", access(login(&[&program])), options()).await.unwrap_err().to_string();
     assert!(
         failed.contains("no session: run get-token login") && !failed.contains("secret-answer"),
         "{failed}"
     );
     script("echo secret-answer");
-    let failed = Cluster::connect("test", way(login(&[&program])), options()).await.unwrap_err().to_string();
+    let failed =
+        Cluster::connect("test", access(login(&[&program])), options()).await.unwrap_err().to_string();
     assert!(failed.contains("no ExecCredential") && !failed.contains("secret-answer"), "{failed}");
 }
 
@@ -109,8 +111,9 @@ async fn each_way_of_not_getting_in_has_its_own_message() {
     let error = refused(named.to_string()).await;
     assert!(matches!(error, ClusterError::Untrusted { .. }), "{error}");
     named["clusters"][0]["cluster"]["tls-server-name"] = json!("kubernetes.default");
-    let way = Way::Kubeconfig { text: named.to_string().into(), context: None, login: Login::default() };
-    Cluster::connect("test", way, options()).await.unwrap();
+    let access =
+        ClusterAccess::Kubeconfig { text: named.to_string().into(), context: None, login: Login::default() };
+    Cluster::connect("test", access, options()).await.unwrap();
     // Slow: the connection is taken, and nobody answers.
     api.pause(Component::ApiServer).unwrap();
     let start = Instant::now();
@@ -136,9 +139,9 @@ async fn each_way_of_not_getting_in_has_its_own_message() {
     cluster.observe(&BTreeSet::from([one(1)])).await;
     api.pause(Component::ApiServer).unwrap();
     let start = Instant::now();
-    let seen = cluster.observe(&many).await;
-    let answered: Vec<_> = seen.answers.iter().filter(|(_, a)| !matches!(a, Answer::Failed(_))).collect();
-    assert!(seen.answers.len() == 63 && answered.is_empty(), "{answered:?}");
+    let observed = cluster.observe(&many).await;
+    let answered: Vec<_> = observed.answers.iter().filter(|(_, a)| !matches!(a, Answer::Failed(_))).collect();
+    assert!(observed.answers.len() == 63 && answered.is_empty(), "{answered:?}");
     assert!(cluster.is_gone() && start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
     api.resume(Component::ApiServer).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -245,8 +248,8 @@ async fn a_user_without_rights_sees_what_is_forbidden() {
     api.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: weak, namespace: default}}").unwrap();
     let token = api.kubectl(&["-n", "default", "create", "token", "weak"]).unwrap().stdout;
     let text = with_user(&kubeconfig(&api), &format!("{{token: {}}}", token.trim()));
-    let way = Way::Kubeconfig { text: text.into(), context: None, login: Login::default() };
-    let cluster = Cluster::connect("test", way, options()).await.unwrap();
+    let access = ClusterAccess::Kubeconfig { text: text.into(), context: None, login: Login::default() };
+    let cluster = Cluster::connect("test", access, options()).await.unwrap();
     let map = configmap("default", "x", json!({}));
     let (answer, _) = ask(&cluster, Probe::Object(object(&map))).await;
     assert!(

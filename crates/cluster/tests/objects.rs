@@ -27,16 +27,16 @@ async fn questions_are_answered_each_for_itself() {
         key("v1/Node/asked/x"),
         Probe::run("true"),
     ]);
-    let seen = cluster.observe(&probes).await;
-    assert_eq!(seen.answers.len(), probes.len());
+    let present = cluster.observe(&probes).await;
+    assert_eq!(present.answers.len(), probes.len());
     let answer = |wanted: &str| {
-        let found = seen.answers.iter().find(|(p, _)| matches!(p, Probe::Object(id) if id.key == wanted));
+        let found = present.answers.iter().find(|(p, _)| matches!(p, Probe::Object(id) if id.key == wanted));
         found.map(|(_, answer)| answer.clone()).unwrap()
     };
     for n in 0..6 {
         let Answer::Object(observed) = answer(&format!("v1/ConfigMap/asked/c{n}")) else { panic!("{n}") };
         let words = observed.state.words().unwrap();
-        assert!(seen.contents.iter().any(|c| c.digest().as_str() == words[1]), "{n}");
+        assert!(present.contents.iter().any(|c| c.digest().as_str() == words[1]), "{n}");
         assert!(observed.moment.unwrap() > 1_700_000_000);
     }
     for absent in
@@ -87,11 +87,11 @@ async fn a_dry_run_tells_what_would_be_and_changes_nothing() {
     let typo = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "dry"}, "dta": {}});
     assert!(dry_run(&cluster, &typo, false).await["invalid"].as_str().unwrap().contains("dta"));
     api.apply(&manifest.to_string()).unwrap();
-    let ours = configmap("dry", "x", json!({"a": "2"}));
-    let conflict = dry_run(&cluster, &ours, false).await;
+    let own = configmap("dry", "x", json!({"a": "2"}));
+    let conflict = dry_run(&cluster, &own, false).await;
     assert_eq!(conflict["conflicts"][0]["field"], ".data.a", "{conflict}");
     assert_eq!(conflict["conflicts"][0]["manager"], "lab", "{conflict}");
-    assert_eq!(dry_run(&cluster, &ours, true).await["object"]["data"]["a"], "2");
+    assert_eq!(dry_run(&cluster, &own, true).await["object"]["data"]["a"], "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,8 +272,8 @@ async fn values_of_secrets_are_saved_only_for_the_recipients() {
         let again = work(cluster, &run, &plan_to(cluster, &id, Some(second)).await).await;
         cluster.close(&run.id, "finished").await;
         let records = cluster.records().await.unwrap().runs;
-        let unsaved: Vec<bool> =
-            records.last().unwrap().changes.iter().map(|c| c.unsaved.is_some()).collect();
+        let no_snapshot: Vec<bool> =
+            records.last().unwrap().changes.iter().map(|c| c.no_snapshot.is_some()).collect();
         if name == "sealed" {
             assert_eq!(back.end, WorkEnd::Done);
             let WorkEnd::Refused(why) = &again.end else {
@@ -284,7 +284,7 @@ async fn values_of_secrets_are_saved_only_for_the_recipients() {
         }
         assert!(matches!(&back.end, WorkEnd::Refused(why) if why.contains("not saved")), "{back:?}");
         assert!(matches!(&again.end, WorkEnd::Refused(why) if why.contains("not saved")), "{again:?}");
-        assert_eq!(unsaved, [false, true, true]);
+        assert_eq!(no_snapshot, [false, true, true]);
     }
     let live = api.get(&["-n", "secrets", "secret", "sealed"]).unwrap();
     assert_eq!(live["data"]["token"], "c2Vjb25kLXZhbHVl");

@@ -9,11 +9,12 @@ mod rollback;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::*;
-use converge_cluster::{Cluster, ClusterOptions, Way, Work, WorkEnd};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, Work, WorkEnd};
 use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
 use converge_objects::release::{self, ReleaseState};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, ApiRef, Change, Chart, Content, Kept, ObjectId, ReleaseSpec, Segment, State,
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Change, Chart, Content, ObjectId, PreservedField, ReleaseSpec,
+    Segment, State,
 };
 use converge_ssh::{Options, Session, Target, Transport};
 use serde_json::{Value, json};
@@ -85,9 +86,9 @@ async fn fresh_with(namespace: &str, options: ClusterOptions) -> (&'static Local
     api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
     let local = Target { transport: Transport::Local, ..Target::ssh("here") };
     let session = Session::connect(&local, &Options::default()).await.unwrap();
-    let way = Way::Tunnel { session, text: kubeconfig(api).into(), context: None };
+    let access = ClusterAccess::Tunnel { session, text: kubeconfig(api).into(), context: None };
     let options = ClusterOptions { helm: Some(helm()), cache: folder().join("helm"), ..options };
-    let cluster = Cluster::connect("test", way, options).await.unwrap();
+    let cluster = Cluster::connect("test", access, options).await.unwrap();
     (api, cluster, chart())
 }
 
@@ -251,7 +252,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_chart_lacks_or_refuses_is_told() {
+async fn what_a_chart_lacks_or_refuses_is_reported() {
     let (_, cluster, chart) = fresh("rendered").await;
     let rendered = render(&cluster, &spec("rendered", &chart, json!({"size": 9}), 60), &chart).await;
     assert_eq!(rendered["manifests"][1]["data"]["size"], "9", "{rendered}");
@@ -320,7 +321,7 @@ async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
     api.kubectl(&["-n", "kept", "patch", "configmap", "r-map", "-p", r#"{"data":{"size":"7"}}"#]).unwrap();
     let map = ApiRef::from_key("v1/ConfigMap/kept/r-map").unwrap();
     let path = vec![Segment::Key("data".to_owned()), Segment::Key("size".to_owned())];
-    let keep = ReleaseSpec { keep: vec![Kept { object: map, path }], ..values(3) };
+    let keep = ReleaseSpec { keep: vec![PreservedField { object: map, path }], ..values(3) };
     done(&cluster, &run, &plan(&cluster, &keep, &chart).await).await;
     assert_eq!(size(api, "kept"), "7");
     let question = ApiProbe::Release { namespace: "kept".to_owned(), name: "r".to_owned() };
@@ -329,8 +330,8 @@ async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
     assert!(revisions[0]["manifest"].as_str().unwrap().contains(r#""size": "7""#), "{revisions}");
     // Nor by a rollback: all else is as it was.
     let id = ObjectId::new("release", "kept/r");
-    let former = Chart::Former(release_digest(&first));
-    let keep = ReleaseSpec { chart: former, values: Value::Null, ..keep };
+    let saved_release = Chart::SavedRelease(release_digest(&first));
+    let keep = ReleaseSpec { chart: saved_release, values: Value::Null, ..keep };
     done(&cluster, &run, &back(&cluster, &id, &first, Some(keep)).await).await;
     let revisions = common::api(&cluster, question).await;
     assert_eq!((size(api, "kept"), &revisions[0]["values"]["size"]), (json!("7"), &json!(2)), "{revisions}");
@@ -366,7 +367,7 @@ const DRAWS: [(&str, &str); 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chart_is_told_what_the_cluster_is_and_keeps_what_it_draws() {
+async fn a_chart_is_reported_what_the_cluster_is_and_keeps_what_it_draws() {
     let _alone = alone().await;
     let (api, cluster, _) = fresh("draws").await;
     let chart = packed("draws", &DRAWS);
@@ -409,7 +410,8 @@ async fn a_chart_is_told_what_the_cluster_is_and_keeps_what_it_draws() {
     // A drawn value, and one computed from it, is distinguished from a declared one.
     let more = spec("draws", &chart, json!({"size": 2}), 60);
     let rendered = render(&cluster, &more, &chart).await;
-    let random: Vec<Kept> = serde_json::from_value(rendered[converge_resource::RANDOM].clone()).unwrap();
+    let random: Vec<PreservedField> =
+        serde_json::from_value(rendered[converge_resource::RANDOM].clone()).unwrap();
     let mut shown: Vec<String> = random
         .iter()
         .map(|k| format!("{} {}", k.object.key(), converge_objects::k8s::fields::shown(&k.path)))

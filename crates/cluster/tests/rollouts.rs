@@ -138,13 +138,13 @@ async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     let run = meta();
     cluster.open(&run).await.unwrap();
-    let told = Mutex::new(0);
+    let reported = Mutex::new(0);
     let tell = |text: &str| {
         // While the restart is on its way it is taken back, once.
         if text.contains("restarting") {
-            *told.lock().unwrap() += 1;
-        } else if *told.lock().unwrap() == 1 {
-            *told.lock().unwrap() += 1;
+            *reported.lock().unwrap() += 1;
+        } else if *reported.lock().unwrap() == 1 {
+            *reported.lock().unwrap() += 1;
             writes(&own("one"));
         }
     };
@@ -179,12 +179,12 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
     api.apply(&daemons("stuck", json!({"converge-lab/pod": "never-ready"})).to_string()).unwrap();
     let run = meta();
     cluster.open(&run).await.unwrap();
-    let told: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let tell = |text: &str| told.lock().unwrap().push(text.to_owned());
+    let reported: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let tell = |text: &str| reported.lock().unwrap().push(text.to_owned());
     let work = item(Change { object: id.clone(), from: running(None, false), to: running(None, true) });
     let waiting = cluster.work(&run.id, &work, &tell);
     assert!(tokio::time::timeout(std::time::Duration::from_secs(8), waiting).await.is_err(), "it ended");
-    let text = told.lock().unwrap().join("\n");
+    let text = reported.lock().unwrap().join("\n");
     assert!(text.contains("of 3 pods 3 are of the present template and 0 are ready"), "{text}");
     assert!(text.contains("on gpu-1") && text.contains("on gpu-2"), "{text}");
     assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
@@ -328,7 +328,7 @@ async fn a_wait_in_vain_names_the_pods_to_blame_and_their_last_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_nobody_stands_behind_is_told() {
+async fn a_service_that_nobody_stands_behind_is_reported() {
     let (api, cluster) = fresh("asked").await;
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "asked"},
         "spec": {"ports": [{"port": 80}]}});

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, ClusterOptions, Way};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions};
 use converge_lab::kube::{ApiOptions, ApiServer, Part, ensure};
 use converge_lab::{Lab, LabOptions};
 use converge_resource::{Answer, ApiProbe, Chart, Content, ObjectId, Probe, ReleaseSpec};
@@ -34,8 +34,8 @@ async fn a_cluster_is_worked_with_through_a_host() {
         cache: folder().join("helm"),
         ..options()
     };
-    let way = Way::Tunnel { session, text: text.into(), context: None };
-    let cluster = Cluster::connect("lab", way, options).await.unwrap();
+    let access = ClusterAccess::Tunnel { session, text: text.into(), context: None };
+    let cluster = Cluster::connect("lab", access, options).await.unwrap();
 
     let run = meta();
     cluster.open(&run).await.unwrap();
@@ -45,8 +45,8 @@ async fn a_cluster_is_worked_with_through_a_host() {
     let probes: BTreeSet<Probe> =
         (0..40).map(|n| Probe::Object(ObjectId::new("k8s", format!("v1/Namespace/n{n}")))).collect();
     let start = Instant::now();
-    let seen = cluster.observe(&probes).await;
-    assert!(seen.answers.iter().all(|(_, a)| matches!(a, Answer::Object(o) if o.state.is_absent())));
+    let observed = cluster.observe(&probes).await;
+    assert!(observed.answers.iter().all(|(_, a)| matches!(a, Answer::Object(o) if o.state.is_absent())));
     assert!(start.elapsed() < Duration::from_secs(2), "{:?} for forty objects", start.elapsed());
 
     // helm, which knows nothing of SSH.

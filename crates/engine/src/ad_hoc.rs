@@ -7,21 +7,21 @@ use converge_ssh::{Batch, Event as Said, Item, Status, Stderr};
 use std::time::{Duration, Instant};
 
 /// Bytes of each stream of one host that are kept; what is shown as it comes is not cut.
-const KEPT: usize = 1 << 20;
+const RETAINED: usize = 1 << 20;
 
-/// Runs shell text on every host of this run, at most `forks` at once. `seen` gets what is written as it comes: host,
+/// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
 /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
 pub(crate) async fn run_command(
     context: &RunContext,
     script: &str,
     limit: Duration,
-    seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
+    observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
 ) -> Vec<HostRan> {
     let hosts = context.machines();
     let running = hosts.iter().map(|host| async move {
         let _permit = context.permit(host).await;
         let begun = Instant::now();
-        let result = run_on(context, host, script, limit, seen).await;
+        let result = run_on(context, host, script, limit, observed).await;
         if let Err(lost) = &result {
             context.events.send(Event::Lost { host: host.clone(), message: lost.to_string() });
         }
@@ -35,7 +35,7 @@ async fn run_on(
     host: &str,
     script: &str,
     limit: Duration,
-    seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
+    observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
 ) -> Result<RanCommand, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
@@ -49,11 +49,11 @@ async fn run_on(
     while let Some(event) = events.next().await {
         match event.map_err(|e| link.lost(&e))? {
             Said::Output { bytes, stderr: err, .. } => {
-                seen(host, err, &bytes);
-                let kept = if err { &mut stderr } else { &mut stdout };
-                let room = KEPT.saturating_sub(kept.len()).min(bytes.len());
+                observed(host, err, &bytes);
+                let retained = if err { &mut stderr } else { &mut stdout };
+                let room = RETAINED.saturating_sub(retained.len()).min(bytes.len());
                 ran.cut |= room < bytes.len();
-                kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
+                retained.extend_from_slice(bytes.get(..room).unwrap_or_default());
             }
             Said::Finished { status, cut, .. } => {
                 ran.status = match status {

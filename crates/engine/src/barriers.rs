@@ -29,7 +29,7 @@ pub(crate) struct Required {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Permit {
     Go,
-    /// Not yet: what it waits for, for people. The second word is the same for what need not be told twice.
+    /// Not yet: what it waits for, for people. The second word is the same for what need not be reported twice.
     Wait(String, String),
     /// Not in this run: why.
     Never(String),

@@ -124,7 +124,7 @@ pub(crate) fn gates(context: &RunContext, plan: &FleetPlan) -> Gates {
     Gates::new(requires(context, plan), declared, turns(context, plan))
 }
 
-/// Which role waits for which. On the way back it is the other way round.
+/// Which role waits for which. In a rollback it is the other way round.
 /// A role does not wait for one with which it is interleaved on some host: there the order of the single things counts.
 fn requires(context: &RunContext, plan: &FleetPlan) -> BTreeMap<String, Vec<Required>> {
     let mut requires: BTreeMap<String, Vec<Required>> = BTreeMap::new();
@@ -155,5 +155,5 @@ fn is_ahead_of(plan: &HostPlan, early: &str, late: &str) -> bool {
 /// True when an apply has something to do or to write on this host.
 pub(crate) fn has_work_on(plan: &HostPlan) -> bool {
     // A run that was cut off is ended by the next one, even if that finds nothing to do.
-    plan.ours.cut_off.as_ref().is_some_and(|c| !c.busy) || plan.items.iter().any(has_work)
+    plan.earlier_runs.cut_off.as_ref().is_some_and(|c| !c.busy) || plan.items.iter().any(has_work)
 }

@@ -76,17 +76,17 @@ fn changes(item: &Item) -> impl Iterator<Item = &Change> {
 
 /// Tells the host's steps what is here now, and keeps the contents that the item replaces. The host compares and records.
 pub(crate) fn prepare(fetched: &Fetched, item: &mut Item) -> Result<(), LocalError> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for change in changes(item) {
         let (state, content) = look(fetched, &change.object)?;
         let state: State = state.into();
-        told.push(format!("{} {}", encode_field(&change.object.key), state.line()));
+        reported.push(format!("{} {}", encode_field(&change.object.key), state.line()));
         if let Some(content) = content.filter(|_| state == change.from) {
             fetched.keep(&content)?;
         }
     }
-    if !told.is_empty() {
-        item.settings.push(("CV_FETCHED".to_owned(), told.join("\n")));
+    if !reported.is_empty() {
+        item.settings.push(("CV_FETCHED".to_owned(), reported.join("\n")));
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ pub(crate) fn make(
             FetchedState::Absent => fetched.remove(place)?,
             FetchedState::Other { what } => return Err(LocalError::NoFile(what)),
             FetchedState::File { mode, digest } => {
-                let content = contents.get(&digest).cloned().or_else(|| fetched.kept(&digest));
+                let content = contents.get(&digest).cloned().or_else(|| fetched.retained(&digest));
                 let content = content.ok_or(LocalError::NoContent(digest))?;
                 fetched.write(place, mode, &content)?;
             }
@@ -113,14 +113,14 @@ pub(crate) fn make(
 }
 
 /// Brings the kept contents that a rollback needs, and marks the objects whose content is not here: another machine keeps it, or it was too old.
-pub(crate) fn former(fetched: &Fetched, undos: &mut [Undo], known: &mut Knowledge) {
+pub(crate) fn previous(fetched: &Fetched, undos: &mut [Undo], known: &mut Knowledge) {
     for undo in undos.iter_mut().filter(|undo| is_here(&undo.object)) {
         let Some(object) = converge_objects::object(&undo.object.kind) else { continue };
         let Some(digest) = object.content(&undo.before).filter(|digest| known.content(digest).is_none())
         else {
             continue;
         };
-        match fetched.kept(&digest) {
+        match fetched.retained(&digest) {
             Some(content) => known.learn_content(content),
             None => {
                 let why = "this machine does not keep the content that it had (another one ran that apply, or more than 30 days ago)";

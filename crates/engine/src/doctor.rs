@@ -2,8 +2,8 @@
 
 mod cluster;
 mod host;
-mod seen;
 mod tables;
+mod view;
 
 use crate::Event;
 use crate::context::RunContext;
@@ -52,7 +52,7 @@ pub struct Finding {
     pub cause: Option<String>,
     /// The correction.
     pub help: Option<String>,
-    /// The role that mends it.
+    /// the role that corrects it.
     pub role: Option<&'static str>,
 }
 

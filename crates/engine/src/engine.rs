@@ -159,15 +159,15 @@ impl Engine {
         crate::doctor::doctor(&self.context()).await
     }
 
-    /// Runs shell text on every host of this run, at most `forks` at once. `seen` gets what is written as it comes: host,
+    /// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
     /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
     pub async fn run_command(
         &self,
         script: &str,
         limit: Duration,
-        seen: &(dyn Fn(&str, bool, &[u8]) + Sync),
+        observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
     ) -> Vec<HostRan> {
-        crate::ad_hoc::run_command(&self.0, script, limit, seen).await
+        crate::ad_hoc::run_command(&self.0, script, limit, observed).await
     }
 
     /// Runs a shell script on a host with the privilege of the run. For tests of roles: a plan never does.

@@ -44,7 +44,7 @@ pub enum Event {
         /// The known_hosts file.
         file: String,
     },
-    /// A login was signed with a private RSA key from a file; told once for each file.
+    /// A login was signed with a private RSA key from a file; reported once for each file.
     RsaKeyFile {
         /// The host.
         host: String,
@@ -122,7 +122,7 @@ pub enum Event {
         /// The kind of copy: `snapshot of etcd`.
         what: String,
         /// The copy that is kept, or the reason why none is.
-        kept: Result<KeptBackup, NoBackup>,
+        stored: Result<StoredBackup, NoBackup>,
     },
     /// A batch of a play has begun.
     BatchStarted {
@@ -226,7 +226,7 @@ pub enum Event {
 
 /// A file of a host that is kept on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptBackup {
+pub struct StoredBackup {
     /// Where it lies.
     pub path: String,
     /// The number of bytes that the host's file has.

@@ -33,7 +33,7 @@ pub use converge_ssh::{KeyFileError, Traffic};
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
-pub use event::{Event, EventSink, ItemResult, KeptBackup, NoBackup, RoleWork, TimedEvent};
+pub use event::{Event, EventSink, ItemResult, NoBackup, RoleWork, StoredBackup, TimedEvent};
 pub use managed_objects::{HostManaged, ManagedObject, Present};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;

@@ -136,14 +136,14 @@ fn present(thing: &Owned, known: &Knowledge) -> Present {
             });
             Present::Unknown(why.unwrap_or_else(|| "no answer".to_owned()))
         }
-        Ok(seen) => {
+        Ok(found) => {
             let mut undo = undo_of(thing, &[], &BTreeSet::new(), known);
             layers::settle_what_is_seen(std::slice::from_mut(&mut undo), known);
-            let is_open = thing.open.is_some() && seen.state != thing.left;
-            if !is_open && shows(&undo, &seen.state, known) {
+            let is_open = thing.open.is_some() && found.state != thing.left;
+            if !is_open && shows(&undo, &found.state, known) {
                 Present::AsLeft
             } else {
-                Present::Differs(seen.state)
+                Present::Differs(found.state)
             }
         }
     }

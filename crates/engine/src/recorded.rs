@@ -97,16 +97,16 @@ impl HostRecording {
             };
             match probe {
                 Probe::Object(object) => {
-                    let seen = match answer {
-                        Answer::Object(seen) => Some(seen),
+                    let observed = match answer {
+                        Answer::Object(observed) => Some(observed),
                         _ => None,
                     };
                     out.objects.push(RecordedObject {
                         kind: object.kind.clone(),
                         key: object.key.clone(),
-                        state: seen.map(|s| s.state.line().to_owned()),
-                        moment: seen.and_then(|s| s.moment),
-                        real: seen.and_then(|s| s.real.clone()),
+                        state: observed.map(|s| s.state.line().to_owned()),
+                        moment: observed.and_then(|s| s.moment),
+                        real: observed.and_then(|s| s.real.clone()),
                         error,
                     });
                 }
@@ -169,8 +169,8 @@ mod tests {
     fn what_was_answered_is_answered_again() {
         let mut known = Knowledge::default();
         let object = |key: &str| Probe::Object(ObjectId::new("path", key));
-        let seen = Observed::new(State::from_line("dir 755 root root"), Some(7));
-        known.learn(object("/a"), Answer::Object(seen));
+        let observed = Observed::new(State::from_line("dir 755 root root"), Some(7));
+        known.learn(object("/a"), Answer::Object(observed));
         known.learn(object("/b"), Answer::Failed("no permission".into()));
         known.learn(Probe::Content("/c".into()), Answer::Content(Some(Content::new(b"text\n".as_slice()))));
         known.learn(Probe::Content("/d".into()), Answer::Content(Some(Content::new([0, 255, 7].as_slice()))));

@@ -47,7 +47,7 @@ impl FleetPlan {
                 item.claims.iter().chain(deferred).chain(changed)
             });
             of_items
-                .chain(plan.ours.undeclared.iter().map(|thing| &thing.object))
+                .chain(plan.earlier_runs.undeclared.iter().map(|thing| &thing.object))
                 .map(ToString::to_string)
                 .collect()
         };
@@ -61,7 +61,7 @@ impl FleetPlan {
 
 /// More things than this on one host are not given back without their number being said.
 const MANY_THINGS: usize = 10;
-/// The same, as a share of what is ours on the host.
+/// The same, as a share of the managed objects on the host.
 const MANY_PERCENT: usize = 10;
 
 /// The extent of a prune.
@@ -69,7 +69,7 @@ const MANY_PERCENT: usize = 10;
 pub struct Pruned {
     /// The number of objects, on all hosts.
     pub things: usize,
-    /// True when on some host it is more than 10 things, or more than 10 % of what is ours there.
+    /// True when on some host it is more than 10 things, or more than 10 % of the managed objects there.
     pub many: bool,
 }
 
@@ -148,7 +148,7 @@ impl FleetPlan {
             let items = plan.items.iter().filter(|i| i.origin == ItemOrigin::Prune);
             let things: usize = items.map(|i| i.changes().len()).sum();
             all.things += things;
-            all.many |= things > MANY_THINGS || things * 100 > plan.ours.owned * MANY_PERCENT;
+            all.many |= things > MANY_THINGS || things * 100 > plan.earlier_runs.owned * MANY_PERCENT;
         }
         all
     }

@@ -1,4 +1,4 @@
-//! Rolling back: an ordinary plan towards the states that a run saved.
+//! Rolling back: an ordinary plan to the states that a run saved.
 
 use crate::connect::runs::records;
 use crate::connect::target::Target;
@@ -36,9 +36,9 @@ fn is_left(item: &Item) -> bool {
 fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
     plan.hosts.iter().find_map(|entry| {
         let HostResult::Planned(plan) = &entry.result else { return None };
-        let seen = |object: &ObjectId| plan.base.iter().any(|(o, _)| o == object);
+        let observed = |object: &ObjectId| plan.base.iter().any(|(o, _)| o == object);
         let claims = plan.items.iter().filter(|i| is_left(i)).flat_map(|i| &i.claims);
-        claims.filter(|o| !seen(o)).map(|o| (entry.host.as_str(), o.to_string())).next()
+        claims.filter(|o| !observed(o)).map(|o| (entry.host.as_str(), o.to_string())).next()
     })
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
         format!("{address}: {why}{more}")
     };
     let own = found.iter().filter(|(address, _)| behind(address).is_none()).map(shown);
-    // The reason why the first does not hold was told when it failed.
+    // The reason why the first does not hold was reported when it failed.
     let failed = after.iter().filter(|(first, _)| known(first)).map(|(first, count)| match count {
         1 => format!("1 resource behind `{first}`, which failed, was not checked"),
         count => format!("{count} resources behind `{first}`, which failed, were not checked"),
@@ -233,7 +233,7 @@ mod tests {
             ]
         );
         assert_eq!(folded(&plan, |address| address == "r/4").len(), 2);
-        // So is one that the run itself has told.
+        // So is one that the run itself has reported.
         assert_eq!(
             folded(&plan, |address| address == "r/1"),
             [

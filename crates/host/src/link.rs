@@ -140,7 +140,7 @@ impl Link {
     }
 
     /// The facts as they were read last, and as they were before this run changed anything.
-    pub fn told(&self) -> Option<(serde_json::Value, serde_json::Value)> {
+    pub fn facts_of_run(&self) -> Option<(serde_json::Value, serde_json::Value)> {
         self.facts().as_ref().map(|known| (known.now.clone(), known.before.clone()))
     }
 

@@ -16,7 +16,7 @@ const NO_CONTENT: i32 = 44;
 /// The item number of the facts.
 const FACTS: u32 = 0;
 
-/// The item number of the records of what is ours: beyond all questions.
+/// The item number of the records of managed objects: beyond all questions.
 const OWNED: u32 = u32::MAX;
 
 /// Bytes of a script's output that are kept.

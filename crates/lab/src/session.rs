@@ -341,12 +341,12 @@ impl Lab {
         self.stop_delay()?;
         let Some([a, b]) = self.prepare_rtt(milliseconds)? else { return Ok(()) };
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
+        let observed = Arc::clone(&stop);
         let delay = Duration::from_micros(milliseconds.saturating_mul(500));
         let taps = delay::Taps::open(&a, &b)?;
         let thread = std::thread::Builder::new().name("lab-delay".to_owned()).spawn(move || {
             prefer_this_thread();
-            taps.forward(delay, &|| seen.load(Ordering::Relaxed))
+            taps.forward(delay, &|| observed.load(Ordering::Relaxed))
         })?;
         *locked(&self.inner.delay) = Some(DelayLine { stop, thread });
         Ok(())

@@ -4,7 +4,7 @@ use crate::lines::is_by_lines;
 use crate::managed::{Entry, Managed, fold};
 use crate::record::Reader;
 use crate::{Layer, Moved, Owned, RunRecord, SavedGuard, Scope};
-use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
+use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::BTreeSet;
 
 /// The records of earlier runs on a host or a cluster, for a plan.
@@ -94,7 +94,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         before,
         left,
         flags,
-        unsaved,
+        no_snapshot,
         by,
         rest @ ..,
     ] = fields
@@ -133,9 +133,9 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         },
         sensitive: flag("sensitive"),
         by_product: flag("by"),
-        unsaved: if *unsaved == "-" { None } else { Some(text(unsaved)?) },
-        way_back: match rest {
-            [host, name, ..] if *host != "-" => Some(WayBack { host: text(host)?, name: text(name)? }),
+        no_snapshot: if *no_snapshot == "-" { None } else { Some(text(no_snapshot)?) },
+        node_removal: match rest {
+            [host, name, ..] if *host != "-" => Some(NodeRemoval { host: text(host)?, name: text(name)? }),
             _ => None,
         },
         guard: flags.split(',').find_map(|flag| {
@@ -149,7 +149,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
-/// and NAME what the way back needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
+/// and NAME what the rollback needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
 /// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]),
 /// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
 fn base_text(managed: &Managed) -> String {
@@ -175,7 +175,7 @@ fn base_text(managed: &Managed) -> String {
         for (left, found) in thing.between.iter().filter(|_| is_by_lines(&thing.object)) {
             flags.push_str(&format!(",between={}:{}", octal(left.line()), octal(found.line())));
         }
-        let way = thing.way_back.as_ref();
+        let way = thing.node_removal.as_ref();
         let line = [
             if gone_by.is_some() { "gone" } else { "own" }.to_owned(),
             thing.object.kind.clone(),
@@ -189,7 +189,7 @@ fn base_text(managed: &Managed) -> String {
             thing.before.line().to_owned(),
             thing.left.line().to_owned(),
             flags,
-            thing.unsaved.as_ref().map_or_else(|| "-".to_owned(), |why| encode_field(why)),
+            thing.no_snapshot.as_ref().map_or_else(|| "-".to_owned(), |why| encode_field(why)),
             gone_by.clone().unwrap_or_else(|| "-".to_owned()),
             way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.host)),
             way.map_or_else(|| "-".to_owned(), |way| encode_field(&way.name)),

@@ -1,7 +1,7 @@
 //! The composition of the changes of several runs, for each object.
 
 use crate::{Layer, SavedChange, SavedGuard, SavedOutcome};
-use converge_resource::{ObjectId, Past, State, WayBack};
+use converge_resource::{NodeRemoval, ObjectId, Past, State};
 use std::collections::BTreeMap;
 
 /// A state in which runs found an object or may have left it.
@@ -55,7 +55,7 @@ pub struct Undo {
     /// The changes that later runs of other projects made, which are in force: the state that each found and the one that it left.
     pub since: Vec<(State, State)>,
     /// The data that it needs besides the states.
-    pub way_back: Option<WayBack>,
+    pub node_removal: Option<NodeRemoval>,
     /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
     /// The item whose foreign code changed it first, when it was foreign code.
@@ -79,7 +79,7 @@ impl Undo {
         };
         if let Some(known) = self.states.iter().rev().find(is) {
             self.between.truncate(known.pairs);
-            // A rollback took the step back in part, beside changes of others: what the step had changed is still to be told.
+            // A rollback took the step back in part, beside changes of others: what the step had changed is still to be reported.
             if let Some(left) = known.undone.clone().filter(|_| !self.before.is_absent()) {
                 self.between.push((left, now.clone()));
             }
@@ -114,10 +114,10 @@ pub(crate) fn compose<'a>(
                 run: run.to_owned(),
                 comes_back: false,
                 // Nothing but the state before the first one comes back.
-                lost: change.unsaved.clone(),
+                lost: change.no_snapshot.clone(),
                 theirs: None,
                 since: Vec::new(),
-                way_back: None,
+                node_removal: None,
                 guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
             },
@@ -141,7 +141,7 @@ pub(crate) fn compose<'a>(
         undo.open = unknown.or_else(|| also.last().cloned());
         change.item.clone_into(&mut undo.item);
         undo.sensitive |= change.sensitive;
-        undo.way_back = change.way_back.clone().or(undo.way_back);
+        undo.node_removal = change.node_removal.clone().or(undo.node_removal);
         undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place.unwrap_or(undos.len()), undo);
     }

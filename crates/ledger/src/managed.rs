@@ -217,7 +217,7 @@ impl Table {
         if change.is_known() || change.before.is_absent() {
             thing.uid.clone_from(&change.uid);
         }
-        thing.way_back = change.way_back.clone().or(thing.way_back.take());
+        thing.node_removal = change.node_removal.clone().or(thing.node_removal.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
         let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         let put_back = as_planned && reverts.contains(thing.run.as_str());
@@ -249,8 +249,8 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
         between: Vec::new(),
         sensitive: change.sensitive,
         by_product: false,
-        unsaved: change.unsaved.clone(),
-        way_back: None,
+        no_snapshot: change.no_snapshot.clone(),
+        node_removal: None,
         guard: None,
     }
 }

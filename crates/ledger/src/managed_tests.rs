@@ -13,8 +13,8 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
         owner: owner.map(str::to_owned),
         uid: None,
         sensitive: false,
-        unsaved: None,
-        way_back: None,
+        no_snapshot: None,
+        node_removal: None,
         guard: None,
         outcome: SavedOutcome::Done,
         arrived: false,
@@ -56,8 +56,8 @@ fn what_a_role_makes_is_managed_until_it_is_given_back() {
     // An item of the role changed `c` too, and it was not managed.
     runs[2].changes[1].item = "r/other".to_owned();
     let managed = after(&runs);
-    let told: Vec<_> = managed.present().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
-    assert_eq!(told, [("a", "second,first".to_owned()), ("b", "first".to_owned())]);
+    let reported: Vec<_> = managed.present().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
+    assert_eq!(reported, [("a", "second,first".to_owned()), ("b", "first".to_owned())]);
     let thing = &managed.entries[0].thing;
     assert_eq!((thing.before.line(), thing.left.line()), ("absent", "v 2"));
     assert_eq!((thing.run.as_str(), thing.since.as_str()), ("r1", "time of r1"));
@@ -90,16 +90,16 @@ fn an_object_that_two_projects_change_is_managed_for_each() {
         of("b", run("r1", vec![change("f", "orig", "orig b", Some("r"))])),
         of("a", run("r2", vec![change("f", "orig b", "orig b a", Some("r"))])),
     ];
-    let told = |runs: &[RunRecord]| -> Vec<String> {
+    let reported = |runs: &[RunRecord]| -> Vec<String> {
         let managed = after(runs);
         let line = |t: &Owned| format!("{}: {}, {}", t.scope.playbook, t.before.line(), t.left.line());
         managed.present().map(line).collect()
     };
-    assert_eq!(told(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
+    assert_eq!(reported(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
     // The first one's next change finds what the second left.
     let again = of("b", run("r3", vec![change("f", "orig b a", "orig c a", Some("r"))]));
     let both = [&runs[..], &[again]].concat();
-    assert_eq!(told(&both), ["b: orig, orig c a", "a: orig b, orig b a"]);
+    assert_eq!(reported(&both), ["b: orig, orig c a", "a: orig b, orig b a"]);
     // A prune of the second gives back what that found; `undo.sh` wrote no project once.
     for last in [
         of("a", run("r3", vec![change("f", "orig b a", "orig b", None)])),
@@ -110,13 +110,13 @@ fn an_object_that_two_projects_change_is_managed_for_each() {
             ..run("r3", vec![change("f", "orig b a", "orig b", None)])
         },
     ] {
-        assert_eq!(told(&[&runs[..], &[last]].concat()), ["b: orig, orig b"]);
+        assert_eq!(reported(&[&runs[..], &[last]].concat()), ["b: orig, orig b"]);
     }
     // Back to before both, by whatever run: neither manages it, until that is taken back.
     runs.push(of("a", run("r3", vec![change("f", "orig b a", "orig", Some("r"))])));
-    assert_eq!(told(&runs), ["a: orig b, orig"]);
+    assert_eq!(reported(&runs), ["a: orig b, orig"]);
     runs.push(of("a", rollback("r4", "r3", vec![change("f", "orig", "orig b a", None)])));
-    assert_eq!(told(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
+    assert_eq!(reported(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
 }
 
 #[test]
@@ -351,8 +351,8 @@ fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
     assert_eq!(records.base, None, "there is nothing to fold");
     let [thing] = records.things.as_slice() else { panic!("{:?}", records.things) };
     assert_eq!((thing.object.key.as_str(), thing.roles.join(",")), ("/a b", "two,one".to_owned()));
-    assert_eq!((thing.sensitive, thing.by_product, thing.unsaved.as_deref()), (true, true, Some("full")));
-    assert_eq!(thing.way_back.as_ref().map(|w| (w.host.as_str(), w.name.as_str())), Some(("cp", "h2")));
+    assert_eq!((thing.sensitive, thing.by_product, thing.no_snapshot.as_deref()), (true, true, Some("full")));
+    assert_eq!(thing.node_removal.as_ref().map(|w| (w.host.as_str(), w.name.as_str())), Some(("cp", "h2")));
     // A run brings back what r2 gave back; the new base has the form of the old one.
     let runs = "run\tr3\npurpose\trollback\nundoes\tr2\nbegin\t1\tpath\t/etc/b\tabsent\tv 1\tone/item\t-\ndone\t1\tv 1\nclose\tfinished\t1\n";
     let records = crate::parse_owned(&said(runs));

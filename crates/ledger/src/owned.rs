@@ -1,7 +1,7 @@
 //! The objects that runs made on a host, and the roles that they belong to.
 
 use crate::{Layer, SavedGuard, Scope};
-use converge_resource::{ObjectId, State, WayBack};
+use converge_resource::{NodeRemoval, ObjectId, State};
 
 /// A change of an object by the foreign code of an item, before an item of the same run changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Owned {
     pub roles: Vec<String>,
     /// The address of the item that changed it last.
     pub item: String,
-    /// When it became ours, RFC 3339 UTC.
+    /// When it became managed, RFC 3339 UTC.
     pub since: String,
     /// The run that first changed it; it keeps what the state before only names.
     pub run: String,
@@ -50,9 +50,9 @@ pub struct Owned {
     /// dependency.
     pub by_product: bool,
     /// The reason why the state before was not kept, when it was not.
-    pub unsaved: Option<String>,
+    pub no_snapshot: Option<String>,
     /// The data that its rollback needs besides the states.
-    pub way_back: Option<WayBack>,
+    pub node_removal: Option<NodeRemoval>,
     /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
 }

@@ -2,7 +2,7 @@
 
 use crate::Scope;
 use crate::layers::AT_PATHS;
-use converge_resource::{ObjectId, State, WayBack, decode_field, encode_field};
+use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run on one host.
@@ -115,9 +115,9 @@ pub struct SavedChange {
     /// True when the item was declared sensitive.
     pub sensitive: bool,
     /// The reason why the state before was not kept, when it was not.
-    pub unsaved: Option<String>,
+    pub no_snapshot: Option<String>,
     /// The data that a rollback needs besides the states.
-    pub way_back: Option<WayBack>,
+    pub node_removal: Option<NodeRemoval>,
     /// How its item was guarded; a rollback of it is guarded alike.
     pub guard: Option<SavedGuard>,
     /// Its result.
@@ -290,8 +290,8 @@ impl Reader {
                     owner: None,
                     uid: None,
                     sensitive: flags.split(',').any(|f| f == "sensitive"),
-                    unsaved: None,
-                    way_back: None,
+                    no_snapshot: None,
+                    node_removal: None,
                     guard: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
                     arrived: false,
@@ -311,8 +311,8 @@ impl Reader {
             }
             ["switch", "acts", why, ..] => self.record.put_back = Some(decode_field(why)?),
             ["back", seq, host, name, ..] => {
-                let way = WayBack { host: decode_field(host)?, name: decode_field(name)? };
-                self.change(seq)?.way_back = Some(way);
+                let way = NodeRemoval { host: decode_field(host)?, name: decode_field(name)? };
+                self.change(seq)?.node_removal = Some(way);
             }
             ["switch", "done", _, why, ..] => self.record.not_put_back = Some(decode_field(why)?),
             ["guard", seq, by, seconds, ..] => {
@@ -320,7 +320,7 @@ impl Reader {
                 self.change(seq)?.guard = Some(guard);
             }
             ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
-            ["unsaved", seq, why, ..] => self.change(seq)?.unsaved = Some(decode_field(why)?),
+            ["unsaved", seq, why, ..] => self.change(seq)?.no_snapshot = Some(decode_field(why)?),
             // A line of a later version.
             [word, _, ..]
                 if word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !KNOWN.contains(word) => {}

@@ -39,7 +39,7 @@ const WRITE: (&str, &[&str]) = ("converge", &["path /srv/m/file|absent|v a"]);
 const MOUNT: (&str, &[&str]) =
     ("converge", &["mount /srv/m|absent|mount /dev/b ext4 rw -", "path /srv/m/file|v b|v c"]);
 
-fn told(undos: &[Undo]) -> Vec<String> {
+fn reported(undos: &[Undo]) -> Vec<String> {
     let one = |u: &Undo| {
         let within: Vec<&str> = u.lies_in.iter().map(|(_, system)| system.as_str()).collect();
         format!("{} {} -> {} in {within:?}", u.object.kind, u.left, u.before)
@@ -57,9 +57,9 @@ fn what_lies_below_the_mount_and_what_lies_in_it_are_reverted_each_to_its_own_st
         r#"mount mount /dev/b ext4 rw - -> absent in []"#,
         r#"path v a -> absent in ["-"]"#,
     ];
-    assert_eq!(told(&undos), expected);
+    assert_eq!(reported(&undos), expected);
     let (undos, _) = ledger.revert_from(1, &project(), &|_| true);
-    assert_eq!(told(&undos), expected[..2]);
+    assert_eq!(reported(&undos), expected[..2]);
 }
 
 /// A rollback that reached both runs, and of which the part below the mount was left.
@@ -73,7 +73,7 @@ fn what_a_rollback_did_in_the_mount_takes_nothing_off_below_it() {
     let ledger = Ledger::of(&records.runs);
     assert_eq!(ledger.candidates(&project(), &|_| true), [0]);
     let (undos, _) = ledger.revert_from(0, &project(), &|_| true);
-    assert_eq!(told(&undos), [r#"path v a -> absent in ["-"]"#]);
+    assert_eq!(reported(&undos), [r#"path v a -> absent in ["-"]"#]);
 }
 
 /// The directory for the mount point is new; what is in the file system is not.
@@ -89,7 +89,11 @@ fn a_new_mount_point_makes_nothing_in_the_file_system_new() {
     );
     let records = records(&[all]);
     let (undos, _) = Ledger::of(&records.runs).revert_to(0, &project(), &|_| true);
-    assert!(told(&undos).contains(&r#"path v c -> v b in ["/dev/b"]"#.to_owned()), "{:?}", told(&undos));
+    assert!(
+        reported(&undos).contains(&r#"path v c -> v b in ["/dev/b"]"#.to_owned()),
+        "{:?}",
+        reported(&undos)
+    );
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn both_are_managed_each_with_its_original_state_and_the_base_keeps_them_apart()
     let expected = [r#"v a -> absent in "-""#, r#"v c -> v b in "/dev/b""#];
     let (files, base) = managed(&text(&[WRITE, MOUNT]));
     assert_eq!(files, expected);
-    let ours = base.lines().map(|line| format!("{line}\n")).collect::<String>();
-    let again = format!("recorded\tR0\nrecorded\tR1\n{ours}");
+    let own = base.lines().map(|line| format!("{line}\n")).collect::<String>();
+    let again = format!("recorded\tR0\nrecorded\tR1\n{own}");
     assert_eq!(managed(&again).0, expected);
 }

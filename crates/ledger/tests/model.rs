@@ -33,7 +33,7 @@ struct Op {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// A run of a project towards values for some of the objects: also a narrowed one, or a prune (0 is absent).
+    /// A run of a project to values for some of the objects: also a narrowed one, or a prune (0 is absent).
     Apply {
         project: usize,
         wanted: [Option<u8>; KEYS],

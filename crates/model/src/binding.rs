@@ -188,7 +188,9 @@ impl Parts<'_> {
     fn inputs(&mut self, item: &DeclaredItem) -> Json {
         let names = self.used.possible_lookups(item, BTreeSet::new());
         let later = |name: &str| {
-            OF_THE_MOMENT.contains(&name) || name == "item" || item.sees.iter().any(|seen| seen == name)
+            OF_THE_MOMENT.contains(&name)
+                || name == "item"
+                || item.sees.iter().any(|observed| observed == name)
         };
         let mut inputs = serde_json::Map::new();
         for name in names.iter().filter(|name| !name.contains('.') && !later(name)) {

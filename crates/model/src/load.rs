@@ -152,8 +152,8 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
 
 /// Each complaint once, in the order in which they were found.
 fn unique(diags: Diagnostics) -> Diagnostics {
-    let mut seen = HashSet::new();
-    diags.into_iter().filter(|diagnostic| seen.insert(diagnostic.to_string())).collect()
+    let mut observed = HashSet::new();
+    diags.into_iter().filter(|diagnostic| observed.insert(diagnostic.to_string())).collect()
 }
 
 type Loaded = (Inventory, Diagnostics);
@@ -168,16 +168,16 @@ fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Di
     });
     let folders =
         [playbook.path.clone()].into_iter().chain(files).flat_map(|file| [folder_of(&file).to_owned(), file]);
-    let mut seen: Vec<Utf8PathBuf> = Vec::new();
+    let mut observed: Vec<Utf8PathBuf> = Vec::new();
     for path in folders.chain(playbook.role_path.dirs.iter().cloned()) {
         let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o002 != 0);
-        if open && !seen.contains(&path) {
+        if open && !observed.contains(&path) {
             let message = format!(
                 "every user of this machine may change `{path}`, and with it what becomes root on the hosts"
             );
             let fix = format!("chmod o-w {path}");
             warnings.push(Diagnostic::warning("world-writable", message).help(fix));
-            seen.push(path);
+            observed.push(path);
         }
     }
 }

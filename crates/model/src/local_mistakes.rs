@@ -15,14 +15,14 @@ impl Project {
     /// Errors of the connection variables of this run's hosts: an unknown method, a key file that is not there. Each once.
     #[must_use]
     pub fn connection_errors(&self) -> Diagnostics {
-        let mut seen = BTreeSet::new();
+        let mut observed = BTreeSet::new();
         let mut found = Diagnostics::new();
         for host in self.hosts().iter().filter(|host| self.entry_hosts(host).is_none()) {
             if !self.in_maintenance(host) {
                 found.extend(self.connection_errors_of(host));
             }
         }
-        found.into_iter().filter(|problem| seen.insert(problem.to_string())).collect()
+        found.into_iter().filter(|problem| observed.insert(problem.to_string())).collect()
     }
 
     fn connection_errors_of(&self, host: &str) -> Diagnostics {

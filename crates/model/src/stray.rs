@@ -49,14 +49,14 @@ pub(crate) fn misspelt_variables(
 ) {
     let inputs: BTreeSet<&str> =
         roles.values().flat_map(|role| role.inputs.keys()).map(String::as_str).collect();
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut observed: BTreeSet<String> = BTreeSet::new();
     let mut texts: Option<Vec<String>> = None;
     let mut all: Vec<&Assignment> = inventory.assignments().collect();
     all.sort_by(|a, b| (a.key.source.name(), a.key.start).cmp(&(b.key.source.name(), b.key.start)));
     for found in &all {
         let name = found.name.as_str();
         let special = ["ansible_", "converge_"].iter().any(|lead| name.starts_with(lead));
-        if special || inputs.contains(name) || !seen.insert(found.name.clone()) {
+        if special || inputs.contains(name) || !observed.insert(found.name.clone()) {
             continue;
         }
         let Some(near) = did_you_mean(name, inputs.iter().copied()).filter(|near| is_slip(name, near)) else {

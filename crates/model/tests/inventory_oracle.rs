@@ -381,10 +381,10 @@ fn every_inventory_is_read_as_ansible_reads_it() {
 }
 
 /// The lines around the first one that differs.
-fn first_difference(ours: &str, theirs: &str) -> String {
-    let (ours, theirs): (Vec<&str>, Vec<&str>) = (ours.lines().collect(), theirs.lines().collect());
-    let at = ours.iter().zip(&theirs).take_while(|(left, right)| left == right).count();
+fn first_difference(own: &str, theirs: &str) -> String {
+    let (own, theirs): (Vec<&str>, Vec<&str>) = (own.lines().collect(), theirs.lines().collect());
+    let at = own.iter().zip(&theirs).take_while(|(left, right)| left == right).count();
     let around =
         |lines: &[&str]| lines.get(at.saturating_sub(1)..(at + 4).min(lines.len())).unwrap_or(&[]).join("\n");
-    format!("line {}\nours:\n{}\nAnsible's:\n{}", at + 1, around(&ours), around(&theirs))
+    format!("line {}\nours:\n{}\nAnsible's:\n{}", at + 1, around(&own), around(&theirs))
 }

@@ -103,7 +103,7 @@ mod tests {
 
     /// The host shows what the controller says of the file, and after the step what the step has noted; outside of an item it cannot tell.
     #[test]
-    fn a_host_shows_what_it_is_told() {
+    fn a_host_shows_what_it_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         for shell in shells(dir.path()) {
             let root = tempfile::tempdir().unwrap();

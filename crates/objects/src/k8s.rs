@@ -56,7 +56,7 @@ const NOTES: [&str; 4] = [
 ];
 
 /// The fields of `metadata` that belong to the server.
-const KEPT: [&str; 8] = [
+const RETAINED: [&str; 8] = [
     "managedFields",
     "resourceVersion",
     "uid",
@@ -74,7 +74,7 @@ pub fn normalised(object: &Value) -> Value {
     if let Some(map) = object.as_object_mut() {
         map.shift_remove("status");
         if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
-            for key in KEPT {
+            for key in RETAINED {
                 metadata.shift_remove(key);
             }
             without_notes(metadata, &NOTES);
@@ -273,7 +273,7 @@ impl Shared for K8s {
     }
 
     fn apart(past: &Past<'_, K8sState>, since: &[(K8sState, K8sState)], content: &Contents<'_>) -> bool {
-        let (Some(before), Some(_), Some(ours)) =
+        let (Some(before), Some(_), Some(managed_here)) =
             (read(past.before, content), read(past.left, content), fields_back(past, content))
         else {
             return false;
@@ -282,7 +282,7 @@ impl Shared for K8s {
         if before.get("kind").and_then(Value::as_str) == Some("Secret") {
             return false;
         }
-        let free = |theirs: &Field| !ours.iter().any(|own| fields::touch(&own.path, &theirs.path));
+        let free = |theirs: &Field| !managed_here.iter().any(|own| fields::touch(&own.path, &theirs.path));
         since.iter().all(|(before, after)| match (read(before, content), read(after, content)) {
             (Some(before), Some(after)) => fields::leaf_differences(&before, &after).iter().all(free),
             _ => false,

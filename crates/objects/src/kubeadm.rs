@@ -2,8 +2,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Backup, Disruption, DynEffects, DynNodePart, Effects, Erased, Facets, Fetch, Goodbye,
-    MayBring, NodePart, Object, Reversibility, WayBack, quote, state_of_words,
+    AlteredFact, Backup, Disruption, DynEffects, DynNodePart, Effects, Erased, Facets, Fetch, MayBring,
+    NodePart, NodeRemoval, NodeRemovalRequest, Object, Reversibility, quote, state_of_words,
 };
 
 /// The role of the host in a cluster, read from the files that kubeadm leaves on it.
@@ -234,12 +234,12 @@ impl NodePart for Kubeadm {
         }
     }
 
-    fn goodbye(
-        way: &WayBack,
+    fn removal_request(
+        way: &NodeRemoval,
         known_as: &[String],
         from: &KubeadmState,
         to: &KubeadmState,
-    ) -> Option<Goodbye> {
+    ) -> Option<NodeRemovalRequest> {
         let (
             KubeadmState::Worker { endpoint } | KubeadmState::ControlPlane { endpoint },
             KubeadmState::Absent,
@@ -250,7 +250,7 @@ impl NodePart for Kubeadm {
         let fetch = let_go(&way.host, &way.name, endpoint, 600, false);
         // The API must confirm that the node is this host before anything is done to it.
         let script = format!("CV_KUBEADM_OF={}; {}", quote(&known_as.join(" ")), fetch.script);
-        is_node_name(&way.name).then(|| Goodbye {
+        is_node_name(&way.name).then(|| NodeRemovalRequest {
             fetch: Fetch { script, ..fetch },
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
             note: let_go_note(&way.host, &way.name),

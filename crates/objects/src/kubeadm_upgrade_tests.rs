@@ -168,7 +168,7 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
 }
 
 #[test]
-fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_told() {
+fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_reported() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let node = Node::new(&shell);

@@ -1,5 +1,6 @@
 //! The objects of a machine, one file each: state, probe, parsing, steps, save and restore.
 
+pub mod ancestors;
 pub mod apt_index;
 pub mod apt_lists;
 pub mod boot;
@@ -36,7 +37,6 @@ pub mod sysctl;
 mod testing;
 pub mod unit;
 pub mod user;
-pub mod way;
 pub mod workload;
 
 pub use apt_index::AptIndexState;

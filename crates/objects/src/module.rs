@@ -115,11 +115,11 @@ case $1 in -r) rm -r "$CV_SYS_MODULE/$last" ;; *) mkdir "$CV_SYS_MODULE/$last"; 
             };
             let keys = ["overlay", "loop", "stuck", "listed"];
             let see = || {
-                let seen = crate::testing::parse::<Module>(
+                let observed = crate::testing::parse::<Module>(
                     &keys,
                     &shell.good(dir.path(), &with("cv_see_module \"$@\""), &keys, b""),
                 );
-                keys.map(|k| seen[k].clone().unwrap().state.line().to_owned())
+                keys.map(|k| observed[k].clone().unwrap().state.line().to_owned())
             };
             assert_eq!(see(), ["absent", "builtin", "loaded", "loaded"], "{}", shell.name);
             let go = |key: &str, from, to| with(&Module::steps(&[(key, from, to)])[0].script);

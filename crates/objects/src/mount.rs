@@ -170,9 +170,10 @@ mod tests {
         let keys: Vec<&str> = wanted.iter().map(|(k, _)| *k).collect();
         for shell in shells(dir.path()) {
             let script = format!("CV_MOUNTINFO='{}'; cv_see_mount \"$@\"", table.display());
-            let seen = crate::testing::parse::<Mount>(&keys, &shell.good(dir.path(), &script, &keys, b""));
+            let observed =
+                crate::testing::parse::<Mount>(&keys, &shell.good(dir.path(), &script, &keys, b""));
             for (key, line) in wanted {
-                assert_eq!(seen[key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
+                assert_eq!(observed[key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
             }
         }
     }

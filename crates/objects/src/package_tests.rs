@@ -92,8 +92,8 @@ fn undo_sh_takes_the_same_states_for_ours() {
     for shell in shells(dir.path()) {
         let said = shell.good(dir.path(), script, &[], table.as_bytes());
         assert_eq!(said.lines().count(), wanted.len(), "{}", shell.name);
-        for ((found, from, to, ours), said) in wanted.iter().zip(said.lines()) {
-            assert_eq!(ours.to_string(), said, "{}: {found} between {from} and {to}", shell.name);
+        for ((found, from, to, managed_here), said) in wanted.iter().zip(said.lines()) {
+            assert_eq!(managed_here.to_string(), said, "{}: {found} between {from} and {to}", shell.name);
         }
     }
 }
@@ -141,9 +141,9 @@ fn dpkg_is_read_in_every_shell() {
             tools.display(),
             dir.path().join("extended_states").display()
         );
-        let seen = crate::testing::parse::<Package>(&keys, &shell.good(dir.path(), &script, &keys, b""));
+        let observed = crate::testing::parse::<Package>(&keys, &shell.good(dir.path(), &script, &keys, b""));
         for (key, line) in keys.iter().zip(wanted) {
-            assert_eq!(seen[*key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
+            assert_eq!(observed[*key].as_ref().unwrap().state.line(), line, "{}: {key}", shell.name);
         }
     }
 }
@@ -170,9 +170,9 @@ fn a_missing_package_file_is_reported_with_cause_and_remedy() {
             assert_eq!(output.status.code(), Some(100), "{}: {text}", shell.name);
             assert!(text.contains(said), "{}: {text}", shell.name);
             let last = text.lines().next_back().unwrap_or_default();
-            let told =
+            let reported =
                 last.contains("package index of this host is stale") && last.contains("`max_age: 3600`");
-            assert_eq!(told, stale, "{}: {text}", shell.name);
+            assert_eq!(reported, stale, "{}: {text}", shell.name);
         }
     }
 }

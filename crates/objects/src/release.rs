@@ -96,7 +96,7 @@ impl ReleaseState {
         Ok((state.with_status(&status), Some(content)))
     }
 
-    /// The state that a way back to this one ends in: helm leaves a release deployed, or none.
+    /// The state that a rollback to this one ends in: helm leaves a release deployed, or none.
     #[must_use]
     pub fn settled(&self) -> Self {
         match self {

@@ -224,15 +224,15 @@ mv "$table.new" "$table"
             let run =
                 |script: &str| shell.good(dir.path(), &format!("PATH='{tools}':$PATH; {script}"), &[], b"");
             let keys = ["core22", "lxd", "gone", "off"];
-            let seen = crate::testing::parse::<Snap>(
+            let observed = crate::testing::parse::<Snap>(
                 &keys,
                 &shell.good(dir.path(), &format!("PATH='{tools}':$PATH; cv_see_snap \"$@\""), &keys, b""),
             );
-            let line = |key: &str| seen[key].as_ref().unwrap().state.line().to_owned();
+            let line = |key: &str| observed[key].as_ref().unwrap().state.line().to_owned();
             assert_eq!(line("core22"), "snap latest/stable 1122 strict -", "{}", shell.name);
             assert_eq!(line("lxd"), "snap latest/stable/ubuntu-22.04 99 strict hold");
             assert_eq!(line("gone"), "absent");
-            assert!(seen["off"].as_ref().unwrap_err().0.contains("disabled"));
+            assert!(observed["off"].as_ref().unwrap_err().0.contains("disabled"));
             let now = || run("cv_line_snap kubectl").trim().to_owned();
             run("cv_apply_snap kubectl 'snap 1.34/stable ~ classic -'");
             assert_eq!(now(), "snap 1.34/stable 42 classic -", "{}", shell.name);

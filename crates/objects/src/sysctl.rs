@@ -118,20 +118,20 @@ mod tests {
         ];
         let file = |path: &str| std::fs::read_to_string(path).unwrap();
         for shell in shells(dir.path()) {
-            let seen = crate::testing::parse::<Sysctl>(
+            let observed = crate::testing::parse::<Sysctl>(
                 &keys,
                 &shell.good(dir.path(), "cv_see_sysctl \"$@\"", &keys, b""),
             );
-            let state = |key: &str| seen[key].clone().unwrap().state;
+            let state = |key: &str| observed[key].clone().unwrap().state;
             for (key, path) in
                 [("kernel.ostype", "/proc/sys/kernel/ostype"), ("kernel.pid_max", "/proc/sys/kernel/pid_max")]
             {
                 assert_eq!(state(key), State::from(SysctlState::value(&file(path))), "{}", shell.name);
             }
             assert!(state("no.such.key").is_absent());
-            assert!(seen["kernel"].as_ref().unwrap_err().0.contains("group of kernel parameters"));
+            assert!(observed["kernel"].as_ref().unwrap_err().0.contains("group of kernel parameters"));
             // A key cannot lead out of /proc/sys.
-            assert!(!matches!(&seen["../../etc.passwd"], Ok(o) if !o.state.is_absent()));
+            assert!(!matches!(&observed["../../etc.passwd"], Ok(o) if !o.state.is_absent()));
             let path = shell.good(dir.path(), "cv_sysctl_path net.ipv4.conf.eth0/7.rp_filter", &[], b"");
             assert_eq!(path.trim_end(), "/proc/sys/net/ipv4/conf/eth0.7/rp_filter");
         }

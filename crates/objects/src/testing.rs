@@ -123,9 +123,9 @@ impl Shell {
     /// Reads one object with its shell functions, and checks that `cv_line_KIND` prints the same state.
     pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observed {
         let answer = self.good(root, &format!("cv_see_{} \"$@\"", O::KIND), &[key], b"");
-        let seen = parse::<O>(&[key], &answer).remove(key).unwrap().unwrap();
+        let observed = parse::<O>(&[key], &answer).remove(key).unwrap().unwrap();
         let line = self.good(root, &format!("cv_line_{} \"$@\"", O::KIND), &[key], b"");
-        assert_eq!(line.trim_end_matches('\n'), seen.state.line(), "{}", self.name);
-        seen
+        assert_eq!(line.trim_end_matches('\n'), observed.state.line(), "{}", self.name);
+        observed
     }
 }

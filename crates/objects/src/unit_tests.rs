@@ -120,8 +120,8 @@ fn systemctl_is_read_in_every_shell() {
     for shell in shells(dir.path()) {
         let here = dir.path().display();
         let script = format!("PATH='{here}':$PATH; CV_SYSTEMD='{here}'; cv_see_unit \"$@\"");
-        let seen = crate::testing::parse::<Unit>(&keys, &shell.good(dir.path(), &script, &keys, b""));
-        let line = |key: &str| seen[key].clone().unwrap();
+        let observed = crate::testing::parse::<Unit>(&keys, &shell.good(dir.path(), &script, &keys, b""));
+        let line = |key: &str| observed[key].clone().unwrap();
         assert_eq!(line("a.service").state.line(), "unit enabled active d1");
         assert_eq!(line("a.service").moment, Some(1_700_000_000));
         assert!(line("no.service").state.is_absent());
@@ -172,16 +172,16 @@ fn what_a_boot_or_a_crash_does_to_a_unit_is_nobodys_change() {
             cases.extend(words.map(|left| (found, before, left, shows(found, before, left))));
         }
     }
-    for (found, before, left, ours) in &cases {
-        assert_eq!(shows(found, before, left), *ours, "{found} after {before}, {left}");
+    for (found, before, left, managed_here) in &cases {
+        assert_eq!(shows(found, before, left), *managed_here, "{found} after {before}, {left}");
     }
     let table: String = cases.iter().map(|(f, b, l, _)| format!("{f}\t{b}\t{l}\n")).collect();
     let script = "while IFS='\t' read -r f b l; do cv_shows_unit \"$f\" \"$b\" \"$l\" && echo true || echo false; done";
     for shell in shells(dir.path()) {
         let said = shell.good(dir.path(), script, &[], table.as_bytes());
         let said: Vec<bool> = said.lines().map(|line| line == "true").collect();
-        for ((found, before, left, ours), said) in cases.iter().zip(&said) {
-            assert_eq!(ours, said, "{}: {found} after {before}, {left}", shell.name);
+        for ((found, before, left, managed_here), said) in cases.iter().zip(&said) {
+            assert_eq!(managed_here, said, "{}: {found} after {before}, {left}", shell.name);
         }
         assert_eq!(said.len(), cases.len());
     }

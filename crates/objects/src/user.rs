@@ -265,12 +265,12 @@ impl Object for User {
 impl Relations for User {
     /// Files keep the number, except in the home directory, and show the name of the user who gets it.
     fn is_followed(from: &UserState, to: &UserState) -> bool {
-        let kept = |state: &UserState| match state {
+        let retained = |state: &UserState| match state {
             UserState::User { uid, group, .. } => Some((*uid, group.clone())),
             UserState::Absent => None,
         };
         let numbered = |state: &UserState| matches!(state, UserState::User { uid: Some(_), .. });
-        (numbered(from) || numbered(to)) && kept(from) != kept(to)
+        (numbered(from) || numbered(to)) && retained(from) != retained(to)
     }
 
     fn accounts(_: &str, state: &UserState) -> Vec<ObjectId> {

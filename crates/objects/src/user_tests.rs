@@ -103,8 +103,8 @@ fn accounts_are_read_in_every_shell() {
     let keys = ["bob", "root", "odd", "noshadow", "open", "gone"];
     for shell in shells(dir.path()) {
         let script = format!("CV_ETC='{}'; cv_see_user \"$@\"", dir.path().display());
-        let seen = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
-        let line = |key: &str| seen[key].clone().unwrap().state;
+        let observed = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
+        let line = |key: &str| observed[key].clone().unwrap().state;
         assert_eq!(line("bob"), State::from(bob()), "{}", shell.name);
         assert_eq!(line("root").line(), "user 0 root root /root /bin/bash locked sudo");
         assert_eq!(line("odd").line(), "user 7 99 \\ \\ \\ locked");
@@ -132,7 +132,7 @@ fn a_password_of_a_run_and_an_expiry_are_read_in_every_shell() {
     let keys = ["bob", "ann", "dan", "eve"];
     for shell in shells(dir.path()) {
         let script = format!("CV_ETC='{0}'; CV_ROOT=$CV_ETC; cv_see_user \"$@\"", dir.path().display());
-        let seen = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
+        let observed = crate::testing::parse::<User>(&keys, &shell.good(dir.path(), &script, &keys, b""));
         let expected = [
             format!("locked,password={digest},expires=20849"),
             "unlocked".to_owned(),
@@ -140,7 +140,7 @@ fn a_password_of_a_run_and_an_expiry_are_read_in_every_shell() {
             "locked".to_owned(),
         ];
         for (key, login) in keys.iter().zip(expected) {
-            let line = seen[*key].clone().unwrap().state;
+            let line = observed[*key].clone().unwrap().state;
             assert_eq!(line.line(), format!(r"user 7 7 \ / /bin/sh {login}"), "{}: {key}", shell.name);
         }
     }

@@ -125,7 +125,8 @@ fn pass(
     pass.out.conflicts = conflicts(&all_claims, &|a, b| source.ordered(a, b));
     pass.ask_for_diffs();
     let claimed: BTreeSet<&ObjectId> = pass.out.plan.items.iter().flat_map(|i| &i.claims).collect();
-    let base = claimed.into_iter().filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state)));
+    let base =
+        claimed.into_iter().filter_map(|o| known.observed(o).ok().map(|present| (o.clone(), present.state)));
     pass.out.plan.base = base.collect();
     let made = pass.virtual_host.into_contents();
     pass.out.plan.contents.extend(made);

@@ -33,8 +33,8 @@ impl Names {
     ) {
         let Some(kind) = converge_objects::object(&object.kind) else { return };
         self.given.retain(|_, (_, by)| by != object);
-        let was_name = known.observed(object).is_ok_and(|seen| {
-            let names = kind.links().names(&object.key, &seen.state, None);
+        let was_name = known.observed(object).is_ok_and(|present| {
+            let names = kind.links().names(&object.key, &present.state, None);
             names.iter().any(|(name, _)| name == object)
         });
         if was_name {
@@ -44,7 +44,9 @@ impl Names {
             // An object that exists under this name by itself keeps the name.
             let its_own = name != real
                 && name != *object
-                && known.observed(&name).is_ok_and(|seen| !seen.state.is_absent() && seen.real.is_none());
+                && known
+                    .observed(&name)
+                    .is_ok_and(|present| !present.state.is_absent() && present.real.is_none());
             if !its_own {
                 self.given.insert(name, (real, object.clone()));
             }
@@ -177,12 +179,12 @@ mod tests {
         ObjectId::new("path", path)
     }
 
-    fn known(seen: &[(ObjectId, &str, Option<&str>)]) -> Knowledge {
+    fn known(present: &[(ObjectId, &str, Option<&str>)]) -> Knowledge {
         let mut known = Knowledge::default();
-        for (object, line, real) in seen {
-            let seen =
+        for (object, line, real) in present {
+            let present =
                 Observed { real: real.map(str::to_owned), ..Observed::new(State::from_line(line), None) };
-            known.learn(Probe::Object(object.clone()), Answer::Object(seen));
+            known.learn(Probe::Object(object.clone()), Answer::Object(present));
         }
         known
     }

@@ -208,8 +208,8 @@ mod tests {
         let reader = moment(0, 0);
         for (host, other) in [("h1", "h2"), ("h2", "h1")] {
             assert_eq!(facts.altered_by(other, "containerd", reader), None);
-            let seen = facts.behind(facts.count_before(reader), host);
-            assert_eq!(seen[other].predicted()["containerd"], "before the run");
+            let observed = facts.behind(facts.count_before(reader), host);
+            assert_eq!(observed[other].predicted()["containerd"], "before the run");
             assert_eq!(facts.altered_later_by(other, "containerd", reader), Some("ring/program"));
         }
     }

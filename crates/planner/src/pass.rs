@@ -200,8 +200,8 @@ impl Pass<'_> {
             Outcome::Deferred { objects, .. } => objects
                 .iter()
                 .filter_map(|object| {
-                    let seen = self.known.observed(object).ok()?;
-                    Some(converge_objects::object(&object.kind)?.disruption(&seen.state, None))
+                    let found = self.known.observed(object).ok()?;
+                    Some(converge_objects::object(&object.kind)?.disruption(&found.state, None))
                 })
                 .max()
                 .unwrap_or_default(),
@@ -278,7 +278,7 @@ impl Pass<'_> {
         item.calls.clone_from(&wanted.calls);
         item.fetch = wanted.fetch.clone();
         item.backup = wanted.backup.clone();
-        item.way_back = wanted.way_back.clone();
+        item.node_removal = wanted.node_removal.clone();
         if let (Some(name), Some(output)) = (&declared.register, &wanted.output) {
             let output = Output { value: output.clone(), sensitive: item.sensitive };
             self.out.outputs.insert((declared.role.clone(), name.clone()), output);
@@ -316,10 +316,10 @@ impl Pass<'_> {
                 self.virtual_host.settle(&object, &to);
                 // Under its own name: links on the way to it count.
                 match self.virtual_host.observed(&named) {
-                    Ok(seen) if seen.state == to => {}
-                    Ok(seen) => {
-                        let change = Change { object, from: seen.state, to };
-                        item.notes.extend(names::severed(&change, seen.names));
+                    Ok(found) if found.state == to => {}
+                    Ok(found) => {
+                        let change = Change { object, from: found.state, to };
+                        item.notes.extend(names::severed(&change, found.names));
                         moves.push(change);
                     }
                     Err(Stop::Ask(probes)) => self.out.asks.extend(probes),
@@ -349,8 +349,8 @@ impl Pass<'_> {
                 Err(_) => {}
             }
             for claim in claims.iter().filter(|c| is_promise(c)) {
-                let seen = self.virtual_host.observed(&claim.object);
-                if seen.is_ok_and(|o| o.state.is_absent()) {
+                let found = self.virtual_host.observed(&claim.object);
+                if found.is_ok_and(|o| o.state.is_absent()) {
                     self.virtual_host.promise(claim.object.clone(), &item.address);
                 }
             }
@@ -378,7 +378,7 @@ impl Pass<'_> {
         if !changed {
             item.fetch = None;
             item.backup = None;
-            item.way_back = None;
+            item.node_removal = None;
         }
         let deferred = matches!(outcome, Outcome::Deferred { .. });
         if deferred {

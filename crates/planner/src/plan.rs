@@ -1,9 +1,9 @@
 //! The plan: the changes on each host, item by item.
 
-use crate::{Alteration, Ours};
+use crate::{Alteration, EarlierRuns};
 use converge_resource::{
-    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, ObjectId, Reversibility, State, Wait,
-    WayBack,
+    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, NodeRemoval, ObjectId, Reversibility, State,
+    Wait,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +19,8 @@ pub struct HostPlan {
     /// Every object that an item claims, in its present state.
     pub base: Vec<(ObjectId, State)>,
     /// The results of earlier runs.
-    #[serde(default)]
-    pub ours: Ours,
+    #[serde(rename = "ours", default)]
+    pub earlier_runs: EarlierRuns,
     /// Contents that changes name: the new bytes, and the old ones if a diff needs them (never those of a secret).
     #[serde(skip)]
     pub contents: BTreeMap<Digest, Content>,
@@ -87,8 +87,8 @@ pub struct Item {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
     /// The name of another host that a rollback needs besides the states.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub way_back: Option<WayBack>,
+    #[serde(rename = "way_back", default, skip_serializing_if = "Option::is_none")]
+    pub node_removal: Option<NodeRemoval>,
     /// The resolved parameters; `None` when they are sensitive or not known yet.
     pub params: Option<serde_json::Value>,
     /// The first names of the facts that it reads.

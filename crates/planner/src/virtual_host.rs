@@ -52,11 +52,11 @@ fn template(object: &ObjectId) -> Option<ObjectId> {
     converge_objects::object(&object.kind)?.links().template(&object.key)
 }
 
-/// Whether an object in the state `seen` gets the state `made` with the one that brings it: it is absent, or exists only because
+/// Whether an object in the state `found` gets the state `made` with the one that brings it: it is absent, or exists only because
 /// of that one and is removed with it.
-fn follows(object: &ObjectId, seen: &State, made: &State) -> bool {
-    let bare = || converge_objects::object(&object.kind).is_some_and(|kind| kind.links().bare(seen));
-    seen.is_absent() || (made.is_absent() && bare())
+fn follows(object: &ObjectId, found: &State, made: &State) -> bool {
+    let bare = || converge_objects::object(&object.kind).is_some_and(|kind| kind.links().bare(found));
+    found.is_absent() || (made.is_absent() && bare())
 }
 
 /// The key of an item in the record of a unit's inputs.
@@ -216,8 +216,8 @@ impl<'a> VirtualHost<'a> {
                 self.templates.insert(object, state);
                 continue;
             }
-            let Ok(seen) = self.observed(&object) else { continue };
-            if follows(&object, &seen.state, &state) {
+            let Ok(found) = self.observed(&object) else { continue };
+            if follows(&object, &found.state, &state) {
                 self.overlay.insert(object, state);
             }
         }
@@ -377,13 +377,13 @@ impl<'a> VirtualHost<'a> {
         if !object.relations().is_followed(change) {
             return;
         }
-        let seen = self.known.answers().filter_map(|(probe, answer)| match (probe, answer) {
-            (Probe::Object(id), Answer::Object(seen)) if !self.overlay.contains_key(id) => {
-                Some((id, &seen.state))
+        let found = self.known.answers().filter_map(|(probe, answer)| match (probe, answer) {
+            (Probe::Object(id), Answer::Object(found)) if !self.overlay.contains_key(id) => {
+                Some((id, &found.state))
             }
             _ => None,
         });
-        let all = seen.chain(&self.overlay).filter(|(id, _)| **id != change.object);
+        let all = found.chain(&self.overlay).filter(|(id, _)| **id != change.object);
         let followed: Vec<(ObjectId, State)> = all
             .filter_map(|(id, state)| {
                 Some((
@@ -410,7 +410,7 @@ impl<'a> VirtualHost<'a> {
     }
 
     /// The state of an object, whether or not there is a way to it.
-    pub(crate) fn seen(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    pub(crate) fn found(&self, object: &ObjectId) -> Result<Observed, Stop> {
         let object = &self.one(object);
         if let Some(wait) = self.unknown.get(object) {
             return Err(Stop::Deferred(wait.clone()));
@@ -427,14 +427,14 @@ impl<'a> VirtualHost<'a> {
         }
         let made = template(object).and_then(|template| self.templates.get(&template));
         match (self.known.observed(object), self.incidental.get(object)) {
-            (Ok(seen), _) if made.is_some_and(|made| follows(object, &seen.state, made)) => {
-                Ok(Observed::new(made.cloned().unwrap_or(seen.state), None))
+            (Ok(found), _) if made.is_some_and(|made| follows(object, &found.state, made)) => {
+                Ok(Observed::new(made.cloned().unwrap_or(found.state), None))
             }
             (Err(Stop::Ask(_)), Some(state)) => Ok(Observed::new(state.clone(), None)),
-            (Ok(seen), _) if seen.state.is_absent() => {
+            (Ok(found), _) if found.state.is_absent() => {
                 match self.names.open(object).or(self.unknown_above(object)) {
                     Some(wait) => Err(Stop::Deferred(wait.clone())),
-                    None => Ok(seen),
+                    None => Ok(found),
                 }
             }
             // A directory above it is set right first, by an item of this run: another owner, or no longer a link.
@@ -442,7 +442,7 @@ impl<'a> VirtualHost<'a> {
                 Some(wait) => Stop::Deferred(Wait { reason: why, ..wait.clone() }),
                 None => Stop::Failed(why),
             }),
-            (seen, _) => seen,
+            (found, _) => found,
         }
     }
 }

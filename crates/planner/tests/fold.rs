@@ -100,16 +100,16 @@ impl DynResource for Kind {
             | Self::Wrong => Vec::new(),
         }
     }
-    fn plan(&self, seen: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, found: &dyn View) -> Result<Wanted, Stop> {
         match self {
             Self::Write(p, text) => {
                 let (state, content) = file(text);
                 Ok(Wanted::one(path(p), state).with(content))
             }
             Self::Append(p, line) => {
-                let before = match seen.state::<converge_objects::path::Path>(p)? {
-                    PathState::File { digest, .. } => seen.content(p, &digest)?.text().unwrap().to_owned(),
-                    _ => match seen.may_appear(&path(p)) {
+                let before = match found.state::<converge_objects::path::Path>(p)? {
+                    PathState::File { digest, .. } => found.content(p, &digest)?.text().unwrap().to_owned(),
+                    _ => match found.may_appear(&path(p)) {
                         Some(wait) => return Err(Stop::Deferred(wait)),
                         None => String::new(),
                     },
@@ -121,7 +121,7 @@ impl DynResource for Kind {
             Self::Install(name) => {
                 let object = ObjectId::new("package", *name);
                 let state = PackageState::Present { version: "1".to_owned(), auto: false, hold: false };
-                seen.observed(&object)?;
+                found.observed(&object)?;
                 Ok(Wanted::one(object, state))
             }
             Self::Makes(p) => {
@@ -132,25 +132,25 @@ impl DynResource for Kind {
                 Err(Stop::Deferred(Wait { item: String::new(), reason: "later".to_owned() }))
             }
             Self::Named(name) => {
-                let named = seen.named(name)?;
+                let named = found.named(name)?;
                 Ok(Wanted { notes: vec![format!("changed: {}", named.changed)], ..Wanted::default() })
             }
             Self::Ask(script) => {
-                if let Some(wait) = seen.pending() {
+                if let Some(wait) = found.pending() {
                     return Err(Stop::Deferred(wait));
                 }
-                let answer = seen.run(&Probe::run(*script))?;
+                let answer = found.run(&Probe::run(*script))?;
                 Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
             }
             Self::Restart(name) => {
                 let inputs = Inputs { names: vec![(*name).to_owned()], ..Inputs::default() };
-                let with = inputs.read(&|name| seen.named(name))?;
-                let earlier = seen.restarters(&ObjectId::new("unit", "a.service"))?.earlier;
+                let with = inputs.read(&|name| found.named(name))?;
+                let earlier = found.restarters(&ObjectId::new("unit", "a.service"))?.earlier;
                 let notes =
                     earlier.iter().map(|(_, with)| with).chain([&with]).map(|w| w.digest.clone()).collect();
                 Ok(Wanted { notes, runs_with: vec![with], ..Wanted::default() })
             }
-            Self::Follows(p) => match seen.changed(&path(p)) {
+            Self::Follows(p) => match found.changed(&path(p)) {
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None => Ok(Wanted::default()),
             },
@@ -454,9 +454,9 @@ fn a_named_resource_changes_with_its_objects() {
 /// Nobody gives a file anything because its group gets another number.
 #[test]
 fn what_only_follows_is_determined_by_no_item() {
-    let seen = State::from_line("dir 755 old newg");
+    let found = State::from_line("dir 755 old newg");
     let mut known = Knowledge::default();
-    known.learn(Probe::Object(path("/srv/old")), Answer::Object(Observed::new(seen.clone(), None)));
+    known.learn(Probe::Object(path("/srv/old")), Answer::Object(Observed::new(found.clone(), None)));
     let mut host = VirtualHost::new(&known);
     let object = ObjectId::new("group", "newg");
     let (from, to) = (State::from_line("group 4802"), State::from_line("group 4801"));
@@ -464,6 +464,6 @@ fn what_only_follows_is_determined_by_no_item() {
     host.note_change("r/group", &[Change { object, from, to }]);
     assert_eq!(host.observed(&path("/srv/old")).unwrap().state.line(), "dir 755 old 4802");
     assert_eq!(host.determined("path"), []);
-    host.settle(&path("/srv/old"), &seen);
+    host.settle(&path("/srv/old"), &found);
     assert_eq!(host.determined("path").len(), 1);
 }

@@ -38,7 +38,7 @@ fn after(known: &Knowledge, changes: &[(&str, &str)], target: &ObjectId) -> Stri
         host.note_change("r/earlier", &[change]);
     }
     match host.observed(target) {
-        Ok(seen) => seen.state.line().to_owned(),
+        Ok(found) => found.state.line().to_owned(),
         Err(Stop::Invalid { message, help, .. }) => format!("{message}. {}", help.unwrap()),
         Err(Stop::Deferred(_)) => "deferred".to_owned(),
         Err(Stop::Ask(probes)) => format!("asks {probes:?}"),

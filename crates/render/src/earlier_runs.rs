@@ -12,20 +12,20 @@ const LISTED: usize = 8;
 /// objects.
 pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
     let mut text = Text::new();
-    for remark in &plan.ours.remarks {
+    for remark in &plan.earlier_runs.remarks {
         text.push(Line::at(2).say(Tone::Warn, "records: ").plain(remark.as_str()).fold(4));
     }
-    if let Some(run) = &plan.ours.cut_off {
+    if let Some(run) = &plan.earlier_runs.cut_off {
         push_cut_off(&mut text, run);
     }
-    let undeclared = &plan.ours.undeclared;
+    let undeclared = &plan.earlier_runs.undeclared;
     if undeclared.is_empty() || plan.items.iter().any(|i| i.origin == ItemOrigin::Prune) {
         return text;
     }
     let line = Line::at(2).say(Tone::Warn, "orphaned").plain(format!(
         ": {} of {}",
         undeclared.len(),
-        counted(plan.ours.owned, "resource")
+        counted(plan.earlier_runs.owned, "resource")
     ));
     text.push(
         line.faint(" managed by converge; with --prune they are removed or restored to their original state")
@@ -91,7 +91,7 @@ fn names(all: &[String]) -> String {
 /// The same in the plan's document.
 pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
     let undeclared: Vec<Value> = plan
-        .ours
+        .earlier_runs
         .undeclared
         .iter()
         .map(|thing| {
@@ -112,7 +112,7 @@ pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
             })
         })
         .collect();
-    let cut_off = plan.ours.cut_off.as_ref().map(|run| {
+    let cut_off = plan.earlier_runs.cut_off.as_ref().map(|run| {
         let unknown: Vec<Value> = run.unknown.iter().map(|(i, w)| json!({"item": i, "now": w})).collect();
         json!({
             "run": run.run,
@@ -125,7 +125,7 @@ pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
             "not_begun": run.not_begun,
         })
     });
-    json!({"owned": plan.ours.owned, "no_longer_declared": undeclared, "unfinished_run": cut_off, "damaged": plan.ours.remarks})
+    json!({"owned": plan.earlier_runs.owned, "no_longer_declared": undeclared, "unfinished_run": cut_off, "damaged": plan.earlier_runs.remarks})
 }
 
 #[cfg(test)]
@@ -145,14 +145,14 @@ mod tests {
             fate,
         };
         let mut plan = idle("web1");
-        plan.ours.owned = 31;
-        plan.ours.undeclared = vec![
+        plan.earlier_runs.owned = 31;
+        plan.earlier_runs.undeclared = vec![
             thing("path", "/etc/shop", Fate::Removed),
             thing("path", "/etc/issue", Fate::GivenBack),
             thing("command", "x", Fate::Forgotten("cannot be restored: the command has no `undo`".into())),
             thing("unit", "shop.service", Fate::LeftAlone("someone else has changed it since".into())),
         ];
-        plan.ours.cut_off = Some(Box::new(CutOff {
+        plan.earlier_runs.cut_off = Some(Box::new(CutOff {
             run: "01a1".into(),
             time: "2026-11-21T06:14:47Z".into(),
             operator: "ada@desk".into(),

@@ -4,7 +4,7 @@ use crate::change::bytes;
 use crate::names::fold_names;
 use crate::plan::resolved;
 use crate::text::{Line, Look, Text, Tone, columns};
-use converge_engine::{Event, ItemResult, KeptBackup};
+use converge_engine::{Event, ItemResult, StoredBackup};
 use converge_resource::counted;
 use std::time::Duration;
 
@@ -75,9 +75,9 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                 text.push(line.faint(what.as_str()).fold(column + 4));
             }
         }
-        Event::Backup { host, what, kept } => {
-            let line = match kept {
-                Ok(KeptBackup { path, size, remark }) => {
+        Event::Backup { host, what, stored } => {
+            let line = match stored {
+                Ok(StoredBackup { path, size, remark }) => {
                     let remark = if remark.is_empty() { String::new() } else { format!(", {remark}") };
                     start(host).plain(format!("{what}: {path} ({}{remark}, checked)", bytes(*size)))
                 }
@@ -224,12 +224,12 @@ mod tests {
 
     #[test]
     fn backups_are_reported_with_place_and_size() {
-        let said = |kept| {
-            let event = Event::Backup { host: "cp1".into(), what: "snapshot of etcd".into(), kept };
+        let said = |stored| {
+            let event = Event::Backup { host: "cp1".into(), what: "snapshot of etcd".into(), stored };
             drawn(&event, &Look::PLAIN)
         };
-        let kept = KeptBackup { path: "/s/1.db".into(), size: 12_897_485, remark: "1234 keys".into() };
-        assert_eq!(said(Ok(kept)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
+        let stored = StoredBackup { path: "/s/1.db".into(), size: 12_897_485, remark: "1234 keys".into() };
+        assert_eq!(said(Ok(stored)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
         let none = said(Err(NoBackup::NothingThere("kubeadm runs no etcd here".into())));
         assert_eq!(none, "cp1     ! no snapshot of etcd: kubeadm runs no etcd here\n");
     }

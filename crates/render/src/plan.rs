@@ -21,7 +21,7 @@ const SHOWN_BATCHES: usize = 4;
 pub fn plan(fleet: &FleetPlan, look: &Look) -> Text {
     let mut text = Text::new();
     push_purpose(&mut text, fleet);
-    // Those of a project are told with their places when it is loaded.
+    // Those of a project are reported with their places when it is loaded.
     for warning in fleet.warnings.iter().filter(|_| fleet.purpose != Purpose::Converge) {
         text.prose(0, Tone::Warn, "warning: ", warning);
     }

@@ -205,9 +205,9 @@ mod tests {
     use std::time::Duration;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Written(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -252,17 +252,17 @@ mod tests {
     }
 
     fn said(hosts: usize, live: bool, result: &ItemResult) -> String {
-        let kept = Kept::default();
+        let written = Written::default();
         let size: Option<Size> = live.then(|| Box::new(|| Some((80_usize, 24_usize))) as Size);
         let names: Vec<String> = (0..hosts).map(name).collect();
-        let mut progress = Progress::new(Look::PLAIN, &names, size, Box::new(kept.clone()));
+        let mut progress = Progress::new(Look::PLAIN, &names, size, Box::new(written.clone()));
         for event in run(hosts, result) {
             progress.event(&event);
             progress.tick();
         }
         progress.end();
         drop(progress);
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]

@@ -140,13 +140,13 @@ impl Line {
             return;
         }
         let mut left = limit.saturating_sub(self.indent + 1);
-        let mut kept = Vec::new();
+        let mut retained = Vec::new();
         for (tone, text) in std::mem::take(&mut self.spans) {
             let text = visible(&text);
             let wide = columns(&text);
             if wide <= left {
                 left -= wide;
-                kept.push((tone, text));
+                retained.push((tone, text));
                 continue;
             }
             let mut short = String::new();
@@ -158,11 +158,11 @@ impl Line {
                 left -= wide;
                 short.push(c);
             }
-            kept.push((tone, short));
+            retained.push((tone, short));
             break;
         }
-        kept.push((Tone::Faint, "…".to_owned()));
-        self.spans = kept;
+        retained.push((Tone::Faint, "…".to_owned()));
+        self.spans = retained;
         self.indent = self.indent.min(limit.saturating_sub(1));
     }
 

@@ -76,17 +76,18 @@ mod tests {
 
     #[test]
     fn answers_are_matched_by_order_and_each_fault_stays_with_its_key() {
-        let seen = parse::<Known>(&["/a", "/b", "/c"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
-        assert_eq!(seen["/a"].as_ref().unwrap().moment, Some(17));
-        assert_eq!(seen["/b"], Err(AnswerError("no".to_owned())));
-        assert!(seen["/c"].as_ref().unwrap_err().0.contains("bogus"));
+        let observed =
+            parse::<Known>(&["/a", "/b", "/c"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
+        assert_eq!(observed["/a"].as_ref().unwrap().moment, Some(17));
+        assert_eq!(observed["/b"], Err(AnswerError("no".to_owned())));
+        assert!(observed["/c"].as_ref().unwrap_err().0.contains("bogus"));
         let named = parse::<Known>(&["/l/a", "/l/b"], "17=/r/a=b absent\n-=\\0057\\0040 absent\n");
-        let seen = |key: &str| named[key].clone().map(|seen| (seen.moment, seen.real));
-        assert_eq!(seen("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
-        assert_eq!(seen("/l/b"), Ok((None, Some("/ ".to_owned()))));
+        let observed = |key: &str| named[key].clone().map(|observed| (observed.moment, observed.real));
+        assert_eq!(observed("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
+        assert_eq!(observed("/l/b"), Ok((None, Some("/ ".to_owned()))));
         let linked = parse::<Known>(&["/a", "/b"], "17+3=/r/a absent\n17+x absent\n");
-        let seen = linked["/a"].clone().map(|seen| (seen.moment, seen.real, seen.names));
-        assert_eq!(seen, Ok((Some(17), Some("/r/a".to_owned()), Some(3))));
+        let observed = linked["/a"].clone().map(|observed| (observed.moment, observed.real, observed.names));
+        assert_eq!(observed, Ok((Some(17), Some("/r/a".to_owned()), Some(3))));
         assert!(linked["/b"].is_err());
     }
 

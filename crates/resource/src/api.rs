@@ -22,7 +22,7 @@ pub fn field_manager(project: Option<&str>) -> String {
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
 
-/// The key in an answer to [`ApiProbe::Render`] that holds the fields which the chart generates again each time ([`Kept`]).
+/// The key in an answer to [`ApiProbe::Render`] that holds the fields which the chart generates again each time ([`PreservedField`]).
 pub const RANDOM: &str = "random";
 
 /// Which object of a cluster. As a key: `v1/ConfigMap/NAMESPACE/NAME`, `apps/v1/DaemonSet/NAMESPACE/NAME`, and without a
@@ -191,12 +191,12 @@ pub struct ReleaseSpec {
     pub seconds: Option<u64>,
     /// Fields of its objects that belong to other managers: an upgrade leaves them as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<Kept>,
+    pub keep: Vec<PreservedField>,
 }
 
 /// A field that a release leaves to another manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PreservedField {
     /// The object.
     pub object: ApiRef,
     /// The path to the field.
@@ -219,7 +219,8 @@ pub enum Chart {
     /// A packaged chart: the digest of its content (hex).
     Archive(String),
     /// The release as it was, whatever became of its chart: the digest of its text (hex).
-    Former(String),
+    #[serde(rename = "former")]
+    SavedRelease(String),
 }
 
 /// A piece of work that its changes alone do not describe.

@@ -10,16 +10,16 @@ pub const FETCH_NOT_READY: i32 = 74;
 /// The name of another host that a rollback of an item needs besides the states of its objects, kept in the record of the
 /// run. It holds names only: text from the records of a host is never run on another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayBack {
+pub struct NodeRemoval {
     /// The inventory's name of the host that must be asked first.
     pub host: String,
     /// The object to remove, by its name on that host.
     pub name: String,
 }
 
-/// The request that an object makes from a [`WayBack`].
+/// The request that an object makes from a [`NodeRemoval`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Goodbye {
+pub struct NodeRemovalRequest {
     /// The question that the other host must answer first.
     pub fetch: Fetch,
     /// Shell variables for the steps that read it.

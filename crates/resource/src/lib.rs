@@ -27,13 +27,14 @@ mod words;
 
 pub use answer::AnswerError;
 pub use api::{
-    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, Kept, RANDOM, ReleaseSpec, field_manager,
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, PreservedField, RANDOM, ReleaseSpec,
+    field_manager,
 };
 pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
-pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, Goodbye, WayBack};
+pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, NodeRemoval, NodeRemovalRequest};
 pub use field::{Segment, pointer_word};
 pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};

@@ -1,7 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Disruption, Fetch, ObjectId, Place, RunsWith, State, Stop, View, WayBack,
+    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, Place, RunsWith, State, Stop,
+    View,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -30,7 +31,7 @@ pub struct Wanted {
     /// The file that must reach the controller before a change.
     pub backup: Option<Backup>,
     /// The name of another host that a rollback needs besides the states.
-    pub way_back: Option<WayBack>,
+    pub node_removal: Option<NodeRemoval>,
     /// Objects that an answer showed besides the one that was asked for, in their state before this run: they need not be
     /// read.
     pub incidental: Vec<(ObjectId, State)>,

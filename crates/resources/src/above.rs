@@ -2,7 +2,7 @@
 
 use crate::look::{ancestors, may_be_made, parent, path, path_id};
 use converge_objects::PathState;
-use converge_objects::way::{NoWay, Way, WayEnd, way};
+use converge_objects::ancestors::{Ancestors, AncestorsEnd, EntryRefused, ancestors_of};
 use converge_resource::{ObjectId, State, Stop, View};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,9 +122,9 @@ pub fn may_fill(view: &dyn View, pointer: &str, targets: &[(ObjectId, State)]) -
             Some(made) => Ok(made.clone()),
             None => path(view, real),
         };
-        if let Way { end: WayEnd::Refused(why), .. } = way(dir, &look)? {
+        if let Ancestors { end: AncestorsEnd::Refused(why), .. } = ancestors_of(dir, &look)? {
             let help = match &why {
-                NoWay::Crossed { user, .. } => {
+                EntryRefused::Crossed { user, .. } => {
                     format!("say `owner: {user}`, or choose a place where only root may write")
                 }
                 _ => why.help(),
@@ -143,15 +143,15 @@ pub fn need_root_only(
     what: &str,
     remedy: &str,
 ) -> Result<(), Stop> {
-    let Way { dirs, end } = way(&parent(target), &|real, _| path(view, real))?;
+    let Ancestors { dirs, end } = ancestors_of(&parent(target), &|real, _| path(view, real))?;
     if let Some(open) = dirs.iter().find(|dir| dir.is_open()) {
         let message =
             format!("{target}: others than root may write to {}, where {what} is not done", open.path);
         return Err(Stop::invalid_help(pointer, message, remedy));
     }
     match end {
-        WayEnd::Refused(why) => Err(Stop::invalid_help(pointer, &why, why.help())),
-        WayEnd::There | WayEnd::Missing => Ok(()),
+        AncestorsEnd::Refused(why) => Err(Stop::invalid_help(pointer, &why, why.help())),
+        AncestorsEnd::There | AncestorsEnd::Missing => Ok(()),
     }
 }
 

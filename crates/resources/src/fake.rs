@@ -177,7 +177,7 @@ impl View for FakeView {
     }
     fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
         match self.states.get(object) {
-            Some(seen) => Ok(seen.clone()),
+            Some(found) => Ok(found.clone()),
             None if self.strict => Err(Stop::Ask(vec![Probe::Object(object.clone())])),
             None => Ok(Observed::new(State::absent(), None)),
         }

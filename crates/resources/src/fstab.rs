@@ -144,8 +144,8 @@ fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Mis
     let added = places(&new, &present).into_iter().zip(&new).enumerate();
     let added: Vec<usize> =
         added.filter(|(at, (_, line))| is_added(*at, line)).filter_map(|(_, (place, _))| place).collect();
-    let kept = present.iter().enumerate().filter(|(at, _)| !added.contains(at));
-    let kept: Vec<&str> = kept.map(|(_, line)| *line).collect();
+    let retained = present.iter().enumerate().filter(|(at, _)| !added.contains(at));
+    let retained: Vec<&str> = retained.map(|(_, line)| *line).collect();
     let (was, is) = (by_key(before), by_key(after));
     let comes = |key: &str, lines: &[&str]| {
         was.get(key).map(Vec::as_slice) == Some(lines) && is.get(key).map(Vec::as_slice) != Some(lines)
@@ -154,7 +154,7 @@ fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Mis
         missing.iter().filter(|(key, lines)| comes(key, lines)).map(|(key, _)| *key).collect();
     let mut behind: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut last = 0;
-    for ((line, place), stayed) in old.iter().zip(places(&old, &kept)).zip(&stayed) {
+    for ((line, place), stayed) in old.iter().zip(places(&old, &retained)).zip(&stayed) {
         let returns = match fields(line).as_deref().and_then(key) {
             Some(key) => come.contains(&key.as_str()),
             None => stayed.is_none(),
@@ -167,9 +167,9 @@ fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Mis
     }
     missing.retain(|key, _| !come.contains(key));
     let mut out = String::new();
-    for at in 0..=kept.len() {
+    for at in 0..=retained.len() {
         behind.remove(&at).into_iter().flatten().for_each(|line| put(&mut out, line));
-        kept.get(at).into_iter().for_each(|line| put(&mut out, line));
+        retained.get(at).into_iter().for_each(|line| put(&mut out, line));
     }
     out
 }

@@ -88,10 +88,10 @@ pub fn single(text: &str) -> Result<Path, PathError> {
 
 /// All fields of an object that a path matches.
 pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, NoItemKeys> {
-    let mut ways: Vec<Path> = vec![Vec::new()];
+    let mut paths: Vec<Path> = vec![Vec::new()];
     for part in parts {
         let mut next = Vec::new();
-        for way in ways {
+        for way in paths {
             match part {
                 Part::One(segment) => {
                     let mut way = way;
@@ -109,9 +109,9 @@ pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, NoItemKeys> {
                 }
             }
         }
-        ways = next;
+        paths = next;
     }
-    Ok(ways)
+    Ok(paths)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn ways_are_read() {
+    fn paths_are_read() {
         let shown = |text: &str| fields::shown(&single(text).unwrap());
         assert_eq!(shown("/spec/containers/[name=x]/image"), ".spec.containers[name=x].image");
         assert_eq!(shown("/spec/containers[name=x]/image"), ".spec.containers[name=x].image");
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn each_item_of_a_list_is_found_by_its_key() {
         let object = json!({"jobs": [{"name": "a", "c": [{"name": "x"}]}, {"name": "b", "c": []}], "args": ["1", "2"]});
-        let ways = expand(&object, &parse("/jobs/[*]/c/[*]/image").unwrap()).unwrap();
-        let shown: Vec<String> = ways.iter().map(|w| fields::shown(w)).collect();
+        let paths = expand(&object, &parse("/jobs/[*]/c/[*]/image").unwrap()).unwrap();
+        let shown: Vec<String> = paths.iter().map(|w| fields::shown(w)).collect();
         assert_eq!(shown, [".jobs[name=a].c[name=x].image"]);
         assert_eq!(expand(&object, &parse("/none/[*]/x").unwrap()), Ok(Vec::new()));
         assert!(expand(&object, &parse("/args/[*]").unwrap()).is_err());

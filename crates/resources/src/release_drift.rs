@@ -8,7 +8,9 @@ use converge_objects::k8s;
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::owners::owners;
 use converge_objects::release;
-use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, Kept, ObjectId, State, Stop, View, Wanted};
+use converge_resource::{
+    ApiCall, ApiProbe, ApiRef, Content, ObjectId, PreservedField, State, Stop, View, Wanted,
+};
 use serde_json::{Value, json};
 
 /// The drift of a release.
@@ -165,15 +167,19 @@ impl Drift {
     ///
     /// # Errors
     /// A manifest has no place for it.
-    pub fn keep(&self, namespace: &str, manifests: &mut [Value]) -> Result<Vec<Kept>, fields::FieldError> {
-        let mut kept = Vec::new();
+    pub fn keep(
+        &self,
+        namespace: &str,
+        manifests: &mut [Value],
+    ) -> Result<Vec<PreservedField>, fields::FieldError> {
+        let mut preserved = Vec::new();
         for their in &self.theirs {
             let own = |m: &&mut Value| release::is(m, &their.object, namespace);
             let Some(manifest) = manifests.iter_mut().find(own) else { continue };
             fields::write(manifest, &their.field.path, their.field.before.clone())?;
-            kept.push(Kept { object: their.object.clone(), path: their.field.path.clone() });
+            preserved.push(PreservedField { object: their.object.clone(), path: their.field.path.clone() });
         }
-        Ok(kept)
+        Ok(preserved)
     }
 
     /// Declared fields that a user has changed by hand, where they are not taken back.
@@ -227,7 +233,7 @@ impl Drift {
     }
 
     fn changed(&mut self, object: &ApiRef, live: &Value, made: &Value, base: &Value) -> Result<(), Stop> {
-        let (mut ours, mut taken) = (Vec::new(), Vec::new());
+        let (mut managed_here, mut taken) = (Vec::new(), Vec::new());
         // Fields that helm does not set are not compared.
         let named =
             fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
@@ -238,7 +244,7 @@ impl Drift {
             }
             let other = owners.into_iter().find(|o| o != HELM);
             if self.force || other.is_none() {
-                ours.push(field.clone());
+                managed_here.push(field.clone());
             }
             if let Some(owner) = other {
                 taken.push(field.clone());
@@ -256,8 +262,8 @@ impl Drift {
             self.taken.contents.extend(only.contents);
             self.taken.calls.extend(only.calls);
         }
-        if !ours.is_empty() {
-            self.want(object, &fields::with(base, &ours).map_err(Stop::failed)?);
+        if !managed_here.is_empty() {
+            self.want(object, &fields::with(base, &managed_here).map_err(Stop::failed)?);
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ fn drifts(
     left: &mut Vec<String>,
 ) -> Vec<Drift> {
     let mut drifts: Vec<Drift> = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     // An item that edits a file does not bring it back: what it made goes with the edit.
     let edited: BTreeSet<&ObjectId> = items
         .iter()
@@ -145,7 +145,7 @@ fn drifts(
         if *facet == "presence" && edited.contains(object) {
             continue;
         }
-        if *facet == "may-create" || !seen.insert((object.clone(), *facet)) {
+        if *facet == "may-create" || !observed.insert((object.clone(), *facet)) {
             continue;
         }
         let Some(state) = converged.get(object) else {

@@ -28,11 +28,11 @@ pub(crate) fn drifts(
     left: &mut Vec<String>,
 ) -> Vec<Drift> {
     let mut drifts = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     for item in items.iter().filter(|i| i.role == role) {
         for claim in &item.claims {
             let object = &claim.object;
-            if !seen.insert((object.clone(), claim.facet)) {
+            if !observed.insert((object.clone(), claim.facet)) {
                 continue;
             }
             let Some(target) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {

@@ -342,7 +342,7 @@ impl CaseRun<'_> {
 
     /// Everything after the first plan.
     async fn changes(&mut self, engine: &mut Engine, site: &Site<'_>, plan: FleetPlan) {
-        const KEPT: &str = "an earlier gate failed, and the hosts are kept";
+        const RETAINED: &str = "an earlier gate failed, and the hosts are kept";
         let begun = Instant::now();
         self.doing(Gate::Converge, "");
         let mut start = match starts(engine, site, &plan).await {
@@ -359,7 +359,7 @@ impl CaseRun<'_> {
         let run = report.run.clone();
         add_what_waited(&mut start, &report);
         if !self.close(Gate::Converge, begun, Ok(applied(&report, &plan).into())) {
-            return self.not_run(KEPT);
+            return self.not_run(RETAINED);
         }
         // If every item succeeded, the later gates tell more about differences from the declaration.
         let items = || report.hosts.iter().flat_map(|h| &h.items);
@@ -368,31 +368,31 @@ impl CaseRun<'_> {
         let begun = Instant::now();
         if converged {
             if !self.close(Gate::AsPlanned, begun, Ok(as_planned(&plan, &report).into())) {
-                return self.not_run(KEPT);
+                return self.not_run(RETAINED);
             }
             let begun = Instant::now();
             self.doing(Gate::PlanIsEmpty, "");
             if !self.close(Gate::PlanIsEmpty, begun, next_plan(engine).await) {
-                return self.not_run(KEPT);
+                return self.not_run(RETAINED);
             }
             let begun = Instant::now();
             self.doing(Gate::ConvergeAgain, "");
             let found = again(engine, site).await;
             if !self.close(Gate::ConvergeAgain, begun, found) {
-                return self.not_run(KEPT);
+                return self.not_run(RETAINED);
             }
             let begun = Instant::now();
             self.doing(Gate::Verify, "");
             let found = self.verify(engine, site).await;
             if !self.close(Gate::Verify, begun, found) {
-                return self.not_run(KEPT);
+                return self.not_run(RETAINED);
             }
             // On a host on which the next plan is not empty, a finding would say nothing.
             if !self.failed(Gate::Converge) && !self.failed(Gate::PlanIsEmpty) && self.options.inject_drift {
                 let begun = Instant::now();
                 let found = self.drift(engine, site, &start, &plan).await;
                 if !self.close(Gate::Drift, begun, found) {
-                    return self.not_run(KEPT);
+                    return self.not_run(RETAINED);
                 }
             }
         }

@@ -163,7 +163,7 @@ pub struct GateReport {
     pub outcome: GateOutcome,
     /// The mismatches, or the reason why the gate was not tried.
     pub mismatches: Vec<Mismatch>,
-    /// Notes on the work, done or impossible: `31 things spoiled`.
+    /// Notes on the work, done or impossible: `31 objects damaged`.
     pub notes: Vec<String>,
     /// The duration.
     pub took: Duration,

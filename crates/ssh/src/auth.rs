@@ -33,7 +33,7 @@ struct Login<'a> {
     notes: Vec<String>,
     offered: Vec<String>,
     /// Public keys already refused, so that none is tried twice.
-    seen: HashSet<Vec<u8>>,
+    observed: HashSet<Vec<u8>>,
     keys: &'a KeyRing,
     trail: &'a mut Trail,
 }
@@ -70,7 +70,7 @@ pub(crate) async fn login(
         tried: Vec::new(),
         notes: Vec::new(),
         offered: Vec::new(),
-        seen: HashSet::new(),
+        observed: HashSet::new(),
         keys: &options.keys,
         trail,
     };
@@ -274,7 +274,7 @@ impl Login<'_> {
             Some((certificate, _)) => certificate.to_bytes().ok(),
             None => key.to_bytes().ok(),
         };
-        let Some(blob) = blob.filter(|blob| self.seen.insert(blob.clone())) else { return Ok(false) };
+        let Some(blob) = blob.filter(|blob| self.observed.insert(blob.clone())) else { return Ok(false) };
         let hash = self.rsa_hash(&key.algorithm()).await;
         let user = self.user.clone();
         let what = match &certificate {
@@ -301,7 +301,7 @@ impl Login<'_> {
             Err(russh::AgentAuthError::Key(error)) => {
                 self.notes.push(format!("The agent did not sign with {comment} ({error})"));
                 // The file of the same key may still do.
-                self.seen.remove(&blob);
+                self.observed.remove(&blob);
             }
             Err(error) => return Err(self.lost(&error)),
         }
@@ -323,7 +323,7 @@ impl Login<'_> {
                     self.note(format!("The RSA certificate for {} is used only with its key in the ssh-agent (`ssh-add {}`)", file.path, file.path));
                     continue;
                 }
-                let fresh = certificate.to_bytes().is_ok_and(|bytes| self.seen.insert(bytes));
+                let fresh = certificate.to_bytes().is_ok_and(|bytes| self.observed.insert(bytes));
                 if fresh && self.file_offers(file, key, Some(certificate.clone())).await? {
                     return Ok(true);
                 }
@@ -411,7 +411,7 @@ impl Login<'_> {
     }
 
     fn first_time(&mut self, key: &PublicKey) -> bool {
-        key.to_bytes().is_ok_and(|bytes| self.seen.insert(bytes))
+        key.to_bytes().is_ok_and(|bytes| self.observed.insert(bytes))
     }
 
     fn accepted(&mut self, what: String, result: &AuthResult) -> bool {

@@ -182,16 +182,16 @@ impl Batch {
                 if total > 0 { format!("_cv_take {total} >/dev/null; ") } else { String::new() }
             ));
         }
-        let mut seen = HashSet::new();
+        let mut observed = HashSet::new();
         let mut payloads = Vec::new();
         for item in &self.items {
             if item.script.contains('\0') {
                 return bad(format!("the script of item {} holds a NUL byte", item.id));
             }
-            if let Some(need) = item.needs.iter().find(|need| !seen.contains(*need)) {
+            if let Some(need) = item.needs.iter().find(|need| !observed.contains(*need)) {
                 return bad(format!("item {} needs {need}, which does not come before it", item.id));
             }
-            if !seen.insert(item.id) {
+            if !observed.insert(item.id) {
                 return bad(format!("two items have the number {}", item.id));
             }
             let needs = item.needs.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::time::{Duration, SystemTime};
 
 /// The number of backups of one name that are kept.
-pub const KEPT: usize = 5;
+pub const RETAINED: usize = 5;
 
 /// After this time a file that did not come whole is nobody's any more.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
@@ -196,7 +196,7 @@ fn prune(folder: &Utf8Path) -> Result<(), BackupError> {
         }
     }
     whole.sort();
-    for (_, path) in whole.iter().rev().skip(KEPT) {
+    for (_, path) in whole.iter().rev().skip(RETAINED) {
         fs_err::remove_file(path)?;
     }
     Ok(())
@@ -298,9 +298,9 @@ mod tests {
         };
         keep(0);
         fs_err::write(backups.folder().join("mine.db"), "").unwrap();
-        (1..=KEPT).for_each(keep);
+        (1..=RETAINED).for_each(keep);
         let there = names(&backups);
-        assert_eq!(there.len(), KEPT + 1, "{there:?}");
+        assert_eq!(there.len(), RETAINED + 1, "{there:?}");
         assert!(there.contains(&"mine.db".to_owned()) && !there[0].starts_with("20261120"), "{there:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 pub const FOLDER: &str = "fetched";
 
 /// A content that no run has replaced for so long is not kept any more.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const RETAINED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The fetched files of a project.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Fetched {
     /// The folder of the project.
     project: Option<Utf8PathBuf>,
     /// The folder of the contents that were replaced; by default one of the user's own.
-    former: Option<Utf8PathBuf>,
+    previous: Option<Utf8PathBuf>,
 }
 
 /// The thing that lies at a place.
@@ -69,7 +69,7 @@ pub enum FetchedError {
 impl Fetched {
     /// Those of the project in this folder.
     pub fn of(project: Option<Utf8PathBuf>) -> Self {
-        Self { project, former: None }
+        Self { project, previous: None }
     }
 
     /// The thing at this place.
@@ -125,13 +125,13 @@ impl Fetched {
     /// # Errors
     /// No home; those of the file system.
     pub fn keep(&self, content: &Content) -> Result<(), FetchedError> {
-        let folder = self.former().ok_or(FetchedError::NoHome)?;
+        let folder = self.previous().ok_or(FetchedError::NoHome)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         for entry in fs_err::read_dir(&folder)? {
             let entry = entry?;
             let age =
                 entry.metadata()?.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-            if age.is_some_and(|age| age > KEPT) {
+            if age.is_some_and(|age| age > RETAINED) {
                 fs_err::remove_file(entry.path())?;
             }
         }
@@ -139,13 +139,13 @@ impl Fetched {
     }
 
     /// A content that was kept and is whole.
-    pub fn kept(&self, digest: &Digest) -> Option<Content> {
-        let bytes = fs_err::read(self.former()?.join(digest.as_str())).ok()?;
+    pub fn retained(&self, digest: &Digest) -> Option<Content> {
+        let bytes = fs_err::read(self.previous()?.join(digest.as_str())).ok()?;
         Some(Content::new(bytes)).filter(|content| content.digest() == digest)
     }
 
-    fn former(&self) -> Option<Utf8PathBuf> {
-        self.former.clone().or_else(|| Some(state_folder()?.join(FOLDER)))
+    fn previous(&self) -> Option<Utf8PathBuf> {
+        self.previous.clone().or_else(|| Some(state_folder()?.join(FOLDER)))
     }
 
     /// The path of a place, each step above which is a directory; `None` where one is missing, unless they are made.
@@ -197,7 +197,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = Utf8PathBuf::from_path_buf(dir.path().to_owned()).unwrap();
         fs_err::create_dir(top.join("project")).unwrap();
-        (dir, Fetched { project: Some(top.join("project")), former: Some(top.join("former")) })
+        (dir, Fetched { project: Some(top.join("project")), previous: Some(top.join("former")) })
     }
 
     #[test]
@@ -242,10 +242,10 @@ mod tests {
     fn a_replaced_content_is_kept_and_a_damaged_one_is_none() {
         let (dir, fetched) = project();
         let content = Content::new(b"former".to_vec());
-        assert_eq!(fetched.kept(content.digest()), None);
+        assert_eq!(fetched.retained(content.digest()), None);
         fetched.keep(&content).unwrap();
-        assert_eq!(fetched.kept(content.digest()), Some(content.clone()));
+        assert_eq!(fetched.retained(content.digest()), Some(content.clone()));
         fs_err::write(dir.path().join("former").join(content.digest().as_str()), "x").unwrap();
-        assert_eq!(fetched.kept(content.digest()), None);
+        assert_eq!(fetched.retained(content.digest()), None);
     }
 }

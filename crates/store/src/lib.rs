@@ -6,7 +6,7 @@ mod fetched;
 mod seal;
 mod state;
 
-pub use backups::{Arriving, BackupError, Backups, KEPT};
+pub use backups::{Arriving, BackupError, Backups, RETAINED};
 pub use document::{DocumentError, read_document, write_document};
 pub use fetched::{FOLDER as FETCHED_FOLDER, Fetched, FetchedError, Lies};
 pub use seal::{SealError, Sealer};

@@ -394,14 +394,14 @@ impl<'t> Composer<'t> {
     /// Ansible's files.
     fn entries(&mut self, merged: Vec<(Node, Node)>, own: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
         let merged_count = merged.len();
-        let mut seen: HashMap<(&'static str, String), (usize, bool)> = HashMap::new();
+        let mut observed: HashMap<(&'static str, String), (usize, bool)> = HashMap::new();
         let mut all: Vec<(Node, Node)> = Vec::with_capacity(merged_count + own.len());
         for (index, entry) in merged.into_iter().chain(own).enumerate() {
             let is_own = index >= merged_count;
             let name = (entry.0.value.kind(), entry.0.scalar_text().unwrap_or_default());
-            match seen.get_mut(&name) {
+            match observed.get_mut(&name) {
                 None => {
-                    seen.insert(name, (all.len(), is_own));
+                    observed.insert(name, (all.len(), is_own));
                     all.push(entry);
                 }
                 Some((at, own_already)) => {

@@ -159,7 +159,7 @@ fn a_comment_right_behind_a_quote_is_one_in_ansibles_files_alone() {
 }
 
 #[test]
-fn a_tab_is_told_where_it_stands() {
+fn a_tab_is_reported_where_it_stands() {
     let found = parse_yaml(source("a:\n  - name: b\n\tfile: x\n"), Dialect::Native).unwrap_err();
     let text = found.to_string();
     assert!(text.contains("t.yaml:3:1") && text.contains("indent with spaces"), "{text}");

@@ -18,7 +18,7 @@ use crate::scope;
 pub(crate) const LEVELS: usize = 128;
 
 /// Values that were measured last, so that a variable that a loop uses again and again is measured once.
-const KEPT: usize = 16;
+const RETAINED: usize = 16;
 
 thread_local! {
     // Whoever asks has no state to keep them in; an evaluation never leaves its thread.
@@ -45,8 +45,8 @@ pub(crate) fn measure(value: &Value) -> Result<Measure, Error> {
         return Ok(Measure::default());
     }
     let known = MEASURED.with_borrow(|all| {
-        let same = |kept: &&(Value, Measure)| is_sameas(&kept.0, value);
-        all.iter().find(same).map(|kept| kept.1)
+        let same = |retained: &&(Value, Measure)| is_sameas(&retained.0, value);
+        all.iter().find(same).map(|retained| retained.1)
     });
     if let Some(known) = known {
         return Ok(known);
@@ -54,9 +54,9 @@ pub(crate) fn measure(value: &Value) -> Result<Measure, Error> {
     let mut found = Measure::default();
     crate::bounds::stack(|| walk(value, 0, &mut found))?;
     // A namespace may be another one by the next time.
-    if found.parts > KEPT && !is_namespace(value) {
+    if found.parts > RETAINED && !is_namespace(value) {
         MEASURED.with_borrow_mut(|all| {
-            all.truncate(KEPT - 1);
+            all.truncate(RETAINED - 1);
             all.insert(0, (value.clone(), found));
         });
     }

@@ -109,7 +109,7 @@ fn slice(
         }
         ValueKind::Undefined | ValueKind::None => Ok(Value::from(Vec::<Value>::new())),
         ValueKind::Seq | ValueKind::Iterable => {
-            let kept: Vec<Value> = match value.len().filter(|_| value.kind() == ValueKind::Seq) {
+            let retained: Vec<Value> = match value.len().filter(|_| value.kind() == ValueKind::Seq) {
                 Some(count) => {
                     places(count).map(|at| value.get_item_by_index(at)).collect::<Result<_, _>>()?
                 }
@@ -123,8 +123,8 @@ fn slice(
                     places(all.len()).filter_map(|at| all.get(at).cloned()).collect()
                 }
             };
-            charge(kept.len())?;
-            Ok(if value.is_tuple() { Value::from(Tuple::from(kept)) } else { Value::from(kept) })
+            charge(retained.len())?;
+            Ok(if value.is_tuple() { Value::from(Tuple::from(retained)) } else { Value::from(retained) })
         }
         kind => Err(invalid(format!("a {kind} cannot be sliced: only lists and texts can"))),
     }
@@ -199,12 +199,12 @@ mod tests {
             Some(stop) if stop < 0 => (stop + count).max(-1),
             Some(stop) => stop.min(count),
         };
-        let mut kept = Vec::new();
+        let mut retained = Vec::new();
         while (step > 0 && at < end) || (step < 0 && at > end) {
-            kept.push(all[at as usize]);
+            retained.push(all[at as usize]);
             at += step;
         }
-        kept
+        retained
     }
 
     proptest! {
@@ -221,9 +221,9 @@ mod tests {
             let text = format!("{all:?}[{}:{}:{step}]", shown(start), shown(stop));
             table(&[(&text, &format!("{wanted:?}"))]);
             let word: String = all.iter().map(i64::to_string).collect();
-            let kept: String = wanted.iter().map(i64::to_string).collect();
+            let retained: String = wanted.iter().map(i64::to_string).collect();
             let text = format!("'{word}'[{}:{}:{step}]", shown(start), shown(stop));
-            table(&[(&text, &format!("'{kept}'"))]);
+            table(&[(&text, &format!("'{retained}'"))]);
         }
 
         #[test]

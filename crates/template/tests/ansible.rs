@@ -47,7 +47,7 @@ fn families() -> BTreeMap<String, Vec<String>> {
 }
 
 /// Evaluates an expression with this engine.
-fn ours(engine: &Engine, scope: &Scope, expression: &str) -> Json {
+fn converge(engine: &Engine, scope: &Scope, expression: &str) -> Json {
     let source = Source::new("expression", format!("{{{{ {expression} }}}}"));
     let node = Node::new(source.text(), Span::whole(source.clone()));
     match engine.eval_value(&node, scope) {
@@ -134,7 +134,7 @@ fn expressions_come_to_what_ansible_makes_of_them() {
     let mut wrong = Vec::new();
     for (family, expressions) in &families {
         for expression in expressions {
-            let (wanted, got) = (&expected[expression], ours(&engine, &scope, expression));
+            let (wanted, got) = (&expected[expression], converge(&engine, &scope, expression));
             if !same(wanted, &got) {
                 wrong.push(format!("{family}: {expression}\n  Ansible: {wanted}\n  ours:    {got}"));
             }

@@ -31,14 +31,14 @@ fn fields_that_others_have_set_since_survive_a_rollback() {
     for pruned in [false, true] {
         let name = lab.api.nodes(&NodeSpec::new("shared", 1)).unwrap().remove(0);
         let role = |items: &str| lab.role("shared", &format!("scope: cluster\nresources:\n{items}"));
-        let ours = |marks: &str| {
+        let own = |marks: &str| {
             role(&format!("  - name: ours\n    node: {{name: {name}, {marks}}}\n"));
             lab.apply().expect(0);
         };
-        ours("labels: {ours: one}");
+        own("labels: {own: one}");
         let oldest = lab.oldest_run();
         lab.kubectl(&["cordon", &name]);
-        ours("labels: {ours: two}, taints: [{key: ours, effect: NoSchedule}]");
+        own("labels: {own: two}, taints: [{key: ours, effect: NoSchedule}]");
         lab.kubectl(&["taint", "node", &name, "theirs=yes:NoSchedule"]);
         lab.kubectl(&["label", "node", &name, "theirs=yes"]);
         let back = if pruned {
@@ -349,10 +349,10 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     patch("kubectl-patch", "11");
     let declared = ["--set", "size=2"];
     for command in [&["drift"][..], &["plan"], &["apply", "--yes"]] {
-        let told = lab.converge(&[command, &["hosts.yaml"], &declared[..]].concat());
-        assert!(!matches!(told.code, Some(0)), "{}", told.all());
+        let reported = lab.converge(&[command, &["hosts.yaml"], &declared[..]].concat());
+        assert!(!matches!(reported.code, Some(0)), "{}", reported.all());
         says_all(
-            &told,
+            &reported,
             &["configmap charts/web: .data.size was changed by `kubectl-patch`", "force_conflicts"],
         );
     }

@@ -40,7 +40,7 @@ fn serve(folder: &Path) -> String {
 fn equip(lab: &Lab, nodes: &[&str]) {
     // From the last to the first: what was seen of a later node holds for the ones ahead of it.
     let asked: Vec<&str> = ["node"].into_iter().chain(nodes.iter().rev().copied()).collect();
-    let seen: Vec<(bool, bool)> = lab.api.get(&asked).unwrap()["items"]
+    let observed: Vec<(bool, bool)> = lab.api.get(&asked).unwrap()["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -53,9 +53,9 @@ fn equip(lab: &Lab, nodes: &[&str]) {
             )
         })
         .collect();
-    for (index, (released, offers)) in seen.iter().rev().enumerate() {
+    for (index, (released, offers)) in observed.iter().rev().enumerate() {
         let ahead =
-            index.checked_sub(1).and_then(|n| seen.iter().rev().nth(n)).is_none_or(|(_, offers)| *offers);
+            index.checked_sub(1).and_then(|n| observed.iter().rev().nth(n)).is_none_or(|(_, offers)| *offers);
         assert!(
             ahead || !released,
             "{} was released before the node ahead of it offered its GPUs",

@@ -26,9 +26,14 @@ fn a_batch_that_never_ends_holds_in_the_second_run_too() {
     lab.role("batches", BATCHES);
     let released = |node: &str| lab.value(&["node", node], "/metadata/labels/released");
     for _ in 0..2 {
-        let told = lab.apply().expect(1);
-        says_all(&told, &["batches/a batch[0]", "allocatable nvidia.com/gpu"]);
-        assert_eq!((released("batch-1"), released("batch-2")), (Some(json!("true")), None), "{}", told.all());
+        let reported = lab.apply().expect(1);
+        says_all(&reported, &["batches/a batch[0]", "allocatable nvidia.com/gpu"]);
+        assert_eq!(
+            (released("batch-1"), released("batch-2")),
+            (Some(json!("true")), None),
+            "{}",
+            reported.all()
+        );
     }
     lab.plan().expect(2);
     lab.api.set_gpus(&["batch-1", "batch-2"], 8, 8).unwrap();
@@ -62,9 +67,9 @@ verify:
 #[test]
 fn an_operator_that_settles_is_no_difference() {
     let lab = Lab::get();
-    let says = |state: &str, seen: &str| {
+    let says = |state: &str, observed: &str| {
         let text = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "operator", "namespace": "default"},
-            "data": {"state": state, "seen": seen, "name": "operator"}});
+            "data": {"state": state, "seen": observed, "name": "operator"}});
         lab.api.apply(&text.to_string()).unwrap();
     };
     says("ready", "");
@@ -88,24 +93,24 @@ fn an_operator_that_settles_is_no_difference() {
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    let told = std::thread::scope(|scope| {
+    let reported = std::thread::scope(|scope| {
         scope.spawn(|| operator("one", true));
-        let told = apply("one");
+        let reported = apply("one");
         ended.store(true, Ordering::Relaxed);
-        told
+        reported
     });
-    assert!(!told.expect(0).all().contains("verification failed"));
+    assert!(!reported.expect(0).all().contains("verification failed"));
     ended.store(false, Ordering::Relaxed);
-    let told = std::thread::scope(|scope| {
+    let reported = std::thread::scope(|scope| {
         scope.spawn(|| operator("two", false));
-        let told = apply("two");
+        let reported = apply("two");
         ended.store(true, Ordering::Relaxed);
-        told
+        reported
     });
-    let told = told.expect(1);
-    let lines = told.all().lines().filter(|line| line.contains("not checked")).count();
-    assert!(lines <= 2, "one cause, one message (and one in the summary): {}", told.all());
-    says_all(&told, &["verification failed", "settles/the operator is ready"]);
+    let reported = reported.expect(1);
+    let lines = reported.all().lines().filter(|line| line.contains("not checked")).count();
+    assert!(lines <= 2, "one cause, one message (and one in the summary): {}", reported.all());
+    says_all(&reported, &["verification failed", "settles/the operator is ready"]);
     lab.kubectl(&["delete", "configmap", "wish", "operator"]);
 }
 

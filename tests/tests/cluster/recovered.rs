@@ -65,13 +65,13 @@ resources:
 "#;
 
 /// A release in a namespace of its own.
-struct Mended<'a> {
+struct Recovered<'a> {
     lab: &'a Lab,
     namespace: &'static str,
     folder: tempfile::TempDir,
 }
 
-impl<'a> Mended<'a> {
+impl<'a> Recovered<'a> {
     fn new(lab: &'a Lab, namespace: &'static str) -> Self {
         lab.role("recovered", &ROLE.replace("NAMESPACE", namespace));
         let chart = "roles/recovered/files/hooked";
@@ -159,7 +159,7 @@ impl<'a> Mended<'a> {
 #[test]
 fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     let lab = Lab::get();
-    let release = Mended::new(&lab, "skipped");
+    let release = Recovered::new(&lab, "skipped");
     release
         .apply(&json!({"text": "old", "drawn": true}))
         .expect(0)
@@ -178,7 +178,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     // One command takes the failed upgrade back, though helm has lost sight of what it would have dropped.
     release.back();
     assert_eq!((release.live(), release.status().as_deref()), (old.clone(), Some("deployed")));
-    // The same with a run that mends it.
+    // The same with a run that corrects it.
     release.apply(&json!({"text": "never", "fail": "pre-upgrade"})).expect(1);
     release.apply(&json!({"text": "new", "drawn": true})).expect(0);
     assert_eq!(release.live(), (Some(json!("new")), old.1.clone()));
@@ -194,7 +194,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
 #[test]
 fn a_rollback_skips_what_hung() {
     let lab = Lab::get();
-    let release = Mended::new(&lab, "skips");
+    let release = Recovered::new(&lab, "skips");
     release.apply(&json!({"text": "old"})).expect(0);
     let chart = release.chart();
     let slow = |fail: &str| format!("text=killed,after=60,fail={fail}");
@@ -222,7 +222,7 @@ fn a_rollback_skips_what_hung() {
 #[test]
 fn a_rollback_does_not_finish_an_install_that_never_ended() {
     let lab = Lab::get();
-    let release = Mended::new(&lab, "begun");
+    let release = Recovered::new(&lab, "begun");
     lab.kubectl(&["create", "namespace", "begun"]);
     let chart = release.chart();
     release.killed(
@@ -247,7 +247,7 @@ fn a_rollback_does_not_finish_an_install_that_never_ended() {
 #[test]
 fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     let lab = Lab::get();
-    let release = Mended::new(&lab, "applied");
+    let release = Recovered::new(&lab, "applied");
     release.apply(&json!({"text": "old"})).expect(0);
     for stuck in [json!({"text": "two", "stuck": true}), json!({"text": "two", "fail": "post-upgrade"})] {
         let waits = stuck.get("stuck").is_some();
@@ -270,7 +270,7 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
 #[test]
 fn what_a_killed_run_left_hanging_is_its_own() {
     let lab = Lab::get();
-    let release = Mended::new(&lab, "killed");
+    let release = Recovered::new(&lab, "killed");
     release.apply(&json!({"text": "old"})).expect(0);
     release.cut_off(
         "apply",

@@ -177,7 +177,7 @@ impl Check<'_> {
 
     /// The plan's results are those of the case, and the apply's are those of the plan.
     fn items(&mut self, run: &Run, said: &Said, did: &BTreeMap<String, String>, report: &Value) {
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let items = report["hosts"][0]["items"].as_array().into_iter().flatten();
             items.filter(|item| name_of(item) == name).map(ToString::to_string).collect::<String>()
         };
@@ -194,7 +194,7 @@ impl Check<'_> {
                 format!("{name}: the plan says {planned}, not {plan}: {:?}", said.shown.get(*name))
             });
             self.that(done == *apply, || {
-                format!("{name}: the apply did {done}, not {apply}: {}", told(name))
+                format!("{name}: the apply did {done}, not {apply}: {}", reported(name))
             });
             // A plan cannot predict failures and effects of foreign code: such cases declare them.
             let known = !matches!(*apply, "failed" | "skipped") && !run.moved.contains(name);
@@ -203,8 +203,8 @@ impl Check<'_> {
             }
         }
         for (item, word) in run.tells.iter().flat_map(|(item, words)| words.iter().map(move |w| (item, w))) {
-            self.that(told(item).contains(word), || {
-                format!("the report of {item} does not say {word:?}: {}", told(item))
+            self.that(reported(item).contains(word), || {
+                format!("the report of {item} does not say {word:?}: {}", reported(item))
             });
         }
         let row = |results: &BTreeMap<String, String>| {

@@ -15,7 +15,7 @@ const SLOW: &str = r#"resources:
 "#;
 
 #[test]
-fn an_apply_that_was_cut_off_at_any_step_is_told_completed_and_taken_back() {
+fn an_apply_that_was_cut_off_at_any_step_is_reported_completed_and_taken_back() {
     let world = world();
     let host = &world.hosts()[0];
     world.only_role("r", SLOW).unwrap();

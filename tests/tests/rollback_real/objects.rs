@@ -101,7 +101,7 @@ pub(super) fn items(key: usize, version: usize) -> String {
 }
 
 /// The present value of each object, read from outside.
-pub(super) fn seen(host: &Host) -> Vec<String> {
+pub(super) fn observed(host: &Host) -> Vec<String> {
     let script = "
         path() { if [ -e \"$1\" ]; then echo \"$2$(stat -c '%a %U %G' $1)\"; else echo; fi; }
         path /srv/real/a \"$(cat /srv/real/a 2>/dev/null) \"

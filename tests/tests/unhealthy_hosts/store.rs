@@ -7,7 +7,7 @@ fn records_that_are_not_roots_are_refused() {
     let world = world();
     let host = &world.hosts()[0];
     role(&world, FILES);
-    for (spoil, why) in [
+    for (damage, why) in [
         ("echo something >/var/lib/converge", "/var/lib/converge is no directory: move it away"),
         (
             "ln -s /srv/nowhere /var/lib/converge",
@@ -18,10 +18,10 @@ fn records_that_are_not_roots_are_refused() {
             "/var/lib/converge belongs to nobody, who may have written what it holds: move it away, or, if you trust it: chown -R root:root",
         ),
     ] {
-        exec(host, &format!("rm -rf /var/lib/converge /srv/second /srv/sick/*; {spoil}"));
+        exec(host, &format!("rm -rf /var/lib/converge /srv/second /srv/sick/*; {damage}"));
         plan(&world).says(why);
         let ran = apply(&world);
-        assert!(!holds(host, "[ -e /srv/sick/first ]"), "{spoil}: {}", ran.all());
+        assert!(!holds(host, "[ -e /srv/sick/first ]"), "{damage}: {}", ran.all());
         assert!(!ran.all().contains("root is needed") && !ran.all().contains("needs root"), "{}", ran.all());
         ran.says(why).expect(4);
         world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().says(why).expect(4);

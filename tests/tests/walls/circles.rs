@@ -166,10 +166,10 @@ fn circles(uses: &BTreeMap<Path, BTreeSet<Path>>) -> BTreeSet<BTreeSet<String>> 
         }
         found
     };
-    let reach: BTreeMap<&Path, BTreeSet<Path>> = uses.keys().map(|own| (own, reached(own))).collect();
+    let reachable: BTreeMap<&Path, BTreeSet<Path>> = uses.keys().map(|own| (own, reached(own))).collect();
     let circle = |own: &Path| {
         let others =
-            reach[own].iter().filter(|other| reach.get(other).is_some_and(|back| back.contains(own)));
+            reachable[own].iter().filter(|other| reachable.get(other).is_some_and(|back| back.contains(own)));
         others.map(|other| other.join("::")).collect::<BTreeSet<String>>()
     };
     uses.keys().map(circle).filter(|circle| !circle.is_empty()).collect()

@@ -131,7 +131,7 @@ pub async fn carry_out(
     if console.human() {
         console.print(&render::plan(&plan, &console.look));
     }
-    let cut_off = |p: &HostPlan| p.ours.cut_off.as_ref().is_some_and(|c| !c.busy);
+    let cut_off = |p: &HostPlan| p.earlier_runs.cut_off.as_ref().is_some_and(|c| !c.busy);
     if work == 0 && !adopts && !plan.planned().any(cut_off) {
         let code = without_work(&plan);
         if !console.human() {

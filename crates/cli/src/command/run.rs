@@ -42,7 +42,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     // Files and pipes get every byte; output to a terminal must not control it.
     let streams = [(); 2].map(|()| Mutex::new(render::Stream::default()));
     let terminals = [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
-    let seen = |_: &str, error: bool, bytes: &[u8]| {
+    let observed = |_: &str, error: bool, bytes: &[u8]| {
         if one {
             let [out, err] = &streams;
             let [out_is_terminal, err_is_terminal] = terminals;
@@ -58,7 +58,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
         }
     };
     let what = "interrupted; where the command had begun it may go on";
-    let work = async |engine: &Engine| engine.run_command(&script, limit, &seen).await;
+    let work = async |engine: &Engine| engine.run_command(&script, limit, &observed).await;
     let found = session.look_until(what, work).await?;
     session.close().await;
     let exit = exit_code(&found);

@@ -142,13 +142,13 @@ fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Resu
     let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
     let mut roles: Vec<&str> = roles;
     roles.dedup();
-    let spoil = if args.no_spoil {
+    let damage = if args.no_spoil {
         ""
     } else {
         " Drift is injected into all objects of these roles, one after another, and corrected."
     };
     let said = format!(
-        "This changes {}: {} with all that they require are applied, then rolled back.{spoil}",
+        "This changes {}: {} with all that they require are applied, then rolled back.{damage}",
         names.join(", "),
         roles.join(", ")
     );

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_together() {
+    fn mistakes_are_reported_together() {
         let found =
             parsed(&[("CONVERGE_FORKS", "many"), ("CONVERGE_USER", "a b"), ("CONVERGE_ROLES_PATH", ":")])
                 .unwrap_err();

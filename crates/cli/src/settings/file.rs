@@ -84,7 +84,7 @@ fn syntax(source: &Arc<Source>, error: &toml_edit::TomlError) -> Diagnostic {
 
 fn unknown(name: &str, at: &Span) -> Diagnostic {
     let names = || KEYS.iter().map(|key| key.key);
-    let other = OTHERS.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
+    let other = OTHERS.iter().find(|(other, _)| *other == name).map(|(_, own)| *own);
     let help = match other.or_else(|| did_you_mean(name, names())) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("settings are {}", names().collect::<Vec<_>>().join(", ")),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once_with_their_places() {
+    fn all_mistakes_are_reported_at_once_with_their_places() {
         let found = parsed(
             "inventry = \"a\"\nforks = \"20\"\nplaybook = [\"a\"]\nroles_path = [\"x\", 7]\nremote_user = \"x\"\nuser = \"-o x\"\n[ssh]\nport = 1\n",
         )
@@ -247,8 +247,8 @@ mod tests {
         for key in &KEYS {
             assert!(parsed(&format!("{} = {}", key.key, key.example)).is_ok(), "{}", key.key);
         }
-        for (other, ours) in OTHERS {
-            assert!(KEYS.iter().any(|key| key.key == ours) && KEYS.iter().all(|key| key.key != other));
+        for (other, own) in OTHERS {
+            assert!(KEYS.iter().any(|key| key.key == own) && KEYS.iter().all(|key| key.key != other));
         }
     }
 }

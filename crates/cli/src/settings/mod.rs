@@ -287,21 +287,21 @@ mod tests {
             "".into(),
             None,
         );
-        let told = |failure| match settings.placed(failure) {
+        let reported = |failure| match settings.placed(failure) {
             Failure::Input(found) => found.to_string(),
             Failure::Message { message, .. } => message,
         };
         let found = |message: &str| Failure::Input(Diagnostic::error("x", message).into());
-        assert!(told(found("there is no `a.yaml`")).ends_with("--> ../converge.toml:1:1: set here"));
-        assert_eq!(told(found("there is no `b.yaml`")), "error[x]: there is no `b.yaml`");
+        assert!(reported(found("there is no `a.yaml`")).ends_with("--> ../converge.toml:1:1: set here"));
+        assert_eq!(reported(found("there is no `b.yaml`")), "error[x]: there is no `b.yaml`");
         let unread = Diagnostic::error("x", "cannot read").at(&Span::nowhere("a.yaml"));
-        assert!(told(Failure::Input(unread.into())).contains("../converge.toml:1:1: set here"));
-        assert_eq!(told(Failure::failed("no `k`")), "no `k` (set at ../converge.toml:1:1)");
-        assert_eq!(told(Failure::failed("no `x`")), "no `x`");
-        assert_eq!(told(Failure::failed("no role `web`")), "no role `web`");
-        assert!(told(Failure::failed("no `p@q.yaml`")).contains("set at"));
+        assert!(reported(Failure::Input(unread.into())).contains("../converge.toml:1:1: set here"));
+        assert_eq!(reported(Failure::failed("no `k`")), "no `k` (set at ../converge.toml:1:1)");
+        assert_eq!(reported(Failure::failed("no `x`")), "no `x`");
+        assert_eq!(reported(Failure::failed("no role `web`")), "no role `web`");
+        assert!(reported(Failure::failed("no `p@q.yaml`")).contains("set at"));
         let inside = Diagnostic::error("x", "wrong").at(&Span::new(Source::new("a.yaml", "all:"), 4, 4));
-        assert!(!told(Failure::Input(inside.into())).contains("set here"));
+        assert!(!reported(Failure::Input(inside.into())).contains("set here"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn outcomes(rows: &[Row]) -> Vec<(i32, String)> {
 }
 
 #[test]
-fn every_mistake_is_told_with_place_cause_and_remedy() {
+fn every_mistake_is_reported_with_place_cause_and_remedy() {
     let bless = std::env::var_os("CONVERGE_BLESS").is_some();
     let mut wrong = String::new();
     let mut count = 0;
@@ -177,11 +177,11 @@ fn every_mistake_is_told_with_place_cause_and_remedy() {
 fn every_row_names_a_remedy() {
     for path in tables() {
         for row in rows(&std::fs::read_to_string(&path).unwrap()).into_iter().filter(|row| row.code == 64) {
-            let told = row.output.contains("help: ")
+            let reported = row.output.contains("help: ")
                 || row.output.contains(" must ")
                 || row.output.contains("--help")
                 || row.output.contains(": write ");
-            assert!(told, "{}: {}\n{}", path.display(), row.title, row.output);
+            assert!(reported, "{}: {}\n{}", path.display(), row.title, row.output);
         }
     }
 }

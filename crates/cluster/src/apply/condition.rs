@@ -5,7 +5,7 @@ use crate::api::escaped;
 use crate::connect::Cluster;
 use crate::object::text;
 use crate::observe::LookError;
-use crate::rollout::told;
+use crate::rollout::listed;
 use crate::work::WorkEnd;
 use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What, ready};
 use converge_resource::{ObjectId, Observed};
@@ -78,7 +78,7 @@ impl Cluster {
         let bad = |pod: &&Value| text(pod, "/status/phase") != "Succeeded" && !ready(pod);
         let mut said = Vec::new();
         for pod in pods.iter().filter(own).filter(bad).take(PODS) {
-            said.push(format!("{}: {}", text(pod, "/metadata/namespace"), told(pod)));
+            said.push(format!("{}: {}", text(pod, "/metadata/namespace"), listed(pod)));
             said.extend(self.last_words(pod).await);
         }
         said

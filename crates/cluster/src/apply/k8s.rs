@@ -6,7 +6,7 @@ use super::{Done, Job, Save, failed, named, shown};
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::fault::Fault;
-use crate::object::{self, merge_patch, told};
+use crate::object::{self, listed, merge_patch};
 use crate::observe::{no_key, observed};
 use crate::open_run::Taken;
 use crate::ownership;
@@ -56,7 +56,7 @@ struct Planned<'a> {
     /// The field manager under whose name it is written.
     manager: &'a str,
     /// Of a rollback: the manager from whom a run has taken all the fields that get back their values.
-    former: Option<String>,
+    previous: Option<String>,
     secret: bool,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Planned<'a> {
         });
         let manager = manager.unwrap_or(own);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
-        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, former: None, secret })
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, previous: None, secret })
     }
 
     /// Whose fields it takes.
@@ -110,11 +110,11 @@ impl<'a> Planned<'a> {
     /// The managers of the fields that a role takes from others, by the paths of these.
     fn takes_from(&self, live: Option<&Value>) -> BTreeMap<String, String> {
         let Some(live) = live.filter(|_| self.manifest.is_some()) else { return BTreeMap::new() };
-        let former = |field: &Field| match owners(live, &field.path).as_slice() {
+        let previous = |field: &Field| match owners(live, &field.path).as_slice() {
             [manager] if manager != self.manager => Some((fields::shown(&field.path), manager.clone())),
             _ => None,
         };
-        self.fields.iter().filter(|field| field.before.is_some()).filter_map(former).collect()
+        self.fields.iter().filter(|field| field.before.is_some()).filter_map(previous).collect()
     }
 
     /// The paths of the fields that get a saved value.
@@ -147,7 +147,7 @@ impl<'a> Planned<'a> {
                 }
                 refused(format!(
                     "has changed since this was planned: {}; plan again",
-                    told(&moved, "planned against", self.secret)
+                    listed(&moved, "planned against", self.secret)
                 ))
             }
         }
@@ -218,7 +218,7 @@ impl Cluster {
         let restored = planned.restored();
         if planned.manager == self.manager() && planned.from.is_some() && !restored.is_empty() {
             let (object, to) = (&job.change.object, &job.change.to);
-            planned.former = self.former_manager(object, to, &restored).await.map_err(failed)?;
+            planned.previous = self.previous_manager(object, to, &restored).await.map_err(failed)?;
         }
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
@@ -237,9 +237,9 @@ impl Cluster {
                 }
             };
             let before = observed(live.as_ref()).0.state;
-            let (saves, unsaved) = self.to_save(live.as_ref())?;
+            let (saves, no_snapshot) = self.to_save(live.as_ref())?;
             let number = match seq {
-                None => self.begin(job, &before, saves, unsaved).await?,
+                None => self.begin(job, &before, saves, no_snapshot).await?,
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
@@ -310,10 +310,10 @@ impl Cluster {
         let values = live.get("data").cloned().unwrap_or_else(|| json!({}));
         let sealed =
             seal(&values, &self.inner.options).map_err(|error| WorkEnd::NotSaved(error.to_string()))?;
-        let unsaved = sealed.is_none().then(|| {
+        let no_snapshot = sealed.is_none().then(|| {
             "the inventory names no age recipients, so the values of a Secret are not kept".to_owned()
         });
-        Ok((vec![(content, sealed.map(Beside::Sealed))], unsaved))
+        Ok((vec![(content, sealed.map(Beside::Sealed))], no_snapshot))
     }
 
     /// The values of a Secret that is to be as it was; null where none are needed.
@@ -326,8 +326,8 @@ impl Cluster {
         let refused = |why: &dyn Display| {
             WorkEnd::Refused(format!("{}: its values cannot be restored: {why}", planned.wanted.shown()))
         };
-        let kept = self.kept(&BTreeSet::from([digest.clone()])).await.map_err(|e| refused(&e))?;
-        match kept.get(digest).and_then(|kept| kept.beside.as_ref()) {
+        let stored = self.stored(&BTreeSet::from([digest.clone()])).await.map_err(|e| refused(&e))?;
+        match stored.get(digest).and_then(|stored| stored.beside.as_ref()) {
             Some(Beside::Sealed(sealed)) => unseal(sealed, &self.inner.options).map_err(|e| refused(&e)),
             _ => Err(refused(&"they were not saved (no age recipients)")),
         }
@@ -394,10 +394,10 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let manager = planned.former.as_deref().unwrap_or(planned.manager);
+                let manager = planned.previous.as_deref().unwrap_or(planned.manager);
                 let as_manager = format!("{path}?fieldManager={}", escaped(manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
-                if job.work.owner.is_empty() && planned.former.is_none() {
+                if job.work.owner.is_empty() && planned.previous.is_none() {
                     ownership::hand_over(api, &path, live, &now, self.manager()).await;
                 }
                 Ok(())
@@ -432,15 +432,15 @@ impl Cluster {
             (Some(_), None) => format!("{shown} was written, and is gone"),
             (Some(_), Some(live)) => match planned.off(live) {
                 off if off.is_empty() => String::new(),
-                off => format!("{shown} differs from the plan: {}", told(&off, "planned", planned.secret)),
+                off => format!("{shown} differs from the plan: {}", listed(&off, "planned", planned.secret)),
             },
         };
-        let (seen, contents) = observed(live.as_ref());
+        let (found, contents) = observed(live.as_ref());
         let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
         let ended = if off.is_empty() && established.is_ok() { Ended::Done } else { Ended::Failed };
-        self.end(job, seq, ended, Some((&seen.state, &contents)), uid).await?;
+        self.end(job, seq, ended, Some((&found.state, &contents)), uid).await?;
         established?;
-        if off.is_empty() { Ok(Done { after: seen.state, contents }) } else { Err(failed(off)) }
+        if off.is_empty() { Ok(Done { after: found.state, contents }) } else { Err(failed(off)) }
     }
 
     /// Records what a write that did not come about has left.
@@ -451,8 +451,8 @@ impl Cluster {
         let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
         // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
         let goes = live.as_ref().is_some_and(object::is_being_deleted);
-        let Some((seen, contents)) = after.filter(|_| !goes) else { return Ok(()) };
-        self.end(job, seq, Ended::Failed, Some((&seen.state, &contents)), uid).await
+        let Some((found, contents)) = after.filter(|_| !goes) else { return Ok(()) };
+        self.end(job, seq, Ended::Failed, Some((&found.state, &contents)), uid).await
     }
 }
 

@@ -2,16 +2,18 @@
 
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
-use crate::former::{Former, FormerError};
 use crate::helm::{FileError, Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::record_error::{RecordsError, SealError};
 use crate::records::{Beside, Ended};
+use crate::saved_release::{SavedRelease, SavedReleaseError};
 use crate::sealed::{seal, unseal};
 use crate::work::{Work, WorkEnd};
 use converge_objects::release::{self, Recovery, ReleaseState};
-use converge_resource::{Answer, ApiCall, Chart, Content, Digest, Kept, ObjectId, Probe, ReleaseSpec, State};
+use converge_resource::{
+    Answer, ApiCall, Chart, Content, Digest, ObjectId, PreservedField, Probe, ReleaseSpec, State,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -43,7 +45,7 @@ enum ActionError {
     #[error("what was kept of it ({chart}) cannot be read: {error}")]
     Sealed { chart: String, error: SealError },
     #[error("what was kept of it ({chart}) cannot be read: {error}")]
-    Packed { chart: String, error: FormerError },
+    Packed { chart: String, error: SavedReleaseError },
 }
 
 /// The reason why a release is not kept.
@@ -52,7 +54,7 @@ enum NotKept {
     #[error("helm's record of it is not understood")]
     Record,
     #[error("the release is too large to be kept: {0}")]
-    Packed(#[from] FormerError),
+    Packed(#[from] SavedReleaseError),
     #[error(transparent)]
     Seal(#[from] SealError),
     #[error("the inventory names no age recipients, so a release that holds Secrets is not kept")]
@@ -83,7 +85,7 @@ struct Action {
     what: String,
     arguments: Vec<String>,
     /// Fields of others, which it leaves as they are.
-    keep: Vec<Kept>,
+    keep: Vec<PreservedField>,
     seconds: u64,
 }
 
@@ -101,12 +103,12 @@ impl Cluster {
         let (from, to) = (read(&job.change.from)?, read(&job.change.to)?);
         let records = self.helm_records(namespace, name).await.map_err(|e| refused(&e))?;
         let revisions = self.revisions_of(namespace, &records).await.map_err(|e| refused(&e))?;
-        let (seen, content) = state(&revisions).map_err(|e| refused(&e))?;
-        if seen.state != job.change.from {
+        let (present, content) = state(&revisions).map_err(|e| refused(&e))?;
+        if present.state != job.change.from {
             return Err(refused(&format!(
                 "it was {} when this was planned, and is {} now; plan again",
-                told(&from),
-                told(&read(&seen.state)?)
+                listed(&from),
+                listed(&read(&present.state)?)
             )));
         }
         let call = job.work.calls.iter().find_map(|call| match call {
@@ -119,7 +121,7 @@ impl Cluster {
             self.offer(content.clone());
         }
         let helm = Helm::ready(self).await.map_err(|e| refused(&e))?;
-        let found = Found { namespace, name, there: !seen.state.is_absent(), records, revisions };
+        let found = Found { namespace, name, there: !present.state.is_absent(), records, revisions };
         let waits = match job.work.release(id) {
             Some(spec) => spec.wait_seconds.is_some(),
             None => self.waits(id, content_of(&to, call).as_ref()).await.map_err(|e| refused(&e))?,
@@ -134,8 +136,8 @@ impl Cluster {
         };
         // Where putting it right is all that there is to do, it is done once.
         let recovery = recovery.filter(|recovery| recovery.what != action.what);
-        let (saves, unsaved) = self.release_to_save(job, &found, content);
-        let seq = self.begin(job, &seen.state, saves, unsaved).await?;
+        let (saves, no_snapshot) = self.release_to_save(job, &found, content);
+        let seq = self.begin(job, &present.state, saves, no_snapshot).await?;
         let before = self.watched(job.work).await;
         let result = async {
             if let Some(recovery) = recovery {
@@ -199,7 +201,7 @@ impl Cluster {
         let name = found.name;
         let digest = content_of(to, call).ok_or(ActionError::NoContent)?;
         let keep = match call {
-            Some(ReleaseSpec { chart: Chart::Former(_), keep, .. }) => keep.clone(),
+            Some(ReleaseSpec { chart: Chart::SavedRelease(_), keep, .. }) => keep.clone(),
             Some(spec) => {
                 return Ok(Action {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
@@ -218,7 +220,7 @@ impl Cluster {
             let status = text(never, "/status").to_owned();
             return Err(ActionError::NeverInForce { revision: number(never), chart: chart.clone(), status });
         }
-        // helm's own way back has no place for what belongs to others.
+        // helm's own rollback has no place for what belongs to others.
         if let Some(at) = at.filter(|_| stays && keep.is_empty()) {
             return Ok(found.back(number(at), patience));
         }
@@ -226,7 +228,7 @@ impl Cluster {
         let spec = ReleaseSpec {
             name: name.to_owned(),
             namespace: found.namespace.to_owned(),
-            chart: Chart::Former(digest.as_str().to_owned()),
+            chart: Chart::SavedRelease(digest.as_str().to_owned()),
             version: None,
             values: Value::Null,
             create_namespace: false,
@@ -234,8 +236,8 @@ impl Cluster {
             seconds: Some(WAIT),
             keep: keep.clone(),
         };
-        let former = self.former(found, &digest, chart).await?;
-        let mut arguments = upgrade(former.lay(helm.folder())?, &spec);
+        let saved_release = self.saved_release(found, &digest, chart).await?;
+        let mut arguments = upgrade(saved_release.lay(helm.folder())?, &spec);
         arguments.extend(words(&["--description", "Reverted by converge"]));
         Ok(Action {
             what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
@@ -246,21 +248,26 @@ impl Cluster {
     }
 
     /// A release as it was: out of what helm keeps, or out of our records.
-    async fn former(&self, found: &Found<'_>, digest: &Digest, chart: &str) -> Result<Former, ActionError> {
+    async fn saved_release(
+        &self,
+        found: &Found<'_>,
+        digest: &Digest,
+        chart: &str,
+    ) -> Result<SavedRelease, ActionError> {
         let same = |record: &&Value| release::has_content(&revision(record), digest);
-        if let Some(former) = found.records.iter().find(same).and_then(Former::of) {
-            return Ok(former);
+        if let Some(saved_release) = found.records.iter().find(same).and_then(SavedRelease::of) {
+            return Ok(saved_release);
         }
-        let packed = match self.kept(&BTreeSet::from([digest.clone()])).await?.remove(digest) {
-            Some(crate::records::Kept { beside: Some(Beside::Plain(packed)), .. }) => packed,
-            Some(crate::records::Kept { beside: Some(Beside::Sealed(sealed)), .. }) => {
+        let packed = match self.stored(&BTreeSet::from([digest.clone()])).await?.remove(digest) {
+            Some(crate::records::StoredContent { beside: Some(Beside::Plain(packed)), .. }) => packed,
+            Some(crate::records::StoredContent { beside: Some(Beside::Sealed(sealed)), .. }) => {
                 let packed = unseal(&sealed, &self.inner.options)
                     .map_err(|error| ActionError::Sealed { chart: chart.to_owned(), error })?;
                 packed.as_str().unwrap_or_default().to_owned()
             }
             _ => return Err(ActionError::NotKept { chart: chart.to_owned() }),
         };
-        Former::unpack(&packed).map_err(|error| ActionError::Packed { chart: chart.to_owned(), error })
+        SavedRelease::unpack(&packed).map_err(|error| ActionError::Packed { chart: chart.to_owned(), error })
     }
 
     /// The saved parts of a release as it is. The second is the reason why it cannot come back once it is gone.
@@ -271,16 +278,16 @@ impl Cluster {
         content: Option<Content>,
     ) -> (Vec<Save>, Option<String>) {
         let keep = |record: &Value| -> Result<Beside, NotKept> {
-            let former = Former::of(record).ok_or(NotKept::Record)?;
-            let packed = former.pack()?;
-            if !job.work.sensitive && !former.holds_secrets() {
+            let saved_release = SavedRelease::of(record).ok_or(NotKept::Record)?;
+            let packed = saved_release.pack()?;
+            if !job.work.sensitive && !saved_release.holds_secrets() {
                 return Ok(Beside::Plain(packed));
             }
             let sealed = seal(&Value::String(packed), &self.inner.options)?;
             Ok(Beside::Sealed(sealed.ok_or(NotKept::NoRecipients)?))
         };
-        let kept = found.in_force().map(keep).transpose();
-        let (beside, why) = match kept {
+        let stored = found.in_force().map(keep).transpose();
+        let (beside, why) = match stored {
             Ok(beside) => (beside, None),
             Err(not_kept) => (None, Some(not_kept.to_string())),
         };
@@ -308,12 +315,12 @@ impl Cluster {
     /// The states of watched objects, as far as they can be looked at.
     async fn watched(&self, work: &Work) -> BTreeMap<ObjectId, State> {
         let probes: BTreeSet<Probe> = work.watch.iter().map(|(id, _)| Probe::Object(id.clone())).collect();
-        let seen = self.observe(&probes).await;
+        let present = self.observe(&probes).await;
         let one = |(probe, answer)| match (probe, answer) {
             (Probe::Object(id), Answer::Object(observed)) => Some((id, observed.state)),
             _ => None,
         };
-        seen.answers.into_iter().filter_map(one).collect()
+        present.answers.into_iter().filter_map(one).collect()
     }
 
     /// Records what helm moved of what is watched.
@@ -392,7 +399,7 @@ impl Found<'_> {
 fn content_of(to: &ReleaseState, call: Option<&ReleaseSpec>) -> Option<Digest> {
     match (to, call.map(|spec| &spec.chart)) {
         (ReleaseState::Absent | ReleaseState::Begun { .. }, _) => None,
-        (_, Some(Chart::Former(hex))) => Digest::from_hex(hex),
+        (_, Some(Chart::SavedRelease(hex))) => Digest::from_hex(hex),
         (ReleaseState::Installed { digest, .. }, _) => Some(digest.clone()),
     }
 }
@@ -431,10 +438,10 @@ fn not_as(planned: &ReleaseState, found: &ReleaseState) -> Option<String> {
         }
         _ => false,
     };
-    (!same).then(|| told(found))
+    (!same).then(|| listed(found))
 }
 
-fn told(state: &ReleaseState) -> String {
+fn listed(state: &ReleaseState) -> String {
     match state {
         ReleaseState::Absent => "not there".to_owned(),
         ReleaseState::Begun { status, chart } => format!("{status} ({chart}, nothing in force)"),

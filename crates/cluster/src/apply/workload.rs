@@ -38,15 +38,15 @@ impl Cluster {
         };
         // Back to before the first restart there is no record of what it was started with.
         let restart = restarts(&from, &to).then_some(with.as_deref());
-        let seen = self.running(&wanted).await.map_err(|e| refused(&e))?;
-        let Some(seen) = seen else {
+        let present = self.running(&wanted).await.map_err(|e| refused(&e))?;
+        let Some(present) = present else {
             // Taken back: what has gone with its release runs with nothing.
             return match job.work.owner.is_empty() {
                 true => Ok(Done { after: State::absent(), contents: Vec::new() }),
                 false => Err(refused(&"it is not there")),
             };
         };
-        let before = seen.observed().state;
+        let before = present.observed().state;
         if let (Some(_), WorkloadState::Running { started_with: planned, .. }) = (restart, &from) {
             let found = state(&before)?;
             if !matches!(&found, WorkloadState::Running { started_with, .. } if started_with == planned) {
@@ -56,12 +56,12 @@ impl Cluster {
         let seq = self.begin(job, &before, Vec::new(), None).await?;
         let result = async {
             let Some(with) = restart else { return self.rolled_out(job, &wanted).await };
-            let mut seen = seen;
+            let mut present = present;
             for _ in 0..RESTARTS {
                 (job.tell)(&format!("restarting {}", wanted.shown()));
                 // Not this moment's second: times of pods have no fractions.
                 let begun = self.inner.api.now().as_second() - 1;
-                self.restart(&wanted, seen, with).await?;
+                self.restart(&wanted, present, with).await?;
                 self.rolled_out(job, &wanted).await?;
                 let Some(now) = self.running(&wanted).await.map_err(failed)? else { return Ok(()) };
                 // The node of an old pod may be away.
@@ -73,7 +73,7 @@ impl Cluster {
                     return Ok(());
                 }
                 // Whoever owns it has written it as it was before its pods were replaced.
-                seen = now;
+                present = now;
             }
             Err(failed(format!(
                 "{} was restarted {RESTARTS} times, and each time whoever owns it has taken the restart back: pods of before are there yet",
@@ -103,12 +103,12 @@ impl Cluster {
     }
 
     /// Sets the annotation that makes its controller start all pods anew, and records with what.
-    async fn restart(&self, wanted: &ApiRef, seen: Running, with: Option<&str>) -> Result<(), WorkEnd> {
+    async fn restart(&self, wanted: &ApiRef, present: Running, with: Option<&str>) -> Result<(), WorkEnd> {
         let api = &self.inner.api;
         let fail = |why: &dyn Display| failed(format!("{} was not restarted: {why}", wanted.shown()));
         let path = api.path(wanted).await.map_err(|e| fail(&e))?.unwrap_or_default();
         let path = format!("{path}?fieldManager={}", escaped(self.manager()));
-        let mut object = seen.object;
+        let mut object = present.object;
         for _ in 0..TRIES {
             let template = object.pointer("/spec/template/metadata/annotations");
             let last = template.and_then(|a| a.get(RESTARTED)).and_then(Value::as_str).unwrap_or_default();
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// Waits until it is complete.
     async fn rolled_out(&self, job: &Job<'_>, wanted: &ApiRef) -> Result<(), WorkEnd> {
-        let (start, mut told) = (Instant::now(), String::new());
+        let (start, mut listed) = (Instant::now(), String::new());
         let namespace = wanted.namespace.as_deref().unwrap_or_default();
         loop {
             let why = match self.running(wanted).await {
@@ -173,9 +173,9 @@ impl Cluster {
                     output: self.warnings(namespace, &wanted.name).await,
                 });
             }
-            if why != told {
+            if why != listed {
                 (job.tell)(&format!("{}: {why}", wanted.shown()));
-                told = why;
+                listed = why;
             }
             sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(3) { 200 } else { 1000 }))
                 .await;

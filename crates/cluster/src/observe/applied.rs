@@ -55,8 +55,8 @@ impl Cluster {
         let (then, before) = (list(revision)?, before.map(list).transpose()?.unwrap_or_default());
         for manifest in &then {
             let Some(object) = self.placed(manifest, namespace).await? else { continue };
-            let former = before.iter().find(|m| release::is(m, &object, namespace));
-            if former != Some(manifest) && !self.is_laid(&object, manifest, former).await? {
+            let previous = before.iter().find(|m| release::is(m, &object, namespace));
+            if previous != Some(manifest) && !self.is_laid(&object, manifest, previous).await? {
                 return Ok(false);
             }
         }
@@ -85,10 +85,10 @@ impl Cluster {
         &self,
         object: &ApiRef,
         manifest: &Value,
-        former: Option<&Value>,
+        previous: Option<&Value>,
     ) -> Result<bool, LookError> {
         let Some(live) = self.inner.api.object(object).await? else { return Ok(false) };
-        let Some(former) = former else { return Ok(true) };
+        let Some(previous) = previous else { return Ok(true) };
         let mut wish = manifest.clone();
         if let (Some(metadata), Some(namespace)) =
             (wish.get_mut("metadata").and_then(Value::as_object_mut), &object.namespace)
@@ -100,7 +100,7 @@ impl Cluster {
         let Some(made) = answer.get("object") else { return Ok(false) };
         let missing = fields::differences(&normalised(&live), &normalised(made));
         // The values of a Secret stand in a manifest in two ways.
-        let changed = fields::leaf_differences(former, manifest);
+        let changed = fields::leaf_differences(previous, manifest);
         let counts = |field: &Field| {
             object.kind == "Secret" || changed.iter().any(|c| fields::touch(&c.path, &field.path))
         };

@@ -61,7 +61,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// A dry run of a write towards a saved state; see [`converge_resource::ApiProbe::Back`].
+    /// A dry run of a write to a saved state; see [`converge_resource::ApiProbe::Back`].
     pub(super) async fn dry_back(
         &self,
         wanted: &ApiRef,

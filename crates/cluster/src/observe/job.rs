@@ -159,9 +159,9 @@ impl Cluster {
     /// The reason why its pods do not get on.
     async fn stuck(&self, namespace: &str, job: &str) -> String {
         let pods = self.pods_of(namespace, job).await;
-        let told: Vec<String> = pods.iter().map(crate::rollout::told).collect();
+        let listed: Vec<String> = pods.iter().map(crate::rollout::listed).collect();
         let events = self.warnings(namespace, job).await;
-        let list = told.into_iter().chain(events.lines().map(str::to_owned)).collect::<Vec<_>>().join("; ");
+        let list = listed.into_iter().chain(events.lines().map(str::to_owned)).collect::<Vec<_>>().join("; ");
         if list.is_empty() { list } else { format!(": {list}") }
     }
 }

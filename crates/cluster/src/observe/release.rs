@@ -10,7 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
 use converge_objects::release::{ReleaseState, content, in_force, manifests};
-use converge_resource::{ARCHIVE, ApiRef, Chart, Content, Kept, ObjectId, Observed, RANDOM, ReleaseSpec};
+use converge_resource::{
+    ARCHIVE, ApiRef, Chart, Content, ObjectId, Observed, PreservedField, RANDOM, ReleaseSpec,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -220,7 +222,7 @@ impl Cluster {
         how: &How,
         answer: &Value,
         begun: Instant,
-    ) -> Result<Vec<Kept>, LookError> {
+    ) -> Result<Vec<PreservedField>, LookError> {
         let revisions = self.revisions(&spec.namespace, &spec.name).await?;
         let list =
             |answer: &Value| answer.get("manifests").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -237,10 +239,10 @@ impl Cluster {
         tokio::time::sleep(Duration::from_millis(1100).saturating_sub(begun.elapsed())).await;
         let again = how.render_anew(helm).await?;
         let mut found = moving(&one, &list(&again));
-        for kept in found.iter_mut().filter(|kept| kept.object.namespace.is_none()) {
-            let ApiRef { api_version, kind, .. } = &kept.object;
+        for preserved in found.iter_mut().filter(|preserved| preserved.object.namespace.is_none()) {
+            let ApiRef { api_version, kind, .. } = &preserved.object;
             let resource = self.inner.api.resource(api_version, kind).await?;
-            kept.object.namespace = resource.filter(|r| r.namespaced).map(|_| spec.namespace.clone());
+            preserved.object.namespace = resource.filter(|r| r.namespaced).map(|_| spec.namespace.clone());
         }
         Ok(found)
     }
@@ -305,13 +307,13 @@ fn upgraded(release: &str) -> Result<Value, HelmError> {
 }
 
 /// The fields in which two renderings of one chart differ. An object that only one of them has has a name that is drawn: nothing of it can be kept.
-fn moving(one: &[Value], two: &[Value]) -> Vec<Kept> {
+fn moving(one: &[Value], two: &[Value]) -> Vec<PreservedField> {
     let mut found = Vec::new();
     for manifest in one {
         let Some(object) = ApiRef::of(manifest) else { continue };
         let Some(other) = two.iter().find(|m| ApiRef::of(m).as_ref() == Some(&object)) else { continue };
         let fields = leaf_differences(manifest, other).into_iter().filter(|f| f.before.is_some());
-        found.extend(fields.map(|field| Kept { object: object.clone(), path: field.path }));
+        found.extend(fields.map(|field| PreservedField { object: object.clone(), path: field.path }));
     }
     found
 }
@@ -348,7 +350,7 @@ pub(crate) fn chart_name(spec: &ReleaseSpec) -> String {
         Chart::Repository { name, .. } => format!("{name}{version}"),
         Chart::Oci(url) => format!("{url}{version}"),
         Chart::Archive(_) => "the packaged chart".to_owned(),
-        Chart::Former(_) => "as it was".to_owned(),
+        Chart::SavedRelease(_) => "as it was".to_owned(),
     }
 }
 

@@ -118,12 +118,12 @@ impl Cluster {
             times.into_iter().map(|t| text(e, t)).find(|t| !t.is_empty()).unwrap_or_default().to_owned()
         };
         events.sort_by_cached_key(when);
-        let told = events.iter().rev().take(6).rev().map(|e| {
+        let listed = events.iter().rev().take(6).rev().map(|e| {
             let message: String = text(e, "/message").chars().filter(|c| !c.is_control()).take(300).collect();
             let (kind, name) =
                 (text(e, "/involvedObject/kind").to_lowercase(), text(e, "/involvedObject/name"));
             format!("{} {kind} {name}: {}: {message}", when(e), text(e, "/reason"))
         });
-        told.collect::<Vec<_>>().join("\n")
+        listed.collect::<Vec<_>>().join("\n")
     }
 }

@@ -88,8 +88,8 @@ pub(crate) fn to_drop(
         let by_server =
             run.opened.is_none_or(|opened| now.as_second().saturating_sub(opened) > AGE.as_secs());
         let too_old = run.time.is_some() && by_controllers && by_server;
-        let kept = run.id == present || Some(run.id.as_str()) == newest_good || needed.contains(&run.id);
-        if !kept && (too_many || too_old || total > BYTES) {
+        let stored = run.id == present || Some(run.id.as_str()) == newest_good || needed.contains(&run.id);
+        if !stored && (too_many || too_old || total > BYTES) {
             total = total.saturating_sub(run.bytes);
             dropped.push(run.id.clone());
         }

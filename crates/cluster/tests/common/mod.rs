@@ -8,7 +8,7 @@
     reason = "helpers of tests stop the test, and each file uses its own part"
 )]
 
-use converge_cluster::{Cluster, ClusterOptions, Login, Way, Work, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, Login, Work, WorkEnd, Worked};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::Scope;
@@ -53,8 +53,9 @@ pub fn kubeconfig(api: &LocalApi) -> String {
 }
 
 pub async fn connect_with(api: &LocalApi, options: ClusterOptions) -> Cluster {
-    let way = Way::Kubeconfig { text: kubeconfig(api).into(), context: None, login: Login::default() };
-    Cluster::connect("test", way, options).await.unwrap()
+    let access =
+        ClusterAccess::Kubeconfig { text: kubeconfig(api).into(), context: None, login: Login::default() };
+    Cluster::connect("test", access, options).await.unwrap()
 }
 
 pub async fn connect(api: &LocalApi) -> Cluster {
@@ -86,8 +87,8 @@ pub fn meta() -> RunMeta {
 }
 
 pub async fn ask(cluster: &Cluster, probe: Probe) -> (Answer, Vec<Content>) {
-    let mut seen = cluster.observe(&BTreeSet::from([probe])).await;
-    (seen.answers.pop().unwrap().1, seen.contents)
+    let mut found = cluster.observe(&BTreeSet::from([probe])).await;
+    (found.answers.pop().unwrap().1, found.contents)
 }
 
 pub async fn api(cluster: &Cluster, question: ApiProbe) -> Value {
@@ -138,7 +139,7 @@ pub async fn plan_apply(cluster: &Cluster, manifest: &Value, force: bool) -> Wor
     }
 }
 
-/// A change without a manifest: towards absence, or towards this content.
+/// A change without a manifest: to absence, or to this content.
 pub async fn plan_to(cluster: &Cluster, id: &ObjectId, to: Option<Content>) -> Work {
     let (from, before) = look(cluster, id).await;
     let state = match &to {

@@ -72,14 +72,14 @@ async fn a_release_with_secrets_comes_back_only_for_the_recipients() {
         let there = look(&cluster, &id).await.0;
         let gone = back(&cluster, &id, &State::absent(), None).await;
         assert_eq!(alone_in_a_run(&cluster, &gone).await, WorkEnd::Done);
-        let unsaved = cluster.records().await.unwrap().runs.pop().unwrap().changes[0].unsaved.clone();
+        let no_snapshot = cluster.records().await.unwrap().runs.pop().unwrap().changes[0].no_snapshot.clone();
         let end = alone_in_a_run(&cluster, &back(&cluster, &id, &there, None).await).await;
         if namespace == "bare" {
-            assert!(unsaved.unwrap().contains("names no age recipients"));
+            assert!(no_snapshot.unwrap().contains("names no age recipients"));
             assert!(matches!(end, WorkEnd::Refused(_)), "{end:?}");
             continue;
         }
-        assert_eq!((unsaved, end), (None, WorkEnd::Done));
+        assert_eq!((no_snapshot, end), (None, WorkEnd::Done));
         let secret = api.get(&["-n", namespace, "secret", "r-secret"]).unwrap();
         assert_eq!(secret["data"]["token"], STANDARD.encode("hunter-nine"));
     }

@@ -3,7 +3,7 @@
 
 use super::HostRun;
 use super::fetch::last_words;
-use crate::{Activity, Event, ItemResult, KeptBackup, NoBackup, TargetError};
+use crate::{Activity, Event, ItemResult, NoBackup, StoredBackup, TargetError};
 use converge_host::Aside;
 use converge_planner::Item;
 use converge_resource::{Backup, Digest, Made, quote};
@@ -50,7 +50,7 @@ enum BringError {
 
 /// The result of fetching a copy.
 enum Came {
-    Kept(KeptBackup),
+    Kept(StoredBackup),
     /// There is nothing of the sort: why.
     Nothing(String),
     Stopped,
@@ -76,8 +76,8 @@ impl HostRun {
         let _brings = self.context.begin(&host, Activity::Backup { what: backup.what.clone() });
         let allowed = backup.unless_allowed.as_ref();
         let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
-        let kept = match (self.carry(&of, &backup).await, allowed) {
-            (Ok(Came::Kept(kept)), _) => Ok(kept),
+        let stored = match (self.carry(&of, &backup).await, allowed) {
+            (Ok(Came::Kept(stored)), _) => Ok(stored),
             (Ok(Came::Nothing(why)), _) => Err(NoBackup::NothingThere(why)),
             (Ok(Came::Stopped), _) => return false,
             (Err(error), Some(id)) => Err(NoBackup::Allowed { reason: error.to_string(), id: id.clone() }),
@@ -94,12 +94,12 @@ impl HostRun {
                 return false;
             }
         };
-        let note = match &kept {
-            Ok(kept) => format!("{}: {}", backup.what, kept.path),
+        let note = match &stored {
+            Ok(stored) => format!("{}: {}", backup.what, stored.path),
             Err(why) => format!("no {}: {why}", backup.what),
         };
         self.lane.brought(item.id, note);
-        self.context.events.send(Event::Backup { host, what: backup.what, kept });
+        self.context.events.send(Event::Backup { host, what: backup.what, stored });
         true
     }
 
@@ -131,7 +131,7 @@ impl HostRun {
             None => Ok(Came::Stopped),
             Some(path) => {
                 gone.map_err(|error| BringError::Stays(Box::new(error)))?;
-                Ok(Came::Kept(KeptBackup { path, size, remark }))
+                Ok(Came::Kept(StoredBackup { path, size, remark }))
             }
         }
     }

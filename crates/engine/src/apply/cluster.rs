@@ -85,7 +85,7 @@ impl HostRun {
         foreign || bad
     }
 
-    /// Takes things out of the record of what is ours; nothing else changes.
+    /// Takes things out of the record of managed objects; nothing else changes.
     async fn disown(&mut self, cluster: &Cluster, item: &Item) -> bool {
         let mut result = ItemResult::Unchanged;
         for object in &item.claims {

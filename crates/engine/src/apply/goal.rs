@@ -52,12 +52,12 @@ impl Goal {
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {
-                    carry_over(&mut fresh, seen_again(target, back).await?, lane.addresses());
+                    carry_over(&mut fresh, observed_again(target, back).await?, lane.addresses());
                 }
                 Ok(fresh)
             }
             Self::Saved(_) => {
-                let items = seen_again(target, lane.remaining().to_vec()).await?;
+                let items = observed_again(target, lane.remaining().to_vec()).await?;
                 Ok(HostPlan { host: lane.host.clone(), items, ..HostPlan::default() })
             }
         }
@@ -123,7 +123,7 @@ async fn settled(
 ) -> Result<HostPlan, TargetError> {
     let begun = Instant::now();
     let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut waiting: Option<InProgress> = None;
     loop {
         let plan = crate::plan::look::plan_after(context, target, bad).await?;
@@ -133,12 +133,12 @@ async fn settled(
             return Ok(plan);
         };
         let on: Vec<String> = open.iter().map(|wait| wait.shown.clone()).collect();
-        if on != told {
+        if on != reported {
             let seconds = longest.saturating_sub(begun.elapsed()).as_secs();
             context.events.send(Event::Settling { host: host.to_owned(), on: on.clone(), seconds });
             drop(waiting.take());
             waiting = Some(context.begin(host, Activity::Settle { on: on.clone() }));
-            told = on;
+            reported = on;
         }
         // All of it is looked at anew when one of these holds, or has had its time.
         let mut ended = false;
@@ -182,7 +182,7 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
-fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
+fn elsewhere(now: &Present, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
     let wanted = ends(changes);
     // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
@@ -208,8 +208,8 @@ fn elsewhere(now: &Seen, changes: &[&Change], held: &BTreeMap<Digest, Content>) 
         .collect()
 }
 
-/// Items on their way back, planned on what the host shows now.
-async fn seen_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, TargetError> {
+/// Items that revert changes, planned on what the host shows now.
+async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, TargetError> {
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
     let now = look(target, objects.collect()).await?;
     let mut fresh = Vec::new();
@@ -231,18 +231,20 @@ async fn seen_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, Targ
 }
 
 /// The present states of some objects, and the contents that they name.
-struct Seen {
+struct Present {
     states: BTreeMap<ObjectId, State>,
     known: Knowledge,
 }
 
-async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Seen, TargetError> {
+async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Present, TargetError> {
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
     target.look(&probes, &mut known).await?;
-    let states =
-        objects.into_iter().filter_map(|o| known.observed(&o).ok().map(|seen| (o, seen.state))).collect();
-    Ok(Seen { states, known })
+    let states = objects
+        .into_iter()
+        .filter_map(|o| known.observed(&o).ok().map(|present| (o, present.state)))
+        .collect();
+    Ok(Present { states, known })
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
             change("user", "gon", "absent", "user 4960 gon \\ /home/gon /bin/sh locked"),
             change("user", "u", "user 7 u \\ /home/u /bin/sh locked", "absent"),
         ];
-        let now = |states: &[(&str, &str)]| Seen {
+        let now = |states: &[(&str, &str)]| Present {
             states: states
                 .iter()
                 .map(|(key, line)| (ObjectId::new("path", *key), State::from_line(line)))

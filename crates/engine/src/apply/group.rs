@@ -253,8 +253,8 @@ impl HostRun {
             running.remove(&work.item.id);
             let begun = ended;
             ended += each;
-            let told = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
-            let (status, output) = match told {
+            let reported = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
+            let (status, output) = match reported {
                 Some(Member::Alone) => {
                     // Files after it come as a group again, unless they stand on what has failed.
                     if std::mem::take(&mut whole) || group.is_begun_at_once() {

@@ -236,7 +236,7 @@ impl HostRun {
                 ItemResult::Unknown { message } => (format!("{message}; {became}"), String::new()),
                 _ => (format!("{why}; {became}"), String::new()),
             };
-            // Only a revert that is known to be whole is told as one.
+            // Only a revert that is known to be whole is reported as one.
             match acted {
                 Acted::Partly | Acted::NotArmed | Acted::NotYet(_) => ItemResult::Failed { message, output },
                 Acted::Open(_) => ItemResult::Unknown { message },

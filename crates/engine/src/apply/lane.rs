@@ -70,7 +70,7 @@ pub(crate) enum Next {
         role: String,
         /// For what, for people.
         on: String,
-        /// The same for what need not be told twice.
+        /// The same for what need not be reported twice.
         key: String,
     },
     /// All is over.

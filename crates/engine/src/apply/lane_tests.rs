@@ -292,9 +292,9 @@ fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
             base: vec![(object("/2"), State::from_line(base))],
             ..HostPlan::default()
         });
-        let seen = |s: &str| BTreeMap::from([(object("/2"), State::from_line(s))]);
+        let observed = |s: &str| BTreeMap::from([(object("/2"), State::from_line(s))]);
         let package = l.remaining()[0].clone();
-        l.window(&package, &seen(planned_before), &seen("moved"));
+        l.window(&package, &observed(planned_before), &observed("moved"));
         l.finish(1, ItemResult::Changed, &[]);
         assert_eq!(l.next(false, &open), Next::Replan);
         l.rebind(fresh(vec![item(2, "a", &[1], changed("/2", "moved", "y2"))]));
@@ -331,10 +331,10 @@ fn a_fact_that_foreign_code_moves_gives_work_to_items_behind_it_that_read_it() {
     assert_eq!(l.facts_read_after(4), BTreeSet::new());
     let foreign = l.remaining()[0].clone();
     let fact = ObjectId::new(FACT, "hostname");
-    let seen = |s: &str| BTreeMap::from([(fact.clone(), State::from_line(s))]);
-    l.window(&foreign, &seen("old"), &seen("old"));
+    let observed = |s: &str| BTreeMap::from([(fact.clone(), State::from_line(s))]);
+    l.window(&foreign, &observed("old"), &observed("old"));
     assert_eq!(l.next(false, &open), Next::Send(vec![2, 4]), "nothing has moved: no look");
-    l.window(&foreign, &seen("old"), &seen("new"));
+    l.window(&foreign, &observed("old"), &observed("new"));
     l.finish(2, ItemResult::Changed, &[]);
     assert_eq!(l.next(false, &open), Next::Replan);
     let again = l.rebind(fresh(vec![

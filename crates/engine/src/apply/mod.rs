@@ -48,7 +48,7 @@ struct HostRun {
     roles: BTreeMap<String, usize>,
     /// Plays that the host is through with.
     through: BTreeSet<usize>,
-    /// Waits that were told.
+    /// Waits that were reported.
     waits: BTreeSet<String>,
     /// Roles with work here that were not said to be over yet.
     untold: BTreeSet<String>,
@@ -94,7 +94,7 @@ impl HostRun {
     ) -> Self {
         let mut lane = Lane::new(plan);
         if matches!(goal, Goal::Saved(_)) {
-            // The way back needs the whole order of the way there.
+            // A rollback needs the whole order of the apply.
             lane.keep_order();
         }
         let roles = gates.declared(&lane.host);

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) struct Running {
     pub(super) output: Vec<u8>,
     /// The part of it that was shown.
-    pub(super) told: usize,
+    pub(super) shown: usize,
     pub(super) took: Duration,
     /// When it began, since the apply did.
     pub(super) begun: Duration,
@@ -16,10 +16,10 @@ impl Running {
     /// Takes more output; gives back the lines that are whole now. A line of ours may come in parts.
     pub(super) fn complete_lines(&mut self, more: &[u8]) -> &[u8] {
         self.output.extend_from_slice(more);
-        let new = self.output.get(self.told..).unwrap_or_default();
+        let new = self.output.get(self.shown..).unwrap_or_default();
         let whole = new.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        let from = self.told;
-        self.told += whole;
-        self.output.get(from..self.told).unwrap_or_default()
+        let from = self.shown;
+        self.shown += whole;
+        self.output.get(from..self.shown).unwrap_or_default()
     }
 }

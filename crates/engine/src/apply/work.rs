@@ -76,7 +76,7 @@ impl Work {
             address: item.address.clone(),
             sensitive: item.sensitive,
             settings: item.settings.clone(),
-            way_back: item.way_back.clone(),
+            node_removal: item.node_removal.clone(),
             ..ItemSpec::default()
         };
         if let Outcome::Adopt(changes) = &item.outcome {

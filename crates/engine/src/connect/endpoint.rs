@@ -15,7 +15,7 @@ const DEPTH: usize = 8;
 pub(crate) type Inventory<'a> = dyn Fn(&str) -> Option<Result<Connection, EndpointError>> + Sync + 'a;
 
 /// Where and as whom.
-pub(crate) async fn way(
+pub(crate) async fn access(
     host: &str,
     connection: &Connection,
     inventory: &Inventory<'_>,
@@ -115,7 +115,7 @@ fn target<'a>(
 }
 
 /// A host without the way to it.
-fn plain(name: &str, way: &Connection, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
+fn plain(name: &str, access: &Connection, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
     let path = |text: &String| match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => Utf8PathBuf::from(text),
@@ -123,24 +123,24 @@ fn plain(name: &str, way: &Connection, config: &ClientConfig, home: Option<&Utf8
     let paths = |own: &[String], other: &[Utf8PathBuf]| -> Vec<Utf8PathBuf> {
         if own.is_empty() { other.to_vec() } else { own.iter().map(path).collect() }
     };
-    let known_hosts = match &way.known_hosts {
+    let known_hosts = match &access.known_hosts {
         // No file at all: nothing is known, and the usual files do not count.
         Some(files) if files.is_empty() => vec![Utf8PathBuf::from("/dev/null")],
         Some(files) => files.iter().map(path).collect(),
         None => config.known_hosts.clone(),
     };
     Target {
-        address: config.host_name.clone().unwrap_or_else(|| way.address.clone()),
-        port: way.port.or(config.port).unwrap_or(22),
-        user: way.user.clone().or_else(|| config.user.clone()),
-        key_files: paths(&way.key_files, &config.key_files),
-        certificate_files: paths(&way.certificate_files, &config.certificate_files),
-        identities_only: way.identities_only || (way.key_files.is_empty() && config.identities_only),
-        password: way.password.clone(),
-        host_key_alias: way.host_key_alias.clone().or_else(|| config.host_key_alias.clone()),
+        address: config.host_name.clone().unwrap_or_else(|| access.address.clone()),
+        port: access.port.or(config.port).unwrap_or(22),
+        user: access.user.clone().or_else(|| config.user.clone()),
+        key_files: paths(&access.key_files, &config.key_files),
+        certificate_files: paths(&access.certificate_files, &config.certificate_files),
+        identities_only: access.identities_only || (access.key_files.is_empty() && config.identities_only),
+        password: access.password.clone(),
+        host_key_alias: access.host_key_alias.clone().or_else(|| config.host_key_alias.clone()),
         known_hosts,
-        host_keys: way.host_keys.clone(),
-        connect_timeout: Duration::from_secs(way.timeout.unwrap_or(10)),
+        host_keys: access.host_keys.clone(),
+        connect_timeout: Duration::from_secs(access.timeout.unwrap_or(10)),
         ..Target::ssh(name)
     }
 }

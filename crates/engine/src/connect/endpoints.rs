@@ -12,21 +12,22 @@ use converge_syntax::Diagnostics;
 
 /// Where a host is reached and as whom.
 pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
-    if let Some(way) = context.pool.endpoints.lock().await.get(host) {
-        return way.clone();
+    if let Some(access) = context.pool.endpoints.lock().await.get(host) {
+        return access.clone();
     }
     let inventory = |name: &str| {
         let known = context.project.inventory().host(name).is_some();
         known.then(|| connection(context, name).map_err(EndpointError::Variables))
     };
-    let way = match connection(context, host) {
+    let access = match connection(context, host) {
         Ok(own) => {
-            crate::connect::endpoint::way(host, &own, &inventory, &context.options, &context.pool.ssh).await
+            crate::connect::endpoint::access(host, &own, &inventory, &context.options, &context.pool.ssh)
+                .await
         }
         Err(found) => Err(EndpointError::Variables(found)),
     };
-    context.pool.endpoints.lock().await.insert(host.to_owned(), way.clone());
-    way
+    context.pool.endpoints.lock().await.insert(host.to_owned(), access.clone());
+    access
 }
 
 /// The variables of a host's connection.
@@ -74,8 +75,8 @@ pub(crate) async fn enter(
 /// Key files on the ways to the hosts of this run that need a passphrase, and are not in the ssh-agent. Contacts no host.
 pub(crate) async fn locked_keys(context: &RunContext) -> Vec<Utf8PathBuf> {
     let hosts = context.machines();
-    let ways = side_by_side(hosts.iter().map(|host| endpoint(context, host)).collect()).await;
-    let targets: Vec<Target> = ways.into_iter().flatten().map(|(target, _)| target).collect();
+    let accesses = side_by_side(hosts.iter().map(|host| endpoint(context, host)).collect()).await;
+    let targets: Vec<Target> = accesses.into_iter().flatten().map(|(target, _)| target).collect();
     let all = targets.iter().flat_map(|target| target.jumps.iter().chain([target]));
     let mut files = Vec::new();
     for target in all {

@@ -49,7 +49,7 @@ pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose
         rolls_back,
         planned: plan.items.iter().filter(|i| is_set_out(i)).map(|i| i.address.clone()).collect(),
         arrived: plan
-            .ours
+            .earlier_runs
             .cut_off
             .as_deref()
             .map(|cut| Arrived { run: cut.run.clone(), changes: cut.arrived.clone() }),

@@ -5,7 +5,7 @@ use crate::controller;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
-use converge_cluster::{Cluster, ClusterError, ClusterOptions, Login, Way};
+use converge_cluster::{Cluster, ClusterAccess, ClusterError, ClusterOptions, Login};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
 use converge_host::Link;
@@ -150,7 +150,7 @@ impl Target {
     ) -> Result<(), TargetError> {
         let link = match self {
             Self::Host(_, fetched) => {
-                controller::former(fetched, undos, known);
+                controller::previous(fetched, undos, known);
                 let probes = crate::revert::lines::probes(undos.iter().chain(lines), known);
                 return if probes.is_empty() { Ok(()) } else { self.look(&probes, known).await };
             }
@@ -299,24 +299,25 @@ fn text_var(context: &RunContext, host: &str, name: &str) -> Result<Option<Strin
 
 /// Reaches a cluster: with a kubeconfig of this machine, or through the first of its hosts that has one.
 async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetError> {
-    let ways = context.project.entry_hosts(name).unwrap_or_default().to_vec();
+    let accesses = context.project.entry_hosts(name).unwrap_or_default().to_vec();
     let _connects = context.begin(name, Activity::Connect);
     context.events.send(Event::Connecting { host: name.to_owned() });
     let begun = Instant::now();
     let mut without = Vec::new();
     let mut last = None;
-    for host in &ways {
+    for host in &accesses {
         let kube_context = text_var(context, host, CONTEXT)?;
-        let way = match text_var(context, host, KUBECONFIG)? {
+        let access = match text_var(context, host, KUBECONFIG)? {
             Some(path) => {
                 let programs = text_list(context, host, PROGRAMS)?.into_iter().map(PathBuf::from).collect();
                 let login = Login { file: local_path(&path), programs };
-                local_file(&path).map(|text| Some(Way::Kubeconfig { text, context: kube_context, login }))
+                local_file(&path)
+                    .map(|text| Some(ClusterAccess::Kubeconfig { text, context: kube_context, login }))
             }
-            None => way_through(context, host, kube_context).await,
+            None => endpoint_through(context, host, kube_context).await,
         };
-        let way = match way {
-            Ok(Some(way)) => way,
+        let access = match access {
+            Ok(Some(access)) => access,
             Ok(None) => {
                 without.push(host.clone());
                 continue;
@@ -326,7 +327,7 @@ async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetE
                 continue;
             }
         };
-        match Cluster::connect(name, way, cluster_options(context, name, host)?).await {
+        match Cluster::connect(name, access, cluster_options(context, name, host)?).await {
             Ok(cluster) => {
                 let event = Event::Connected { host: name.to_owned(), took: begun.elapsed() };
                 context.events.send(event);
@@ -343,11 +344,11 @@ async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetE
 }
 
 /// A way through a host; nothing where the host has no kubeconfig.
-async fn way_through(
+async fn endpoint_through(
     context: &RunContext,
     host: &str,
     kube_context: Option<String>,
-) -> Result<Option<Way>, TargetError> {
+) -> Result<Option<ClusterAccess>, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let path = text_var(context, host, KUBECONFIG_ON_HOST)?.unwrap_or_else(|| ADMIN_CONF.to_owned());
     let path = quote(&path);
@@ -372,7 +373,7 @@ async fn way_through(
         .await
         .1
         .map_err(|e| crate::connect::endpoints::no_session(host, &e))?;
-    Ok(Some(Way::Tunnel { session, text, context: kube_context }))
+    Ok(Some(ClusterAccess::Tunnel { session, text, context: kube_context }))
 }
 
 /// The age recipients to whom what is secret of this host's cluster is encrypted.

@@ -1,6 +1,6 @@
 //! Asks a cluster's API server for what the diagnoses look at: lists, side by side, in two rounds.
 
-use super::seen::{Seen, text};
+use super::view::{ClusterView, text};
 use super::{Finding, Health, HostDoctor, tables};
 use crate::connect::target::Target;
 use crate::context::RunContext;
@@ -66,13 +66,13 @@ async fn look_at_cluster(
         return Ok(());
     }
     let mut unanswered = Vec::new();
-    let mut seen = Seen::default();
-    first_round(&target, &mut seen, &mut unanswered).await?;
-    second_round(&target, &mut seen, &mut unanswered).await?;
+    let mut view = ClusterView::default();
+    first_round(&target, &mut view, &mut unanswered).await?;
+    second_round(&target, &mut view, &mut unanswered).await?;
     match unanswered.first() {
         None => {
             let found =
-                format!("answers; {}, {} with GPUs", counted(seen.nodes.len(), "node"), seen.with_gpus());
+                format!("answers; {}, {} with GPUs", counted(view.nodes.len(), "node"), view.with_gpus());
             chart.findings.push(Finding::new("api", Health::Well, found));
         }
         Some(why) => {
@@ -82,7 +82,7 @@ async fn look_at_cluster(
                 .push(finding.help("what could not be asked is not examined: may this user list it?"));
         }
     }
-    chart.findings.extend(tables::diagnose(&seen));
+    chart.findings.extend(tables::diagnose(&view));
     Ok(())
 }
 
@@ -109,7 +109,7 @@ async fn ask(
 
 async fn first_round(
     target: &Target,
-    seen: &mut Seen,
+    view: &mut ClusterView,
     unanswered: &mut Vec<String>,
 ) -> Result<(), TargetError> {
     let probes = [
@@ -127,36 +127,36 @@ async fn first_round(
     ];
     let mut answers = ask(target, &probes, unanswered).await?.into_iter();
     let mut next = || answers.next().flatten();
-    seen.nodes = next().unwrap_or_default();
-    seen.daemon_sets = next().unwrap_or_default();
-    seen.operators = next().unwrap_or_default();
-    seen.runtime_classes = next().unwrap_or_default();
-    seen.policies = next();
-    seen.releases = next().unwrap_or_default();
+    view.nodes = next().unwrap_or_default();
+    view.daemon_sets = next().unwrap_or_default();
+    view.operators = next().unwrap_or_default();
+    view.runtime_classes = next().unwrap_or_default();
+    view.policies = next();
+    view.releases = next().unwrap_or_default();
     // A Secret's labels tell what is wanted; its values are not kept.
-    for release in &mut seen.releases {
+    for release in &mut view.releases {
         if let Some(secret) = release.as_object_mut() {
             secret.remove("data");
         }
     }
-    seen.events = next().unwrap_or_default();
-    seen.events.retain(|event| text(event, "/type") == "Warning");
-    seen.quotas = next().unwrap_or_default();
-    seen.nims = next().unwrap_or_default();
-    seen.nims.extend(next().unwrap_or_default());
-    seen.runner_sets = next().unwrap_or_default();
+    view.events = next().unwrap_or_default();
+    view.events.retain(|event| text(event, "/type") == "Warning");
+    view.quotas = next().unwrap_or_default();
+    view.nims = next().unwrap_or_default();
+    view.nims.extend(next().unwrap_or_default());
+    view.runner_sets = next().unwrap_or_default();
     Ok(())
 }
 
 async fn second_round(
     target: &Target,
-    seen: &mut Seen,
+    view: &mut ClusterView,
     unanswered: &mut Vec<String>,
 ) -> Result<(), TargetError> {
-    let mut places = seen.gpu_namespaces();
-    places.extend(seen.nim_namespaces());
+    let mut places = view.gpu_namespaces();
+    places.extend(view.nim_namespaces());
     places.insert("kube-system");
-    let stuck = seen.events.iter().filter(|event| {
+    let stuck = view.events.iter().filter(|event| {
         let kind = text(event, "/involvedObject/kind");
         kind == "Pod" && !places.contains(text(event, "/involvedObject/namespace"))
     });
@@ -169,11 +169,11 @@ async fn second_round(
     let pods: Vec<Probe> =
         places.iter().map(|place| list("v1", "Pod", Some(place), None)).chain(stuck).collect();
     let configs: Vec<Probe> =
-        seen.configs().iter().map(|(place, name)| get("ConfigMap", place, name)).collect();
+        view.configs().iter().map(|(place, name)| get("ConfigMap", place, name)).collect();
     let all: Vec<Probe> = pods.iter().chain(&configs).cloned().collect();
     let mut answers = ask(target, &all, unanswered).await?;
     let maps = answers.split_off(pods.len());
-    seen.pods = answers.into_iter().flatten().flatten().collect();
-    seen.config_maps = maps.into_iter().flatten().flatten().collect();
+    view.pods = answers.into_iter().flatten().flatten().collect();
+    view.config_maps = maps.into_iter().flatten().flatten().collect();
     Ok(())
 }

@@ -289,20 +289,20 @@ fn certificates(answer: &Answer, now: Timestamp) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    fn told(pairs: &[(&str, &str)]) -> Vec<Finding> {
+    fn findings(pairs: &[(&str, &str)]) -> Vec<Finding> {
         let answer: Answer = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         diagnose(&answer, "2026-11-21T00:00:00Z".parse().unwrap())
     }
 
     fn one(pairs: &[(&str, &str)]) -> Finding {
-        let mut all = told(pairs);
+        let mut all = findings(pairs);
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
     }
 
     #[test]
     fn a_host_that_is_well_or_no_node_has_nothing() {
-        assert!(told(&[]).is_empty());
+        assert!(findings(&[]).is_empty());
         let node = [
             ("ctd_runtimes", "nvidia:true runc:true"),
             ("ctd_default", "runc"),
@@ -315,7 +315,7 @@ mod tests {
             ("toolkit", "1.20.0"),
             ("ufw_forward", "ACCEPT"),
         ];
-        assert!(told(&node).is_empty(), "{:?}", told(&node));
+        assert!(findings(&node).is_empty(), "{:?}", findings(&node));
     }
 
     #[test]
@@ -385,8 +385,8 @@ mod tests {
         );
         says(&[("gpu_pci", "1")], "there is no nvidia-smi");
         says(&[("gpu_pci", "1"), ("nouveau", "yes")], "nouveau");
-        assert!(told(&[("gpu_pci", "1"), ("driver", "470.82.01")]).is_empty());
-        assert!(told(&[("gpu_pci", "0"), ("driver_error", "no devices")]).is_empty());
+        assert!(findings(&[("gpu_pci", "1"), ("driver", "470.82.01")]).is_empty());
+        assert!(findings(&[("gpu_pci", "0"), ("driver_error", "no devices")]).is_empty());
     }
 
     #[test]
@@ -394,8 +394,8 @@ mod tests {
         let found = one(&[("amd_pci", "8")]);
         assert!(found.step == "driver" && found.found.contains("amdgpu is not loaded"), "{found:?}");
         assert!(one(&[("amd_pci", "8"), ("amdgpu", "yes")]).found.contains("no /dev/kfd"));
-        assert!(told(&[("amd_pci", "8"), ("amdgpu", "yes"), ("kfd", "yes")]).is_empty());
-        assert!(told(&[("amd_pci", "0"), ("amdgpu", "yes")]).is_empty());
+        assert!(findings(&[("amd_pci", "8"), ("amdgpu", "yes"), ("kfd", "yes")]).is_empty());
+        assert!(findings(&[("amd_pci", "0"), ("amdgpu", "yes")]).is_empty());
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         assert!(found.found.ends_with("not there: nvidia-container-runtime"), "{found:?}");
         let found = one(&[("ctd_missing", "/usr/local/nvidia/toolkit/nvidia-container-runtime ")]);
         assert_eq!((found.step, found.role), ("runtime", Some("gpu_runtime")));
-        assert!(told(&[("docker_missing", ""), ("ctd_missing", "")]).is_empty());
+        assert!(findings(&[("docker_missing", ""), ("ctd_missing", "")]).is_empty());
     }
 
     #[test]
@@ -422,22 +422,22 @@ mod tests {
 
     #[test]
     fn a_toolkit_that_nvkind_cannot_take() {
-        let with = |toolkit| told(&[("toolkit", toolkit), ("nvkind", "/usr/local/bin/nvkind")]);
+        let with = |toolkit| findings(&[("toolkit", toolkit), ("nvkind", "/usr/local/bin/nvkind")]);
         assert_eq!(with("1.18.0").first().map(|f| f.step), Some("toolkit"));
-        assert!(with("1.17.8").is_empty() && told(&[("toolkit", "1.20.0")]).is_empty());
+        assert!(with("1.17.8").is_empty() && findings(&[("toolkit", "1.20.0")]).is_empty());
     }
 
     #[test]
     fn a_firewall_that_drops_what_pods_say() {
         assert_eq!(one(&[("kubelet_cgroup", "systemd"), ("ufw_forward", "DROP")]).step, "firewall");
-        assert!(told(&[("ufw_forward", "DROP")]).is_empty());
+        assert!(findings(&[("ufw_forward", "DROP")]).is_empty());
     }
 
     #[test]
     fn arguments_that_open_the_api() {
         let found = one(&[("kube_open", "--authorization-mode=AlwaysAllow")]);
         assert_eq!((found.step, found.role, found.health), ("access", Some("k8s"), Health::Ill));
-        assert!(told(&[("kube_open", "")]).is_empty());
+        assert!(findings(&[("kube_open", "")]).is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod sharing;
 #[cfg(test)]
 mod tests;
 
-use super::seen::Seen;
+use super::view::ClusterView;
 use super::{Finding, Health};
 
 /// A diagnosis: what people notice, what it is, how it is found.
@@ -26,10 +26,10 @@ pub(super) struct Diagnosis {
     pub cause: &'static str,
     /// The correction.
     pub help: &'static str,
-    /// The role that mends it.
+    /// the role that corrects it.
     pub role: Option<&'static str>,
     /// The evidence, where this is the case, and how bad that is.
-    pub look: fn(&Seen) -> Option<(Health, String)>,
+    pub look: fn(&ClusterView) -> Option<(Health, String)>,
 }
 
 /// All of them, in the order in which they are told: what explains others comes first.
@@ -73,9 +73,9 @@ pub(super) const TABLE: &[Diagnosis] = &[
 ];
 
 /// The problems of a cluster.
-pub(super) fn diagnose(seen: &Seen) -> Vec<Finding> {
+pub(super) fn diagnose(view: &ClusterView) -> Vec<Finding> {
     let found = TABLE.iter().filter_map(|entry| {
-        let (health, evidence) = (entry.look)(seen)?;
+        let (health, evidence) = (entry.look)(view)?;
         let finding = Finding::new(entry.step, health, evidence).because(entry.cause).help(entry.help);
         Some(Finding { role: entry.role, ..finding })
     });

@@ -20,7 +20,7 @@ pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostic
 pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
     let mut found = Diagnostics::default();
     let hosts = context.targets();
-    let mut spoiled = 0;
+    let mut damaged = 0;
     for host in hosts {
         let nothing = Outputs::new();
         let source =
@@ -31,7 +31,7 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
             source.explain_conflict(conflict, &mut own);
         }
         source.take_complaints(&mut own);
-        spoiled += usize::from(own.has_errors());
+        damaged += usize::from(own.has_errors());
         for complaint in own.0 {
             // Every host of a group has the same complaint about the same place.
             if !found.iter().any(|f| f.message == complaint.message && f.span() == complaint.span()) {
@@ -39,5 +39,5 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
             }
         }
     }
-    (found, spoiled == hosts.len())
+    (found, damaged == hosts.len())
 }

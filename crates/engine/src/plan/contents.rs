@@ -1,4 +1,4 @@
-//! Contents that only the diff of a change towards a saved state needs.
+//! Contents that only the diff of a change to a saved state needs.
 
 use crate::TargetError;
 use crate::connect::target::Target;

@@ -19,8 +19,9 @@ const AT_ONCE: usize = 32;
 pub(crate) async fn facts(context: &RunContext, hosts: impl Fn(&str) -> bool) -> Facts {
     let links = context.pool.links.lock().await;
     let links = links.values().filter(|link| hosts(&link.host));
-    let told = links.filter_map(|link| link.told().map(|told| (link.host.clone(), told)));
-    Facts::in_a_run(told.map(|(host, (now, before))| (host, now, before)))
+    let facts_of_run =
+        links.filter_map(|link| link.facts_of_run().map(|facts_of_run| (link.host.clone(), facts_of_run)));
+    Facts::in_a_run(facts_of_run.map(|(host, (now, before))| (host, now, before)))
 }
 
 /// The groups of facts that a host is asked for by one that has these needs: those that others in the run read of it come with them.
@@ -72,7 +73,7 @@ pub(crate) async fn ask_others(
         for (host, error) in answers.await {
             let Some(error) = error else { continue };
             // In the middle of a run the facts that it gave before count: its own lane tells when it is lost.
-            if context.pool.links.lock().await.get(&host).is_some_and(|link| link.told().is_some()) {
+            if context.pool.links.lock().await.get(&host).is_some_and(|link| link.facts_of_run().is_some()) {
                 continue;
             }
             context.pool.lost().insert(host.clone(), error.clone());

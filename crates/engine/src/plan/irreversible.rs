@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_told() {
+    fn what_is_not_kept_is_reported() {
         let mut known = Knowledge::default();
         let change = |kind: &str, key: &str, from: &State, to: &State| Change {
             object: ObjectId::new(kind, key),
@@ -77,11 +77,15 @@ mod tests {
         assert_eq!(what(change("k8s", "v1/ConfigMap/ns/s", &there, &absent), &known), None);
         assert!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &there, &absent), true, &known).is_some());
         assert_eq!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &absent, &there), true, &known), None);
-        for (kind, kept) in [("Secret", false), ("ConfigMap", true)] {
+        for (kind, retained) in [("Secret", false), ("ConfigMap", true)] {
             let (state, content) =
                 release(&[json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}})]);
             known.learn_content(content);
-            assert_eq!(what(change("release", "ns/r", &state, &absent), &known).is_none(), kept, "{kind}");
+            assert_eq!(
+                what(change("release", "ns/r", &state, &absent), &known).is_none(),
+                retained,
+                "{kind}"
+            );
             assert_eq!(what(change("release", "ns/r", &state, &there), &known), None);
             assert!(not_kept(&change("release", "ns/r", &state, &absent), true, &known).is_some());
         }

@@ -33,10 +33,11 @@ pub(crate) async fn wait_for_joining(context: &RunContext, plan: &mut FleetPlan)
     }
 }
 
-/// The nodes that a plan makes of its host, by their names, and the host. A node goes by the name that its way back has, else by its host's.
+/// The nodes that a plan makes of its host, by their names, and the host. A node goes by the name that its rollback has, else by its host's.
 fn nodes_of(plan: &HostPlan) -> impl Iterator<Item = (String, String)> {
-    let name =
-        |item: &Item| item.way_back.as_ref().map_or_else(|| plan.host.to_lowercase(), |way| way.name.clone());
+    let name = |item: &Item| {
+        item.node_removal.as_ref().map_or_else(|| plan.host.to_lowercase(), |way| way.name.clone())
+    };
     plan.items.iter().filter(|item| joins_a_cluster(item)).map(move |item| (name(item), plan.host.clone()))
 }
 
@@ -55,7 +56,7 @@ fn joins_a_cluster(item: &Item) -> bool {
 mod tests {
     use super::*;
     use converge_planner::PlannedChange;
-    use converge_resource::{Reversibility, State, WayBack};
+    use converge_resource::{NodeRemoval, Reversibility, State};
 
     #[test]
     fn a_node_goes_by_its_own_name_or_by_its_hosts() {
@@ -69,7 +70,7 @@ mod tests {
                 reversibility: Reversibility::Reversible,
                 opaque: true,
             }]),
-            way_back: name.map(|name| WayBack { host: "h1".to_owned(), name: name.to_owned() }),
+            node_removal: name.map(|name| NodeRemoval { host: "h1".to_owned(), name: name.to_owned() }),
             ..Item::default()
         };
         let nodes = |item: Item| -> Vec<(String, String)> {

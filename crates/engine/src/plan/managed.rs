@@ -70,10 +70,10 @@ pub(crate) async fn own(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let scope = context.project_of(target.name());
-    plan.ours.remarks.clone_from(&records.broken);
+    plan.earlier_runs.remarks.clone_from(&records.broken);
     let mut going = undeclared(&records.things, &scope, declares);
     let counts = |t: &&Owned| remains(t) && !t.by_product && scope.is(&t.scope);
-    plan.ours.owned = records.things.iter().filter(counts).count();
+    plan.earlier_runs.owned = records.things.iter().filter(counts).count();
     let prune = context.options.prune;
     let mut probes: BTreeSet<Probe> =
         going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
@@ -96,14 +96,15 @@ pub(crate) async fn own(
         |object: &ObjectId| converge_planner::real_name(known, object).unwrap_or_else(|| object.clone());
     let declared: BTreeSet<ObjectId> = declares.objects.iter().map(real).collect();
     going.retain(|t| !declared.contains(&real(&t.object)));
-    plan.ours.cut_off = records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
+    plan.earlier_runs.cut_off =
+        records.cut_off.as_ref().map(|run| Box::new(cut_off(run, records.busy, known)));
     // Those that the run which was cut off has given back bring along what came with them, too.
     let went = going.clone();
     // The run that begins next writes into the record of the one that was cut off that it gave these back.
     let ends =
         records.cut_off.iter().flat_map(|run| &run.changes).map(|c| &c.object).collect::<BTreeSet<_>>();
     going.retain(|t| !(is_given_back(t, known) && ends.contains(&t.object)));
-    plan.ours.owned -= records.things.iter().filter(|t| counts(t) && is_given_back(t, known)).count();
+    plan.earlier_runs.owned -= records.things.iter().filter(|t| counts(t) && is_given_back(t, known)).count();
     let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
         Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &went, &orphans(answer)),
         _ => Vec::new(),
@@ -151,7 +152,7 @@ pub(crate) async fn own(
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
-    plan.ours.undeclared = groups
+    plan.earlier_runs.undeclared = groups
         .iter()
         .flat_map(|group| &group.members)
         .filter_map(|judged| {
@@ -186,7 +187,7 @@ fn end_of(object: &ObjectId, plan: &HostPlan, known: &mut Knowledge) -> Option<S
             .for_each(|c| known.learn_content(c.clone()));
         return Some(change.to.clone());
     }
-    known.observed(object).ok().map(|seen| seen.state)
+    known.observed(object).ok().map(|present| present.state)
 }
 
 /// The groups without what this run removes first: the next one takes it out of the records.
@@ -303,7 +304,8 @@ fn fate(judged: &Judged) -> Fate {
 fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
     let mut item = revert::item(0, "", Vec::new());
     let members: Vec<&Undo> = members.iter().map(|judged| &judged.undo).collect();
-    let now = |u: &Undo| known.observed(&u.object).map(|seen| seen.state).unwrap_or_else(|_| u.left.clone());
+    let now =
+        |u: &Undo| known.observed(&u.object).map(|present| present.state).unwrap_or_else(|_| u.left.clone());
     let changes: Vec<Change> = members
         .iter()
         .map(|u| Change { object: u.object.clone(), from: now(u), to: u.before.clone() })
@@ -385,7 +387,7 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
 /// The changes that a run was cut off in and whose objects are in their planned states.
 fn arrived(run: &RunRecord, known: &Knowledge) -> Vec<(u32, State)> {
     let open = run.changes.iter().filter(|c| c.outcome == SavedOutcome::Unknown);
-    let found = |c: &&SavedChange| known.observed(&c.object).is_ok_and(|seen| seen.state == c.after);
+    let found = |c: &&SavedChange| known.observed(&c.object).is_ok_and(|present| present.state == c.after);
     open.filter(found).map(|c| (c.seq, c.after.clone())).collect()
 }
 
@@ -406,11 +408,11 @@ fn amid(change: &SavedChange, now: &State) -> bool {
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
     let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.traits().restarts_host);
     match known.observed(&change.object) {
-        Ok(seen) if restart && seen.state == change.after => "is over: the host has restarted",
-        Ok(seen) if restart && seen.state == change.before => "is open: the host has not restarted",
-        Ok(seen) if fulfils(&change.object, &seen.state, &change.after) => "was changed as planned",
-        Ok(seen) if seen.state == change.before => "is as it was before",
-        Ok(seen) if amid(change, &seen.state) => "was left on the way",
+        Ok(present) if restart && present.state == change.after => "is over: the host has restarted",
+        Ok(present) if restart && present.state == change.before => "is open: the host has not restarted",
+        Ok(present) if fulfils(&change.object, &present.state, &change.after) => "was changed as planned",
+        Ok(present) if present.state == change.before => "is as it was before",
+        Ok(present) if amid(change, &present.state) => "was left on the way",
         Ok(_) => "is neither as before nor as planned",
         Err(_) => "cannot be looked at",
     }

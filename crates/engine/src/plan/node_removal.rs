@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::{FleetPlan, HostResult};
 use converge_planner::{HostPlan, Item, ItemOrigin, PlannedChange};
-use converge_resource::{Goodbye, ObjectId, WayBack};
+use converge_resource::{NodeRemoval, NodeRemovalRequest, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Has what goes back ask the hosts that it needs.
@@ -23,7 +23,7 @@ pub(crate) async fn ask_hosts(context: &RunContext, plan: &mut FleetPlan) {
     ask(plan, &known_as);
 }
 
-/// Has the items of a rollback or a prune ask the hosts that their way back needs. One that goes itself is not asked: where a cluster's
+/// Has the items of a rollback or a prune ask the hosts that they need to be reverted. One that goes itself is not asked: where a cluster's
 /// control plane leaves, nobody has to be let go. `known_as` are the names and addresses by which this machine knows each host: what a host
 /// has recorded is its own claim.
 fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
@@ -31,13 +31,14 @@ fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
     for entry in &mut fleet.hosts {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
         for item in plan.items.iter_mut().filter(|i| goes_back(i)) {
-            let Some(way) = item.way_back.take() else { continue };
+            let Some(way) = item.node_removal.take() else { continue };
             let goes = |p: &PlannedChange| gone.contains(&(way.host.clone(), p.change.object.clone()));
             if item.changes().iter().any(goes) {
                 continue;
             }
             let known_as = known_as.get(&entry.host).map(Vec::as_slice).unwrap_or_default();
-            if let Some(Goodbye { fetch, settings, note }) = goodbye(item, &way, known_as) {
+            if let Some(NodeRemovalRequest { fetch, settings, note }) = removal_request(item, &way, known_as)
+            {
                 item.settings.extend(settings);
                 item.notes.push(note);
                 item.fetch = Some(fetch);
@@ -46,20 +47,21 @@ fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// The hosts of which an item asks another host for its way back.
+/// The hosts of which an item asks another host to be reverted.
 fn hosts_that_ask(fleet: &FleetPlan) -> Vec<String> {
-    let asks = |plan: &&HostPlan| plan.items.iter().any(|item| goes_back(item) && item.way_back.is_some());
+    let asks =
+        |plan: &&HostPlan| plan.items.iter().any(|item| goes_back(item) && item.node_removal.is_some());
     fleet.planned().filter(asks).map(|plan| plan.host.clone()).collect()
 }
 
-fn goodbye(item: &Item, way: &WayBack, known_as: &[String]) -> Option<Goodbye> {
+fn removal_request(item: &Item, way: &NodeRemoval, known_as: &[String]) -> Option<NodeRemovalRequest> {
     let mut changes = item.changes().iter().map(|planned| &planned.change);
     changes.find_map(|change| {
-        converge_objects::object(&change.object.kind)?.node().goodbye(way, known_as, change)
+        converge_objects::object(&change.object.kind)?.node().removal_request(way, known_as, change)
     })
 }
 
-/// Whether an item gives back what a run has made; all others keep their way back for the record of their run.
+/// Whether an item gives back what a run has made; all others keep what their rollback needs for the record of their run.
 fn goes_back(item: &Item) -> bool {
     item.origin != ItemOrigin::Declared
 }
@@ -96,7 +98,7 @@ mod tests {
                 reversibility: Reversibility::Reversible,
                 opaque: true,
             }]),
-            way_back: through.map(|host| WayBack { host: host.to_owned(), name: name.to_owned() }),
+            node_removal: through.map(|host| NodeRemoval { host: host.to_owned(), name: name.to_owned() }),
             ..Item::default()
         };
         let plan = HostPlan { host: host.to_owned(), items: vec![item], ..HostPlan::default() };
@@ -129,8 +131,9 @@ mod tests {
         let odd = vec![leaves("h2", "$(reboot)", Some("h1"))];
         let all = vec![leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
         for fleet in [asked(odd), asked(all)] {
-            let quiet =
-                |item: &&Item| item.fetch.is_none() && item.settings.is_empty() && item.way_back.is_none();
+            let quiet = |item: &&Item| {
+                item.fetch.is_none() && item.settings.is_empty() && item.node_removal.is_none()
+            };
             assert!(items(&fleet).iter().all(quiet));
         }
     }

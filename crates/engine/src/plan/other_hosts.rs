@@ -28,8 +28,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// The error of an item that reads a variable of this host, by its full name. Where the cause was told already, the item is blocked by it.
-    fn problem(&self, host: &str, name: &str, told: bool) -> Problem {
+    /// The error of an item that reads a variable of this host, by its full name. Where the cause was reported already, the item is blocked by it.
+    fn problem(&self, host: &str, name: &str, reported: bool) -> Problem {
         let expression = match name.strip_prefix("hostvars.").and_then(|rest| rest.strip_prefix(host)) {
             Some(rest) => format!("hostvars['{host}']{rest}"),
             None => format!("{name} of {host}"),
@@ -39,7 +39,7 @@ impl Lost {
             error => format!("{host} is {}", error.word()),
         };
         let message = format!("`{expression}` is not known: {state}");
-        if self.in_run || told {
+        if self.in_run || reported {
             return Problem { blocked: true, ..Problem::new(message) };
         }
         let why = match &self.error {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_waits_for_what_comes_before_it_and_is_told_what_comes_after_it() {
+    fn an_item_waits_for_what_comes_before_it_and_is_reported_what_comes_after_it() {
         let alters = |role: usize, item: &str, fact: &str| Alteration {
             moment: Moment { verify: false, role, item: 0 },
             item: item.to_owned(),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_host_is_told_once() {
+    fn a_lost_host_is_reported_once() {
         let error = TargetError::Unreachable("h9: no route to host".to_owned());
         let lost = |in_run| BTreeMap::from([("h9".to_owned(), Lost { error: error.clone(), in_run })]);
         let unknown = names(&["x", "hostvars.h9.facts"]);

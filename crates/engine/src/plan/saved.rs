@@ -7,7 +7,7 @@ mod upgrade;
 
 use crate::{FleetPlan, HostEntry, HostResult};
 use camino::Utf8Path;
-use converge_planner::{HostPlan, Item, Ours, Outcome, PlannedChange};
+use converge_planner::{EarlierRuns, HostPlan, Item, Outcome, PlannedChange};
 use converge_resource::{Digest, ObjectId, State};
 use converge_store::{DocumentError, SealError, Sealer, read_document, write_document};
 use serde::{Deserialize, Serialize};
@@ -265,7 +265,7 @@ fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
         !secret.contains(object) && (object.kind != "command" || open.contains(object))
     });
     // The records of earlier runs are read again, too: they may hold an orphaned command of a sensitive item.
-    sealed.ours = Ours::default();
+    sealed.earlier_runs = EarlierRuns::default();
     Ok(sealed)
 }
 
@@ -461,7 +461,7 @@ mod tests {
         let mut fleet = fleet(vec![item("r/a", false, change("/a", "absent", "link /b"))]);
         let HostResult::Planned(plan) = &mut fleet.hosts[0].result else { panic!() };
         plan.base = vec![(command(), State::absent()), (ObjectId::new("path", "/a"), State::absent())];
-        plan.ours.undeclared.push(Undeclared {
+        plan.earlier_runs.undeclared.push(Undeclared {
             object: command(),
             role: "r".to_owned(),
             item: "r/c".to_owned(),

@@ -340,8 +340,8 @@ impl<'a> HostSource<'a> {
                 }
             }
             roles.insert(role.role.name.clone(), complete);
-            let former = role.role.renamed_from.iter().map(|old| old.value.clone());
-            renamed.extend(former.map(|old| (old, role.role.name.clone())));
+            let previous = role.role.renamed_from.iter().map(|old| old.value.clone());
+            renamed.extend(previous.map(|old| (old, role.role.name.clone())));
         }
         (objects, roles, renamed)
     }

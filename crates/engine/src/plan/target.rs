@@ -178,8 +178,8 @@ async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[Held]) -
     }
     let links = context.pool.links.lock().await;
     let before = |host: &str, fact: &str| {
-        let told = links.get(host).and_then(|link| link.told());
-        told.and_then(|(_, before)| before.get(fact).cloned())
+        let facts_of_run = links.get(host).and_then(|link| link.facts_of_run());
+        facts_of_run.and_then(|(_, before)| before.get(fact).cloned())
     };
     OtherFacts::new(altered.iter().map(|(host, all)| (*host, all.as_slice())), before)
 }

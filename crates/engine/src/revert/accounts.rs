@@ -31,7 +31,7 @@ impl Accounts {
         let mut probes = BTreeSet::new();
         for undo in undos {
             let Some(now) =
-                known.observed(&undo.object).ok().and_then(|seen| owners(&undo.object, &seen.state))
+                known.observed(&undo.object).ok().and_then(|present| owners(&undo.object, &present.state))
             else {
                 continue;
             };
@@ -89,8 +89,8 @@ impl Accounts {
     /// Whether the account that a path shows now has the number that a recorded one had.
     fn mean_one(&self, now: &ObjectId, recorded: &ObjectId, known: &Knowledge) -> bool {
         let of_now = || {
-            let seen = known.observed(now).ok();
-            number(now).or_else(|| seen.and_then(|seen| account_number(now, &seen.state)))
+            let present = known.observed(now).ok();
+            number(now).or_else(|| present.and_then(|present| account_number(now, &present.state)))
         };
         let had = |wanted: u32| {
             number(recorded) == Some(wanted)

@@ -102,9 +102,9 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
-        let seen = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
+        let observed = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
         let both = undos.iter().zip(verdicts.iter_mut());
-        for (_, verdict) in both.filter(|(undo, _)| removes_container(undo) && seen(undo)) {
+        for (_, verdict) in both.filter(|(undo, _)| removes_container(undo) && observed(undo)) {
             let goes =
                 matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
             if goes {

@@ -64,8 +64,8 @@ pub(crate) fn leave_those_that_remain_needed(
     let mut then: BTreeMap<&ObjectId, State> =
         remaining.iter().map(|thing| (&thing.object, thing.left.clone())).collect();
     for object in plan.items.iter().flat_map(|item| &item.claims) {
-        if let Ok(seen) = known.observed(object) {
-            then.insert(object, seen.state);
+        if let Ok(found) = known.observed(object) {
+            then.insert(object, found.state);
         }
     }
     for planned in plan.items.iter().flat_map(Item::changes) {

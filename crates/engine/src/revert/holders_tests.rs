@@ -120,7 +120,7 @@ fn users_and_commands_need_accounts_too() {
 }
 
 /// The accounts of project `a` that `--prune` leaves, where these other objects are managed and the plan holds this item.
-fn pruned(others: &[Made<'_>], seen: Option<(&str, &str)>, planned: Option<(&str, &str)>) -> usize {
+fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&str, &str)>) -> usize {
     let runs = [run("r1", "a", "", &ACCOUNTS), run("r2", "b", "", others)];
     let records = parse_owned(&format!("converge-managed\t1\n{}", runs.concat()));
     assert_eq!(records.broken, Vec::<String>::new());
@@ -129,7 +129,7 @@ fn pruned(others: &[Made<'_>], seen: Option<(&str, &str)>, planned: Option<(&str
     let mut known = Knowledge::default();
     let mut plan = HostPlan::default();
     let id = |path: &str| ObjectId::new("path", path);
-    if let Some((path, state)) = seen {
+    if let Some((path, state)) = present {
         let observed = Observed::new(State::from_line(state), None);
         known.learn(Probe::Object(id(path)), Answer::Object(observed));
         plan.items.push(Item { claims: vec![id(path)], ..Item::default() });

@@ -37,7 +37,7 @@ fn elsewhere<'a>(
     lies_in.iter().filter_map(|(place, system)| {
         // The host refuses to look only where nothing is mounted.
         let now = known.observed(&mount(place));
-        let now = now.as_ref().map_or("-", |seen| file_system(&seen.state));
+        let now = now.as_ref().map_or("-", |found| file_system(&found.state));
         (now != system).then_some((place.as_str(), system.as_str()))
     })
 }
@@ -66,7 +66,7 @@ fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
     let link = |(place, undo): (usize, &'a Undo)| {
         let moved_by = undo.moved_by.as_deref();
         let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left, moved_by.is_some())?;
-        let now = known.observed(&undo.object).ok().and_then(|seen| lead(&seen.state));
+        let now = known.observed(&undo.object).ok().and_then(|found| lead(&found.state));
         let is_lost = before == Lead::Here && !moved_by.is_some_and(comes_back);
         Some(Link { path: &undo.object.key, place, before, left, now, is_lost })
     };
@@ -117,8 +117,8 @@ pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
 pub(crate) fn settle_what_is_seen(undos: &mut [Undo], known: &Knowledge) {
     let sights = sights(undos, known);
     for (undo, _) in undos.iter_mut().zip(sights).filter(|(_, sight)| *sight == Sight::Now) {
-        if let Ok(seen) = known.observed(&undo.object) {
-            undo.settle(&seen.state, &fulfils);
+        if let Ok(found) = known.observed(&undo.object) {
+            undo.settle(&found.state, &fulfils);
         }
     }
 }

@@ -137,7 +137,7 @@ fn ends(undos: &[Undo], verdicts: &[Verdict], sights: &[Sight], known: &Knowledg
         Verdict::Back(change) => (change.from.clone(), change.to.clone()),
         Verdict::Stays(_) | Verdict::Kept(_) | Verdict::Lost(_) => {
             let now = known.observed(&undo.object).ok().filter(|_| *sight == Sight::Now);
-            let now = now.map_or_else(|| undo.left.clone(), |seen| seen.state);
+            let now = now.map_or_else(|| undo.left.clone(), |found| found.state);
             (now, undo.before.clone())
         }
     })
@@ -147,8 +147,8 @@ fn ends(undos: &[Undo], verdicts: &[Verdict], sights: &[Sight], known: &Knowledg
 /// The verdict on an object, by itself.
 pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> Verdict {
     let now = match known.observed(&undo.object) {
-        Ok(seen) if seen.state.is_absent() && undo.comes_back => undo.left.clone(),
-        Ok(seen) => seen.state,
+        Ok(found) if found.state.is_absent() && undo.comes_back => undo.left.clone(),
+        Ok(found) => found.state,
         // The runs, rollbacks among them, have left it as it was before: nothing of theirs is there, as when the program went that shows it.
         Err(_) if undo.open.is_none() && same(&undo.object, &undo.left, &undo.before) => {
             return Verdict::Same;
@@ -283,10 +283,10 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
     let whole = |undo: &Undo| {
         converge_objects::object(&undo.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
     };
-    let mut kept: BTreeMap<&str, &Undo> = BTreeMap::new();
+    let mut retained: BTreeMap<&str, &Undo> = BTreeMap::new();
     for &at in order {
         let (Some(undo), Some(verdict)) = (undos.get(at), verdicts.get_mut(at)) else { continue };
-        match kept.get(role_of(&undo.item)) {
+        match retained.get(role_of(&undo.item)) {
             Some(first) if first.item != undo.item || whole(first) => {
                 if matches!(verdict, Verdict::Back(_)) {
                     *verdict =
@@ -294,7 +294,7 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
                 }
             }
             None if matches!(verdict, Verdict::Kept(_)) || (whole(undo) && verdict.stays()) => {
-                kept.insert(role_of(&undo.item), undo);
+                retained.insert(role_of(&undo.item), undo);
             }
             _ => {}
         }
@@ -390,9 +390,9 @@ pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Ve
     };
     let of_role = || before.iter().filter(|i| i.role == item.role);
     let latest = of_role().rfind(|i| i.is_pending());
-    let kept = of_role().filter(|i| i.changes().iter().any(stays));
+    let retained = of_role().filter(|i| i.changes().iter().any(stays));
     let others = after.iter().filter_map(|at| before.get(*at)).filter(|i| i.is_pending());
-    let all: BTreeSet<u32> = kept.chain(latest).chain(others).map(|i| i.id).collect();
+    let all: BTreeSet<u32> = retained.chain(latest).chain(others).map(|i| i.id).collect();
     all.into_iter().collect()
 }
 
@@ -410,12 +410,12 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
     }
-    let (mut changes, mut stay, mut lost, mut way_back) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for Judged { undo, verdict, .. } in members {
         match verdict {
             Verdict::Same => {}
             Verdict::Back(change) => {
-                way_back = way_back.or(undo.way_back);
+                node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }
             Verdict::Stays(why) | Verdict::Kept(why) => stay.push(format!("{}: {why}", undo.object)),
@@ -462,7 +462,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         sensitive,
         disruption,
         backup,
-        way_back,
+        node_removal,
         settings,
         ..Item::default()
     };

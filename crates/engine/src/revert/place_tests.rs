@@ -15,8 +15,8 @@ fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_
     let stays = |held: &str| {
         let mut known = Knowledge::default();
         for undo in &undos {
-            let seen = Observed::new(undo.left.clone(), None);
-            known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+            let observed = Observed::new(undo.left.clone(), None);
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
         }
         let answer =
             converge_resource::RunAnswer { status: 0, stdout: held.to_owned(), stderr: String::new() };

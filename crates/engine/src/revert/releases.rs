@@ -1,4 +1,4 @@
-//! Releases on their way back: fields of their objects that belong to others stay with these, as in an upgrade.
+//! Releases in a rollback: fields of their objects that belong to others stay with these, as in an upgrade.
 
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -31,7 +31,7 @@ enum NotKnown {
 /// The reverts of earlier items of the plan: the fields and the object as it will be; `None` for one that goes.
 type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 
-/// Plans what releases on their way back leave to others.
+/// Plans what releases of a rollback leave to others.
 pub(crate) async fn releases_back(
     target: &Target,
     plan: &mut HostPlan,
@@ -109,7 +109,7 @@ async fn back(
     item.calls.push(ApiCall::Release(ReleaseSpec {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
-        chart: Chart::Former(digest.as_str().to_owned()),
+        chart: Chart::SavedRelease(digest.as_str().to_owned()),
         version: None,
         values: Value::Null,
         create_namespace: false,

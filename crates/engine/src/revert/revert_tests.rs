@@ -23,7 +23,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         run: "r1".to_owned(),
         comes_back: false,
         lost: None,
-        way_back: None,
+        node_removal: None,
         guard: None,
     }
 }
@@ -60,12 +60,12 @@ pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     }
     let groups = arrange(undos.to_vec(), &mut known, &[]);
     let members = groups.into_iter().flat_map(|group| group.members);
-    let told = members.filter_map(|judged| match judged.verdict {
+    let reported = members.filter_map(|judged| match judged.verdict {
         Verdict::Same => None,
         Verdict::Back(change) => Some(format!("{} {} -> {}", change.object, change.from, change.to)),
         Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => Some(why),
     });
-    told.collect()
+    reported.collect()
 }
 
 fn one(undo: Undo, now: &[(&str, &str)], allowed: &[&str]) -> Item {
@@ -86,14 +86,14 @@ fn a_control_plane_is_reset_after_its_snapshot_and_keeps_what_it_stands_on_until
         &[],
         &[],
     );
-    let kept =
+    let retained =
         |item: &Item| matches!(&item.outcome, Outcome::Refused(why) if why.contains("`k8s/node` stays"));
     assert_eq!(
         items.iter().map(|i| i.address.as_str()).collect::<Vec<_>>(),
         ["k8s/node", "k8s/kubelet", "other/x"]
     );
     assert!(matches!(items[0].outcome, Outcome::Refused(_)) && items[0].backup.is_none(), "it stays");
-    assert!(kept(&items[1]) && items[2].is_pending());
+    assert!(retained(&items[1]) && items[2].is_pending());
     let items = plan(&[kubelet, plane], &[], &["kubeadm:node"]);
     assert_eq!(items[0].backup.as_ref().map(|b| b.of.as_str()), Some("10.0.0.1:6443"));
     assert_eq!(items[1].needs, [0]);
@@ -341,8 +341,8 @@ fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed()
     known.learn(probe.clone(), Answer::Run(answer));
     for undo in &undos {
         let now = if undo.object.key == "/in-place" { &undo.before } else { &undo.left };
-        let seen = Observed::new(now.clone(), None);
-        known.learn(Probe::Object(undo.object.clone()), Answer::Object(seen));
+        let observed = Observed::new(now.clone(), None);
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
     }
     saved::mark_missing(&mut undos, &probe, &known);
     let lost: Vec<bool> = undos.iter().map(|undo| undo.lost.is_some()).collect();
@@ -363,8 +363,8 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
     let judged = |undo: &Undo, numbers: &[(&str, &str)], account: Option<(&str, &str)>, now: &str| {
         let mut known = Knowledge::default();
         let mut learn = |kind: &str, key: &str, line: &str| {
-            let seen = Observed::new(State::from_line(line), None);
-            known.learn(Probe::Object(ObjectId::new(kind, key)), Answer::Object(seen));
+            let observed = Observed::new(State::from_line(line), None);
+            known.learn(Probe::Object(ObjectId::new(kind, key)), Answer::Object(observed));
         };
         learn("path", "/srv/f", now);
         if let Some((name, line)) = account {

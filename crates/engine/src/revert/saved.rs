@@ -34,7 +34,7 @@ pub(crate) fn mark_missing(undos: &mut [Undo], probe: &Probe, known: &Knowledge)
         answer.stdout.lines().filter_map(|line| Some(line.split_once(": FAILED")?.0)).collect();
     for undo in undos {
         let Some(digest) = content(undo, &undo.before) else { continue };
-        let now = known.observed(&undo.object).ok().and_then(|seen| content(undo, &seen.state));
+        let now = known.observed(&undo.object).ok().and_then(|found| content(undo, &found.state));
         let path = blob_path(&digest);
         if now.as_ref() != Some(&digest) && bad.contains(path.as_str()) {
             undo.lost.get_or_insert_with(|| format!("its saved content {path} is missing or damaged"));

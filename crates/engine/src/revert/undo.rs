@@ -78,7 +78,7 @@ pub(crate) fn take_contents(plan: &mut HostPlan, known: &Knowledge) {
 /// The states of the items' claims, as they were observed.
 pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
     let claims = plan.items.iter().flat_map(|i| &i.claims);
-    claims.filter_map(|o| known.observed(o).ok().map(|seen| (o.clone(), seen.state))).collect()
+    claims.filter_map(|o| known.observed(o).ok().map(|present| (o.clone(), present.state))).collect()
 }
 
 /// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.

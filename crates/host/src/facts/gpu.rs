@@ -5,7 +5,7 @@ use super::shape::{Accelerator, Amd, AmdGpu, MigDevice, Nvidia, NvidiaGpu};
 use serde_json::Value;
 
 /// A value of nvidia-smi; none where it writes that the GPU does not have or does not report it.
-fn told(value: Option<&str>) -> Option<&str> {
+fn reported(value: Option<&str>) -> Option<&str> {
     let value = value?.trim();
     let bare = value.trim_start_matches('[').trim_end_matches(']');
     let unknown = ["N/A", "Not Supported", "Not Available", "Unknown Error", "Insufficient Permissions", ""];
@@ -16,7 +16,7 @@ fn told(value: Option<&str>) -> Option<&str> {
 pub(super) fn nvidia(said: &Said<'_>, on_bus: &[Accelerator]) -> Nvidia {
     let mut found = Nvidia {
         driver: said.raw("nvidia.proc").and_then(module_version),
-        cuda: told(said.raw("nvidia.cuda")).and_then(text),
+        cuda: reported(said.raw("nvidia.cuda")).and_then(text),
         problem: said.text("nvidia.problem"),
         container_toolkit: said.raw("nvidia.ctk").and_then(version),
         ..Nvidia::default()
@@ -52,8 +52,9 @@ fn queried(line: &str) -> Option<(NvidiaGpu, Option<String>)> {
     let (fields, values) = line.split_once(",name,")?;
     let fields: Vec<&str> = fields.split(',').chain(["name"]).collect();
     let values: Vec<&str> = values.splitn(fields.len(), ',').collect();
-    let value =
-        |field: &str| told(fields.iter().position(|f| *f == field).and_then(|at| values.get(at).copied()));
+    let value = |field: &str| {
+        reported(fields.iter().position(|f| *f == field).and_then(|at| values.get(at).copied()))
+    };
     let memory_mib = value("memory.total").and_then(number);
     // A GPU without memory of its own says so; one that may not tell says something else.
     let raw = fields.iter().position(|f| *f == "memory.total").and_then(|at| values.get(at));
@@ -83,9 +84,9 @@ fn informed(said: &Said<'_>) -> Vec<NvidiaGpu> {
         }
         let Some(gpu) = gpus.last_mut() else { continue };
         match key {
-            "Model" => gpu.name = told(Some(value)).and_then(text),
+            "Model" => gpu.name = reported(Some(value)).and_then(text),
             // Without rights it is `GPU-????????-…`.
-            "GPU UUID" => gpu.uuid = told(Some(value)).and_then(text).filter(|u| !u.contains('?')),
+            "GPU UUID" => gpu.uuid = reported(Some(value)).and_then(text).filter(|u| !u.contains('?')),
             _ => {}
         }
     }

@@ -256,7 +256,7 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
     let key = |part: &str| format!("{name}.{part}");
     let active = said.raw(&key("ActiveState")) == Some("active");
     let args: Vec<&str> = said.all(&key("arg")).collect();
-    let told = args.iter().enumerate().find_map(|(at, arg)| {
+    let reported = args.iter().enumerate().find_map(|(at, arg)| {
         flags.iter().find_map(|flag| match arg.strip_prefix(flag)? {
             "" => args.get(at + 1).and_then(|v| text(v)),
             rest => rest.strip_prefix('=').and_then(text),
@@ -270,7 +270,7 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
         path,
         version,
         active,
-        config: told.or_else(|| {
+        config: reported.or_else(|| {
             // Of several files the one beside the program that runs is meant; else the first.
             let files: Vec<&str> = said.all(&key("file")).collect();
             let file = files.iter().find(|f| **f == usual).or_else(|| files.first());

@@ -51,7 +51,7 @@ impl ItemSpec {
 
     /// Whether nothing about it needs an item of its own: no guard, no answer of another host, no restart.
     pub(super) fn is_simple(&self) -> bool {
-        self.way_back.is_none() && self.switch.is_none() && !self.restarts && !self.fetched
+        self.node_removal.is_none() && self.switch.is_none() && !self.restarts && !self.fetched
     }
 
     /// The plain file that is made, changed or removed by this change, one of the item's.
@@ -134,7 +134,7 @@ pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, Member> {
     let mut open = String::new();
     for line in text.lines() {
         let fields: Vec<&str> =
-            line.strip_prefix(&mark).map(|told| told.split('\t').collect()).unwrap_or_default();
+            line.strip_prefix(&mark).map(|reported| reported.split('\t').collect()).unwrap_or_default();
         match *fields {
             ["alone", seq] => {
                 said.extend(seq.parse().ok().map(|seq| (seq, Member::Alone)));

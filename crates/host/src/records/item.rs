@@ -1,6 +1,8 @@
 //! One planned item as pieces of shell, and what the host says about it.
 
-use converge_resource::{Change, Digest, ObjectId, State, Step, WayBack, decode_field, encode_field, quote};
+use converge_resource::{
+    Change, Digest, NodeRemoval, ObjectId, State, Step, decode_field, encode_field, quote,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -59,7 +61,7 @@ pub struct ItemSpec {
     /// The role that answers for these rows, by number: what they make is recorded as its own.
     pub owns: Vec<(u32, String)>,
     /// The data that a rollback of its rows needs besides their states.
-    pub way_back: Option<WayBack>,
+    pub node_removal: Option<NodeRemoval>,
     /// Its one change restarts the host: the end of the item comes in another session, see [`ItemSpec::after_restart`].
     pub restarts: bool,
     /// Its first step reads what another host has said: the last piece's input is not by digest.
@@ -165,11 +167,11 @@ impl ItemSpec {
         })
     }
 
-    /// Lines of the journal that belong to rows: whose they are, and what their way back needs.
+    /// Lines of the journal that belong to rows: whose they are, and what their rollback needs.
     fn remarks(&self) -> String {
         let owns = self.owns.iter().map(|(seq, role)| format!("owns\t{seq}\t{}", encode_field(role)));
-        let back = |way: &WayBack| format!("{}\t{}", encode_field(&way.host), encode_field(&way.name));
-        let back = self.way_back.as_ref().map(back);
+        let back = |way: &NodeRemoval| format!("{}\t{}", encode_field(&way.host), encode_field(&way.name));
+        let back = self.node_removal.as_ref().map(back);
         let backs = self.rows.iter().filter_map(|row| Some(format!("back\t{}\t{}", row.seq, back.as_ref()?)));
         let guard =
             self.switch.as_ref().map(|switch| format!("{}\t{}", encode_field(&switch.guard), switch.window));
@@ -198,7 +200,7 @@ impl ItemSpec {
         let mut own = String::new();
         for line in text.lines() {
             // Output without a newline at its end may stand before the mark.
-            let Some((before, told)) = line.split_once(&mark) else {
+            let Some((before, reported)) = line.split_once(&mark) else {
                 own.push_str(line);
                 own.push('\n');
                 continue;
@@ -207,7 +209,7 @@ impl ItemSpec {
                 own.push_str(before);
                 own.push('\n');
             }
-            let fields: Vec<&str> = told.split('\t').collect();
+            let fields: Vec<&str> = reported.split('\t').collect();
             let object = |seq: &str| objects.get(seq).map(|o| (*o).clone());
             let plain = |word: &str| decode_field(word).unwrap_or_else(|| word.to_owned());
             match fields.as_slice() {
@@ -217,7 +219,7 @@ impl ItemSpec {
                     off.extend(object(seq).map(|o| (o, State::from_line(line))));
                 }
                 ["refused", seq, line] => refused.extend(object(seq).map(|o| (o, State::from_line(line)))),
-                ["unsaved", seq, why] => out.unsaved.extend(object(seq).map(|o| (o, plain(why)))),
+                ["unsaved", seq, why] => out.no_snapshot.extend(object(seq).map(|o| (o, plain(why)))),
                 ["unsaveable", _, why] => unsaveable = plain(why),
                 ["window", kind, key, before, after] => {
                     let object = ObjectId::new(kind, plain(key));
@@ -253,7 +255,7 @@ pub struct ItemRun {
     /// The objects' states after it, as far as the host came to look.
     pub after: Vec<(ObjectId, State)>,
     /// Objects whose former state was not kept, and why.
-    pub unsaved: Vec<(ObjectId, String)>,
+    pub no_snapshot: Vec<(ObjectId, String)>,
     /// Watched objects just before and just after the steps.
     pub window: BTreeMap<ObjectId, (State, State)>,
     /// Remarks, such as a configuration file that was kept.

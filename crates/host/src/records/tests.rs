@@ -3,7 +3,7 @@ use converge_ledger::{
     OwnedRecords, Records, RunPurpose, RunRecord, SavedOutcome, parse_owned, parse_records,
 };
 use converge_objects::{Command as Cmd, CommandState, Guard, PathState, Surroundings, object};
-use converge_resource::{Change, ObjectId, State, Step, WayBack};
+use converge_resource::{Change, NodeRemoval, ObjectId, State, Step};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -202,7 +202,7 @@ fn spec(changes: Vec<Change>) -> ItemSpec {
 }
 
 #[test]
-fn a_full_disk_is_told_in_words_of_its_own() {
+fn a_full_disk_is_reported_in_words_of_its_own() {
     for host in hosts() {
         let root = host.root();
         std::fs::create_dir(&root).unwrap();
@@ -246,15 +246,15 @@ fn what_a_way_back_needs_is_kept_with_the_run_and_with_what_is_managed() {
     for host in hosts() {
         let path = host.file("f");
         let change = host.change(&path, host.file_line(b"new", 0o640));
-        let way = WayBack { host: "cp\t1".to_owned(), name: "it's h2".to_owned() };
+        let way = NodeRemoval { host: "cp\t1".to_owned(), name: "it's h2".to_owned() };
         let owns = vec![(1, "role".to_owned())];
-        let mut item = ItemSpec { way_back: Some(way.clone()), owns, ..spec(vec![change]) };
+        let mut item = ItemSpec { node_removal: Some(way.clone()), owns, ..spec(vec![change]) };
         assert_eq!(host.one("r1", &mut item, &[b"new"]).reading, Reading::Done);
-        assert_eq!(host.records()[0].changes[0].way_back.as_ref(), Some(&way));
-        assert_eq!(host.owned().things[0].way_back.as_ref(), Some(&way));
+        assert_eq!(host.records()[0].changes[0].node_removal.as_ref(), Some(&way));
+        assert_eq!(host.owned().things[0].node_removal.as_ref(), Some(&way));
         assert!(host.run("r2", &[], "true").status.success());
         assert_eq!(host.folded(), ["r1"]);
-        assert_eq!(host.owned().things[0].way_back.as_ref(), Some(&way), "from the base");
+        assert_eq!(host.owned().things[0].node_removal.as_ref(), Some(&way), "from the base");
     }
 }
 
@@ -301,8 +301,8 @@ fn what_cannot_be_saved_is_not_changed() {
         let mut item = ItemSpec { settings: vec![large], ..spec(vec![change]) };
         let run = host.one("r2", &mut item, &[b"new"]);
         assert_eq!(run.reading, Reading::Done);
-        assert_eq!(run.unsaved.len(), 1);
-        assert!(host.records()[0].changes[0].unsaved.as_ref().unwrap().contains("above the limit"));
+        assert_eq!(run.no_snapshot.len(), 1);
+        assert!(host.records()[0].changes[0].no_snapshot.as_ref().unwrap().contains("above the limit"));
         let (status, said) = host.undo(&[]);
         assert_eq!(status, Some(1), "{said}");
         assert!(said.contains("cannot be undone"), "{said}");

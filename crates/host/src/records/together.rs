@@ -13,7 +13,7 @@ impl ItemSpec {
             && self.rows.iter().all(|row| row.change.object.kind == "package")
             && step.stdin.is_none()
             && self.settings.is_empty()
-            && self.way_back.is_none()
+            && self.node_removal.is_none()
             && self.switch.is_none()
             && self.from_run.is_none()
             && !self.restarts
@@ -39,8 +39,8 @@ pub fn joins(before: &[&ItemSpec], next: &ItemSpec) -> bool {
     let (keeps, takes) = next.removes();
     next.is_packages()
         && before.iter().all(|spec| {
-            let (kept, taken) = spec.removes();
-            objects(spec).is_disjoint(&own) && !(keeps && taken) && !(takes && kept)
+            let (retained, taken) = spec.removes();
+            objects(spec).is_disjoint(&own) && !(keeps && taken) && !(takes && retained)
         })
 }
 

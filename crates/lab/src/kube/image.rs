@@ -106,16 +106,16 @@ impl Image {
 
     fn layer(&self) -> Result<Vec<u8>> {
         let mut archive = tar::Builder::new(Vec::new());
-        let mut seen = BTreeSet::new();
+        let mut observed = BTreeSet::new();
         for folder in ["bin", "dev", "etc", "proc", "run", "sys", "tmp", "var"] {
-            folders(&mut archive, &mut seen, folder)?;
+            folders(&mut archive, &mut observed, folder)?;
         }
         for (to, from) in &self.files {
             let to = to.trim_start_matches('/');
-            if !seen.insert(to.to_owned()) {
+            if !observed.insert(to.to_owned()) {
                 continue;
             }
-            folders(&mut archive, &mut seen, parent(to))?;
+            folders(&mut archive, &mut observed, parent(to))?;
             let content = fs::read(fs::canonicalize(from)?)?;
             let mut header = header(tar::EntryType::Regular, 0o755);
             header.set_size(content.len() as u64);
@@ -123,8 +123,8 @@ impl Image {
         }
         for (at, target) in &self.links {
             let at = at.trim_start_matches('/');
-            folders(&mut archive, &mut seen, parent(at))?;
-            if seen.insert(at.to_owned()) {
+            folders(&mut archive, &mut observed, parent(at))?;
+            if observed.insert(at.to_owned()) {
                 let mut header = header(tar::EntryType::Symlink, 0o777);
                 archive.append_link(&mut header, at, target)?;
             }
@@ -138,11 +138,15 @@ fn parent(path: &str) -> &str {
 }
 
 /// A folder and those above it, each once.
-fn folders(archive: &mut tar::Builder<Vec<u8>>, seen: &mut BTreeSet<String>, path: &str) -> io::Result<()> {
-    if path.is_empty() || !seen.insert(path.to_owned()) {
+fn folders(
+    archive: &mut tar::Builder<Vec<u8>>,
+    observed: &mut BTreeSet<String>,
+    path: &str,
+) -> io::Result<()> {
+    if path.is_empty() || !observed.insert(path.to_owned()) {
         return Ok(());
     }
-    folders(archive, seen, parent(path))?;
+    folders(archive, observed, parent(path))?;
     let mut header = header(tar::EntryType::Directory, if path == "tmp" { 0o1777 } else { 0o755 });
     archive.append_data(&mut header, format!("{path}/"), io::empty())
 }

@@ -86,8 +86,8 @@ fn ready(part: Part) -> Option<PathBuf> {
 
 /// The parts that have to be built.
 pub(crate) fn lacking(cache: &Path, parts: &[Part]) -> Vec<Part> {
-    let kept = |part: Part| is_whole(part, &cache_folder(cache).join(part.name()));
-    parts.iter().copied().filter(|part| ready(*part).is_none() && !kept(*part)).collect()
+    let retained = |part: Part| is_whole(part, &cache_folder(cache).join(part.name()));
+    parts.iter().copied().filter(|part| ready(*part).is_none() && !retained(*part)).collect()
 }
 
 /// Help for a machine that has no Go to build these and cannot get it.
@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn every_program_belongs_to_one_part() {
-        let mut seen = BTreeMap::new();
+        let mut observed = BTreeMap::new();
         for part in Part::ALL.iter().filter(|part| **part != Part::Older) {
             for name in part.programs() {
-                assert_eq!(seen.insert(*name, *part), None, "{name}");
+                assert_eq!(observed.insert(*name, *part), None, "{name}");
             }
         }
     }

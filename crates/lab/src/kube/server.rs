@@ -27,9 +27,9 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, root) = (Arc::clone(&stop), folder.to_owned());
+        let (observed, root) = (Arc::clone(&stop), folder.to_owned());
         let thread = std::thread::Builder::new().name("lab-http".to_owned()).spawn(move || {
-            while !seen.load(Ordering::Relaxed) {
+            while !observed.load(Ordering::Relaxed) {
                 let Ok((stream, _)) = listener.accept() else {
                     std::thread::sleep(LOOK);
                     continue;

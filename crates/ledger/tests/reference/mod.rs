@@ -114,7 +114,7 @@ impl<V: Clone + Ord> Model<V> {
         (did, arrived, !matches!(end, End::Seen(_)))
     }
 
-    /// The changes of a run towards these values.
+    /// The changes of a run to these values.
     pub fn changes(&self, wanted: &[Option<V>]) -> Vec<(usize, V)> {
         let wanted = wanted.iter().enumerate().filter_map(|(k, w)| Some((k, w.clone()?)));
         wanted.filter(|(k, w)| *w != self.now[*k]).collect()
@@ -324,8 +324,8 @@ impl<V: Clone + Ord> Model<V> {
             let d = &self.past[*r].did[k];
             *now != d.found || (!d.in_doubt && *now == d.left)
         };
-        let ours = *now == did.left || did.amid.as_ref() == Some(now);
-        if ours && !later.clone().any(in_the_way) { Undo::Restore } else { Undo::Left }
+        let managed_here = *now == did.left || did.amid.as_ref() == Some(now);
+        if managed_here && !later.clone().any(in_the_way) { Undo::Restore } else { Undo::Left }
     }
 
     /// `undo.sh` without an argument: what it left alone; `None` when there is no run to undo.

@@ -210,7 +210,7 @@ impl Graph {
     fn path_down(&self, from: GroupId, to: GroupId) -> Option<Vec<String>> {
         let mut came_from: HashMap<GroupId, GroupId> = HashMap::new();
         let mut queue = vec![from];
-        let mut seen = HashSet::from([from]);
+        let mut observed = HashSet::from([from]);
         while let Some(id) = queue.pop() {
             if id == to {
                 let mut path = vec![self.group_name(id)];
@@ -223,7 +223,7 @@ impl Graph {
                 return Some(path);
             }
             for child in self.groups.get(id).map_or(&[][..], |group| &group.children) {
-                if seen.insert(*child) {
+                if observed.insert(*child) {
                     came_from.insert(*child, id);
                     queue.push(*child);
                 }
@@ -287,14 +287,14 @@ impl Graph {
 
     /// The groups of a host and all their ancestors.
     pub(super) fn groups_of(&self, host: HostId) -> HashSet<GroupId> {
-        let mut seen = HashSet::new();
+        let mut observed = HashSet::new();
         let mut queue: Vec<GroupId> = self.hosts.get(host).map_or_else(Vec::new, |host| host.groups.clone());
         while let Some(id) = queue.pop() {
-            if seen.insert(id) {
+            if observed.insert(id) {
                 queue.extend(self.groups.get(id).map_or(&[][..], |group| &group.parents));
             }
         }
-        seen
+        observed
     }
 
     /// The order in which variables of groups are merged: by depth, then priority, then name.
@@ -308,15 +308,15 @@ impl Graph {
     pub(super) fn hosts_of(&self, group: GroupId) -> Vec<HostId> {
         let mut order = vec![group];
         let mut level = self.groups.get(group).map_or_else(Vec::new, |group| group.children.clone());
-        let mut seen: HashSet<GroupId> = HashSet::from([group]);
+        let mut observed: HashSet<GroupId> = HashSet::from([group]);
         while !level.is_empty() {
             order.extend(&level);
-            seen.extend(&level);
+            observed.extend(&level);
             let mut next: Vec<GroupId> = Vec::new();
             let mut queued = HashSet::new();
             for id in &level {
                 for child in self.groups.get(*id).map_or(&[][..], |group| &group.children) {
-                    if !seen.contains(child) && queued.insert(*child) {
+                    if !observed.contains(child) && queued.insert(*child) {
                         next.push(*child);
                     }
                 }

@@ -348,10 +348,10 @@ mod tests {
             "ok ansible_host=10.0.0.1\nbad[1:3\nx=1 y\nweb foo\nq v='1\n[web:var]\nskipped without complaint\n[a b]\n\
              [p:vars]\nnothing\n[c:children]\nmissing\nweb x=1\n",
         );
-        let seen: Vec<(usize, &str)> =
+        let observed: Vec<(usize, &str)> =
             builder.diagnostics.iter().map(|d| (d.span().map_or(0, Span::line), d.code)).collect();
         assert_eq!(
-            seen,
+            observed,
             [
                 (2, "bad-range"),
                 (3, "bad-variable"),

@@ -247,8 +247,8 @@ impl<'a> Parser<'a> {
         loop {
             hashable(&key)?;
             let value = self.value()?;
-            match entries.iter_mut().find(|(seen, _)| *seen == key) {
-                Some((_, seen)) => *seen = value,
+            match entries.iter_mut().find(|(observed, _)| *observed == key) {
+                Some((_, observed)) => *observed = value,
                 None => entries.push((key, value)),
             }
             let comma = self.eat(",");

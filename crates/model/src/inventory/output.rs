@@ -85,7 +85,7 @@ impl Inventory {
             inventory: self,
             options,
             available: hosts.iter().copied().collect(),
-            seen: HashSet::new(),
+            observed: HashSet::new(),
         };
         if options.yaml {
             let mut seen_hosts = HashSet::new();
@@ -229,7 +229,7 @@ struct Printer<'a> {
     inventory: &'a Inventory,
     options: &'a OutputOptions,
     available: HashSet<&'a str>,
-    seen: HashSet<GroupId>,
+    observed: HashSet<GroupId>,
 }
 
 impl Printer<'_> {
@@ -251,9 +251,9 @@ impl Printer<'_> {
         let mut children = Vec::new();
         for child in &group.children {
             children.push(self.inventory.graph.group_name(*child));
-            if !self.seen.contains(child) {
+            if !self.observed.contains(child) {
                 self.json_group(*child, tree);
-                self.seen.insert(*child);
+                self.observed.insert(*child);
             }
         }
         if !children.is_empty() {
@@ -278,11 +278,11 @@ impl Printer<'_> {
         let mut entry = BTreeMap::new();
         let mut children = BTreeMap::new();
         for child in group.children.iter().filter(|child| **child != ALL) {
-            if self.seen.contains(child) {
+            if self.observed.contains(child) {
                 children.insert(self.inventory.graph.group_name(*child), Out::Map(BTreeMap::new()));
             } else {
                 children.extend(self.yaml_group(*child, seen_hosts));
-                self.seen.insert(*child);
+                self.observed.insert(*child);
             }
         }
         if !children.is_empty() {

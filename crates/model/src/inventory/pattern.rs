@@ -234,8 +234,8 @@ impl Evaluation<'_> {
                 hosts.retain(|host| these.contains(host) == keep);
             }
         }
-        let mut seen = HashSet::new();
-        hosts.retain(|host| seen.insert(*host));
+        let mut observed = HashSet::new();
+        hosts.retain(|host| observed.insert(*host));
         hosts
     }
 

@@ -277,10 +277,10 @@ fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
         }
         return;
     }
-    let mut trial = Builder::new(&builder.vault);
-    trial.graph = builder.graph.clone();
-    ini::read(&mut trial, source);
-    let ini_fails = trial.diagnostics.has_errors();
+    let mut attempt = Builder::new(&builder.vault);
+    attempt.graph = builder.graph.clone();
+    ini::read(&mut attempt, source);
+    let ini_fails = attempt.diagnostics.has_errors();
     if ini_fails
         && (named_yaml || (documents.is_none() && syntax_is_yaml) || looks_like_yaml(source.content()))
     {

@@ -32,11 +32,11 @@ pub(super) fn read(item: &Node, diags: &mut Diagnostics) -> Option<Spanned<Strin
 
 /// Complains about an id that two items have, or that is the name of another item.
 pub(super) fn unique(items: &[Item], diags: &mut Diagnostics) {
-    let mut seen: HashMap<&str, &Span> = HashMap::new();
+    let mut observed: HashMap<&str, &Span> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
         let Some(id) = &item.id else { continue };
         let named = items.iter().enumerate().find(|(at, other)| *at != index && other.name.value == id.value);
-        let first = seen.get(id.value.as_str()).copied();
+        let first = observed.get(id.value.as_str()).copied();
         if let Some(other) = first.or(named.map(|(_, other)| &other.name.span)) {
             let what = if first.is_some() {
                 "two resources have the id"
@@ -50,7 +50,7 @@ pub(super) fn unique(items: &[Item], diags: &mut Diagnostics) {
                     .help("give one of them another `id`"),
             );
         }
-        seen.entry(&id.value).or_insert(&id.span);
+        observed.entry(&id.value).or_insert(&id.span);
     }
 }
 

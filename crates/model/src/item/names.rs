@@ -73,9 +73,9 @@ pub(super) fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned
 }
 
 pub(super) fn unique_names(items: &[Item], diags: &mut Diagnostics) {
-    let mut seen: HashMap<&str, &Span> = HashMap::new();
+    let mut observed: HashMap<&str, &Span> = HashMap::new();
     for item in items {
-        match seen.get(item.name.value.as_str()) {
+        match observed.get(item.name.value.as_str()) {
             Some(first) => diags.push(
                 Diagnostic::error(
                     "duplicate-name",
@@ -86,7 +86,7 @@ pub(super) fn unique_names(items: &[Item], diags: &mut Diagnostics) {
                 .help("give one of them another `name`"),
             ),
             None => {
-                seen.insert(&item.name.value, &item.name.span);
+                observed.insert(&item.name.value, &item.name.span);
             }
         }
     }
@@ -98,7 +98,7 @@ pub(super) fn registers(
     vars: &IndexMap<String, Expression>,
     diags: &mut Diagnostics,
 ) {
-    let mut seen: HashMap<&str, &Span> = HashMap::new();
+    let mut observed: HashMap<&str, &Span> = HashMap::new();
     for register in items.iter().filter_map(|item| item.register.as_ref()) {
         let name = register.value.as_str();
         let taken = if MAGIC.contains(&name) {
@@ -108,7 +108,7 @@ pub(super) fn registers(
         } else if let Some(expression) = vars.get(name) {
             Some(("an expression of the role", Some(&expression.span)))
         } else {
-            seen.get(name).map(|first| ("registered already", Some(*first)))
+            observed.get(name).map(|first| ("registered already", Some(*first)))
         };
         if let Some((why, other)) = taken {
             let mut diagnostic = Diagnostic::error("duplicate-name", format!("`{name}` is {why}"))
@@ -119,7 +119,7 @@ pub(super) fn registers(
             }
             diags.push(diagnostic);
         }
-        seen.insert(name, &register.span);
+        observed.insert(name, &register.span);
     }
 }
 

@@ -94,16 +94,16 @@ fn a_kind_stands_only_where_it_can_work() {
 #[test]
 fn every_role_of_this_repository_is_right() {
     let roles = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../roles");
-    let mut seen = 0;
+    let mut observed = 0;
     for entry in roles.read_dir_utf8().unwrap() {
         let dir = entry.unwrap().into_path();
         let mut found = converge_syntax::Diagnostics::new();
         let name = dir.file_name().unwrap().to_owned();
         let role = converge_model::Role::load(&name, &dir, &real(), &mut found);
         assert!(found.is_empty() && role.is_some(), "{name}: {found}");
-        seen += 1;
+        observed += 1;
     }
-    assert!(seen >= 8, "{seen} roles");
+    assert!(observed >= 8, "{observed} roles");
 }
 
 fn demo() -> Project {

@@ -124,7 +124,7 @@ const WITHOUT_A_SWITCH: &[&str] = &["base", "exporter", "gpu_node", "k8s"];
 #[test]
 fn every_role_can_be_switched_off_as_a_whole() {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../roles"));
-    let mut seen = 0;
+    let mut observed = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let role = entry.unwrap().file_name().into_string().unwrap();
         if WITHOUT_A_SWITCH.contains(&role.as_str()) {
@@ -146,7 +146,7 @@ fn every_role_can_be_switched_off_as_a_whole() {
                 "{role}: {section} has items beside the switch"
             );
         }
-        seen += 1;
+        observed += 1;
     }
-    assert!(seen > 20, "{seen} roles");
+    assert!(observed > 20, "{observed} roles");
 }

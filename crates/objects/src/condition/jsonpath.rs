@@ -106,7 +106,7 @@ fn name(text: &str) -> (String, &str) {
     while let Some((at, c)) = chars.next() {
         match c {
             '.' | '[' => return (found, text.get(at..).unwrap_or_default()),
-            '\\' => found.extend(chars.next().map(|(_, kept)| kept)),
+            '\\' => found.extend(chars.next().map(|(_, retained)| retained)),
             _ => found.push(c),
         }
     }
@@ -119,11 +119,11 @@ fn bracketed(name: &str) -> String {
 
 /// The place behind the bracket that closes the first one; brackets in quotes do not count.
 fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut quote, mut kept) = (0_usize, None, false);
+    let (mut depth, mut quote, mut retained) = (0_usize, None, false);
     for (at, c) in text.char_indices() {
         match (quote, c) {
-            _ if kept => kept = false,
-            (Some(_), '\\') => kept = true,
+            _ if retained => retained = false,
+            (Some(_), '\\') => retained = true,
             (Some(open), _) if c == open => quote = None,
             (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),

@@ -82,11 +82,11 @@ fn the_attack_would_be_seen() {
     let shell = shells(tools.path()).remove(0);
     let ground = Ground::new(Field::linked_dir);
     let before = ground.field.roots();
-    let seen = (0..60).any(|_| {
+    let observed = (0..60).any(|_| {
         while_exchanging(&ground.pair, || ground.work(&shell, 100, once));
         ground.field.roots() != before
     });
-    assert!(seen, "an attacker who never wins shows nothing");
+    assert!(observed, "an attacker who never wins shows nothing");
 }
 
 fn key(path: &Path) -> &str {

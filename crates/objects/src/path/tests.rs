@@ -82,9 +82,9 @@ fn the_hosts_line_is_the_controllers_line_whatever_the_name() {
         keys.push(dir.join("sub dir"));
         keys.extend([dir.join("nothing"), dir.join("plain/below a file"), dir.join("no/such/dir")]);
         let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
-        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let found = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &keys {
-            let observed = seen[key(path)].clone().unwrap();
+            let observed = found[key(path)].clone().unwrap();
             assert_eq!(observed.state, State::from(state_of(path)), "{}: {path:?}", shell.name);
             assert_eq!(shell.see::<Path>(root, key(path)), observed, "{}", shell.name);
             let mtime = std::fs::symlink_metadata(path).ok().map(|m| m.mtime());
@@ -102,9 +102,9 @@ fn hundreds_of_paths_travel_as_one_question() {
             std::fs::write(path, path).unwrap();
         }
         let args: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let found = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &args {
-            assert_eq!(seen[*path].as_ref().unwrap().state, State::from(state_of(FsPath::new(path))));
+            assert_eq!(found[*path].as_ref().unwrap().state, State::from(state_of(FsPath::new(path))));
         }
     });
 }
@@ -117,9 +117,9 @@ fn a_slash_at_the_end_is_the_directory_itself() {
         std::fs::write(dir.join("z"), "z").unwrap();
         let keys = ["gone/", "gone/x", "sub", "sub/", "sub/x", "z"].map(|k| format!("{}/{k}", dir.display()));
         let args: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        let found = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
         for path in &args {
-            let observed = seen[*path].as_ref().unwrap_or_else(|e| panic!("{}: {path}: {e}", shell.name));
+            let observed = found[*path].as_ref().unwrap_or_else(|e| panic!("{}: {path}: {e}", shell.name));
             assert_eq!(observed.state, State::from(state_of(FsPath::new(path))), "{}: {path}", shell.name);
         }
     });
@@ -135,11 +135,11 @@ fn what_cannot_be_read_is_not_taken_for_absent() {
         let looped = round.join("x");
         let keys = [dir.join("there"), long, dir.join("gone"), looped];
         let args: Vec<&str> = keys.iter().map(|p| key(p)).collect();
-        let seen = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
-        assert_eq!(seen[args[0]].as_ref().unwrap().state, State::from(state_of(&keys[0])), "{}", shell.name);
-        assert!(seen[args[1]].as_ref().unwrap_err().0.contains("File name too long"), "{}", shell.name);
-        assert!(seen[args[2]].as_ref().unwrap().state.is_absent(), "{}", shell.name);
-        let reason = &seen[args[3]].as_ref().unwrap_err().0;
+        let found = crate::testing::parse::<Path>(&args, &shell.good(root, "cv_see_path \"$@\"", &args, b""));
+        assert_eq!(found[args[0]].as_ref().unwrap().state, State::from(state_of(&keys[0])), "{}", shell.name);
+        assert!(found[args[1]].as_ref().unwrap_err().0.contains("File name too long"), "{}", shell.name);
+        assert!(found[args[2]].as_ref().unwrap().state.is_absent(), "{}", shell.name);
+        let reason = &found[args[3]].as_ref().unwrap_err().0;
         let walked = reason.contains("round is a link") && reason.contains("no link is followed there");
         assert!(walked || reason.contains("levels of symbolic links"), "{}: {reason}", shell.name);
     });
@@ -289,8 +289,8 @@ fn the_directory_in_which_a_killed_run_made_a_link_goes_and_no_other() {
             names.sort();
             assert_eq!(names, [".l.cv-3", ".l.cv-4", ".l.cv-5", ".l.cv-6", "elsewhere"], "{}", shell.name);
             assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1, "no link is followed");
-            for kept in [open, file, named, deep, elsewhere] {
-                std::fs::remove_dir_all(kept).unwrap();
+            for retained in [open, file, named, deep, elsewhere] {
+                std::fs::remove_dir_all(retained).unwrap();
             }
         }
     });
@@ -348,7 +348,7 @@ fn lines_that_are_no_states_are_refused() {
 }
 
 #[test]
-fn several_names_of_a_file_are_told() {
+fn several_names_of_a_file_are_reported() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         // Where others may write, such a file is not looked at.
@@ -403,15 +403,16 @@ fn a_path_through_a_link_is_reported_with_its_real_name() {
             ("link", None),
             ("none/z", None),
         ] {
-            let seen = shell.see::<Path>(&root, &key(asked));
-            assert_eq!(seen.real, real.map(key), "{}: {asked}", shell.name);
+            let found = shell.see::<Path>(&root, &key(asked));
+            assert_eq!(found.real, real.map(key), "{}: {asked}", shell.name);
         }
         let both = [key("link/none"), key("link/z"), key("real/z")];
         let keys: Vec<&str> = both.iter().map(String::as_str).collect();
-        let seen = crate::testing::parse::<Path>(&keys, &shell.good(&root, "cv_see_path \"$@\"", &keys, b""));
-        assert_eq!(seen[keys[1]].clone().unwrap().state, seen[keys[2]].clone().unwrap().state);
+        let found =
+            crate::testing::parse::<Path>(&keys, &shell.good(&root, "cv_see_path \"$@\"", &keys, b""));
+        assert_eq!(found[keys[1]].clone().unwrap().state, found[keys[2]].clone().unwrap().state);
         let line = shell.good(&root, "cv_line_path \"$1\"", &[keys[1]], b"");
-        assert_eq!(line.trim_end(), seen[keys[2]].clone().unwrap().state.line());
+        assert_eq!(line.trim_end(), found[keys[2]].clone().unwrap().state.line());
     }
 }
 
@@ -422,9 +423,9 @@ fn an_address_is_input_and_stands_on_no_command_line() {
     let url = r#"https://u:p"\x@h/'a b'"#;
     for shell in shells(dir.path()) {
         let at = tempfile::tempdir().unwrap();
-        let told = "printf '%s\\n' \"$*\"; cat";
-        crate::testing::fake_tool(at.path(), "curl", &format!("#!/bin/sh\n{told}\n"));
-        let gnu = format!("#!/bin/sh\n[ \"$1\" != --version ] || exit 0\n{told}\n");
+        let reported = "printf '%s\\n' \"$*\"; cat";
+        crate::testing::fake_tool(at.path(), "curl", &format!("#!/bin/sh\n{reported}\n"));
+        let gnu = format!("#!/bin/sh\n[ \"$1\" != --version ] || exit 0\n{reported}\n");
         let tools = crate::testing::fake_tool(at.path(), "wget", &gnu);
         let said = |what: &str| {
             let script = format!("PATH={}:$PATH; {what}", quote(&tools));

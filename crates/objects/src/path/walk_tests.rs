@@ -25,7 +25,7 @@ fn a_way_that_leads_elsewhere_is_refused_and_named() {
             crate::testing::parse::<PathObject>(&[key(path)], &answer)
                 .remove(key(path))
                 .unwrap()
-                .map(|seen| seen.state)
+                .map(|observed| observed.state)
         };
         let linked = why(&link.join("x")).unwrap_err().0;
         assert!(linked.contains("app.other is a link (owner root)"), "{}: {linked}", shell.name);
@@ -93,17 +93,21 @@ fn a_wait_for_a_pipe_holds_no_directory_and_leaves_no_process() {
         let seconds = format!("1.{}{n}", std::process::id());
         // The pipe takes the place of the file between the look and the open.
         let script = "cd \"$1\"; sh -c \"$CV_OPEN\" sh \"$2\" ./pipe - cat; echo $?";
-        let seen = std::thread::scope(|scope| {
+        let observed = std::thread::scope(|scope| {
             let waits = scope.spawn(|| shell.run(root.path(), script, &[&at, &seconds], b""));
-            let mut seen = Vec::new();
+            let mut observed = Vec::new();
             while !waits.is_finished() {
-                seen.extend(sleepers(&seconds));
+                observed.extend(sleepers(&seconds));
                 std::thread::sleep(Duration::from_millis(20));
             }
             assert_eq!(String::from_utf8_lossy(&waits.join().unwrap().stdout), "137\n", "{}", shell.name);
-            seen
+            observed
         });
-        assert!(!seen.is_empty() && seen.iter().all(|d| d == Path::new("/")), "{}: {seen:?}", shell.name);
+        assert!(
+            !observed.is_empty() && observed.iter().all(|d| d == Path::new("/")),
+            "{}: {observed:?}",
+            shell.name
+        );
         let seconds = format!("30.{}{n}", std::process::id());
         let many = "cd \"$1\"; CV_OPEN_SECONDS=$2 n=0; while [ $n -lt 40 ]; do cv_open ./plain cat || exit; n=$((n + 1)); done";
         assert_eq!(shell.good(root.path(), many, &[&at, &seconds], b""), "x".repeat(40), "{}", shell.name);
@@ -174,9 +178,10 @@ fn a_device_a_pipe_or_a_socket_in_place_of_a_file_is_named_and_not_read() {
         for (name, what) in there {
             let path = place(name);
             let said = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
-            let seen = crate::testing::parse::<PathObject>(&[key(&path)], &said).remove(key(&path)).unwrap();
+            let observed =
+                crate::testing::parse::<PathObject>(&[key(&path)], &said).remove(key(&path)).unwrap();
             assert_eq!(
-                seen.unwrap().state,
+                observed.unwrap().state,
                 super::PathState::Other { what: what.to_owned() }.into(),
                 "{}",
                 shell.name

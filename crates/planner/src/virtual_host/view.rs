@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl View for VirtualHost<'_> {
     fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
-        self.need_way(object)?;
-        self.seen(object)
+        self.need_ancestors(object)?;
+        self.found(object)
     }
 
     fn stages(&self) -> Option<(&[String], usize)> {
@@ -143,9 +143,9 @@ impl VirtualHost<'_> {
     fn runs_with_now(&self, input: &Input) -> Result<RunsWith, Stop> {
         let mut inputs = input.with.inputs.clone();
         if let Some(own) = &mut inputs.own {
-            let seen = self.observed(&own.object)?;
-            own.changed |= seen.state != own.state;
-            own.state = seen.state;
+            let found = self.observed(&own.object)?;
+            own.changed |= found.state != own.state;
+            own.state = found.state;
         }
         inputs.read(&|name| self.named_of(&input.role, name))
     }

@@ -180,13 +180,13 @@ impl Timings {
                 self.end_phase(target, at);
                 self.present.entry(target).or_default().group = None;
             }
-            // The result of a guarded item is told later, when it is confirmed.
+            // The result of a guarded item is reported later, when it is confirmed.
             Some(Activity::Stretch { .. }) => self.end_items(target, at),
             _ => {}
         }
     }
 
-    /// The items in progress end here, whenever their results are told: a target does one after the other.
+    /// The items in progress end here, whenever their results are reported: a target does one after the other.
     fn end_items(&mut self, target: usize, at: Duration) {
         self.end_phase(target, at);
         let places: Vec<usize> =

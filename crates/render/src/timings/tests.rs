@@ -5,12 +5,12 @@ use converge_engine::{ItemResult, PathStep};
 use serde_json::Value;
 
 /// A run whose events come at these moments, in milliseconds.
-struct Told {
+struct Recording {
     timings: Timings,
     began: Instant,
 }
 
-impl Told {
+impl Recording {
     fn new(targets: &[&str]) -> Self {
         let began = Instant::now();
         let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
@@ -93,10 +93,10 @@ fn slice(process: &str, name: &str, from: u64, to: u64) -> (String, String, u64,
 
 #[test]
 fn every_target_is_a_process_though_nothing_happened_there() {
-    let mut told = Told::new(&["h1", "cluster"]);
-    told.span(0, "", Activity::PlanAll, 0, 9);
-    told.span(1, "jump", Activity::Connect, 1, 3);
-    let trace: Value = serde_json::from_str(&told.timings.trace(told.at(10))).unwrap();
+    let mut recording = Recording::new(&["h1", "cluster"]);
+    recording.span(0, "", Activity::PlanAll, 0, 9);
+    recording.span(1, "jump", Activity::Connect, 1, 3);
+    let trace: Value = serde_json::from_str(&recording.timings.trace(recording.at(10))).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let names: Vec<&str> = events
         .iter()
@@ -104,24 +104,24 @@ fn every_target_is_a_process_though_nothing_happened_there() {
         .map(|e| e["args"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["converge", "h1", "cluster", "jump"]);
-    assert_eq!(told.slices(10), [slice("converge", "plan", 0, 9), slice("jump", "connect", 1, 3)]);
+    assert_eq!(recording.slices(10), [slice("converge", "plan", 0, 9), slice("jump", "connect", 1, 3)]);
 }
 
 #[test]
 fn items_have_parts_and_end_with_their_work_though_their_result_comes_later() {
-    let mut told = Told::new(&["h1"]);
-    told.began(0, 1, "h1", Activity::Stretch { items: 2 });
-    told.started(1, "h1", 1);
-    told.phase(2, "h1", 1, ItemPhase::Save);
-    told.phase(3, "h1", 1, ItemPhase::Change);
-    // A guarded item: its result is told when it is confirmed.
-    told.started(5, "h1", 2);
-    told.event(7, Event::Ended { span: 1 });
-    told.span(2, "h1", Activity::Confirm { seconds: 60 }, 8, 20);
-    told.finished(21, "h1", 1, 4);
-    told.finished(21, "h1", 2, 2);
+    let mut recording = Recording::new(&["h1"]);
+    recording.began(0, 1, "h1", Activity::Stretch { items: 2 });
+    recording.started(1, "h1", 1);
+    recording.phase(2, "h1", 1, ItemPhase::Save);
+    recording.phase(3, "h1", 1, ItemPhase::Change);
+    // A guarded item: its result is reported when it is confirmed.
+    recording.started(5, "h1", 2);
+    recording.event(7, Event::Ended { span: 1 });
+    recording.span(2, "h1", Activity::Confirm { seconds: 60 }, 8, 20);
+    recording.finished(21, "h1", 1, 4);
+    recording.finished(21, "h1", 2, 2);
     assert_eq!(
-        told.slices(30),
+        recording.slices(30),
         [
             slice("h1", "stretch of 2 resources", 0, 7),
             slice("h1", "confirm over a new session", 8, 20),
@@ -136,18 +136,18 @@ fn items_have_parts_and_end_with_their_work_though_their_result_comes_later() {
 
 #[test]
 fn items_that_are_done_together_have_their_shares_of_the_time() {
-    let mut told = Told::new(&["h1"]);
-    told.began(10, 1, "h1", Activity::Together { items: 3, packages: false });
-    (1..=3).for_each(|id| told.started(10, "h1", id));
-    told.phase(14, "h1", 1, ItemPhase::Save);
-    told.finished(40, "h1", 1, 10);
-    told.event(40, Event::ItemPutOff { host: "h1".into(), id: 2 });
-    told.finished(40, "h1", 3, 10);
-    told.event(40, Event::Ended { span: 1 });
-    told.started(41, "h1", 2);
-    told.finished(50, "h1", 2, 9);
+    let mut recording = Recording::new(&["h1"]);
+    recording.began(10, 1, "h1", Activity::Together { items: 3, packages: false });
+    (1..=3).for_each(|id| recording.started(10, "h1", id));
+    recording.phase(14, "h1", 1, ItemPhase::Save);
+    recording.finished(40, "h1", 1, 10);
+    recording.event(40, Event::ItemPutOff { host: "h1".into(), id: 2 });
+    recording.finished(40, "h1", 3, 10);
+    recording.event(40, Event::Ended { span: 1 });
+    recording.started(41, "h1", 2);
+    recording.finished(50, "h1", 2, 9);
     assert_eq!(
-        told.slices(60),
+        recording.slices(60),
         [
             slice("h1", "3 resources together", 10, 40),
             slice("h1", "r/1", 10, 20),
@@ -162,15 +162,15 @@ fn items_that_are_done_together_have_their_shares_of_the_time() {
 
 #[test]
 fn work_that_overlaps_in_part_gets_threads_of_its_own_and_what_is_open_ends_with_the_trace() {
-    let mut told = Told::new(&["h1"]);
-    told.began(0, 1, "h1", Activity::Plan);
-    told.began(5, 2, "h1", Activity::Connect);
-    told.event(8, Event::Ended { span: 1 });
+    let mut recording = Recording::new(&["h1"]);
+    recording.began(0, 1, "h1", Activity::Plan);
+    recording.began(5, 2, "h1", Activity::Connect);
+    recording.event(8, Event::Ended { span: 1 });
     let wait = Activity::Wait { role: "app".into(), on: "role db on h2".into() };
-    told.began(12, 3, "h1", wait);
-    told.started(13, "h1", 1);
+    recording.began(12, 3, "h1", wait);
+    recording.started(13, "h1", 1);
     assert_eq!(
-        told.slices(20),
+        recording.slices(20),
         [
             slice("h1", "plan", 0, 8),
             slice("h1", "wait for other targets", 12, 20),
@@ -178,23 +178,23 @@ fn work_that_overlaps_in_part_gets_threads_of_its_own_and_what_is_open_ends_with
             slice("h1", "r/1", 13, 20),
         ]
     );
-    let text = told.timings.trace(told.at(20));
+    let text = recording.timings.trace(recording.at(20));
     assert!(text.contains(r#""args":{"on":"role db on h2","before":"app","unfinished":true}"#), "{text}");
     assert!(text.contains(r#""args":{"result":"in progress","unfinished":true}"#), "{text}");
 }
 
 #[test]
 fn nothing_that_a_host_or_a_command_said_is_in_a_trace() {
-    let mut told = Told::new(&["h1"]);
-    told.started(0, "h1", 1);
-    told.event(1, Event::ItemOutput { host: "h1".into(), id: 1, text: "hunter2".into() });
+    let mut recording = Recording::new(&["h1"]);
+    recording.started(0, "h1", 1);
+    recording.event(1, Event::ItemOutput { host: "h1".into(), id: 1, text: "hunter2".into() });
     let result = ItemResult::Failed { message: "hunter2".into(), output: "hunter2".into() };
     let took = Duration::from_millis(2);
-    told.event(2, Event::ItemFinished { host: "h1".into(), id: 1, address: "r/1".into(), result, took });
-    told.event(3, Event::Lost { host: "h1".into(), message: "hunter2".into() });
+    recording.event(2, Event::ItemFinished { host: "h1".into(), id: 1, address: "r/1".into(), result, took });
+    recording.event(3, Event::Lost { host: "h1".into(), message: "hunter2".into() });
     let traffic = Traffic { sent: 10, received: 20, batches: 1 };
-    told.event(4, Event::Traffic { host: "h1".into(), traffic });
-    let text = told.timings.trace(told.at(5));
+    recording.event(4, Event::Traffic { host: "h1".into(), traffic });
+    let text = recording.timings.trace(recording.at(5));
     assert!(!text.contains("hunter2"), "{text}");
     for part in [r#""result":"failed""#, r#""name":"excluded""#, r#"{"sent":10,"received":20}"#] {
         assert!(text.contains(part), "{part}: {text}");
@@ -202,21 +202,21 @@ fn nothing_that_a_host_or_a_command_said_is_in_a_trace() {
 }
 
 /// The slowest things of a run of twelve seconds.
-fn told_of_twelve_seconds() -> (Told, converge_engine::ApplyReport) {
-    let mut told = Told::new(&["web0", "web1", "db1"]);
-    told.began(0, 10, "web0", Activity::Plan);
-    told.event(0, Event::Began { host: None, span: 0, activity: Activity::PlanAll });
-    told.span(1, "web0", Activity::Connect, 0, 100);
-    told.event(300, Event::Ended { span: 10 });
+fn recording_of_twelve_seconds() -> (Recording, converge_engine::ApplyReport) {
+    let mut recording = Recording::new(&["web0", "web1", "db1"]);
+    recording.began(0, 10, "web0", Activity::Plan);
+    recording.event(0, Event::Began { host: None, span: 0, activity: Activity::PlanAll });
+    recording.span(1, "web0", Activity::Connect, 0, 100);
+    recording.event(300, Event::Ended { span: 10 });
     // It was planned last.
-    told.began(0, 11, "db1", Activity::Plan);
-    told.span(2, "db1", Activity::Connect, 0, 2_500);
-    told.event(3_000, Event::Ended { span: 11 });
-    told.event(3_000, Event::Ended { span: 0 });
+    recording.began(0, 11, "db1", Activity::Plan);
+    recording.span(2, "db1", Activity::Connect, 0, 2_500);
+    recording.event(3_000, Event::Ended { span: 11 });
+    recording.event(3_000, Event::Ended { span: 0 });
     // A person was asked for a minute.
-    told.event(63_000, Event::Began { host: None, span: 20, activity: Activity::ApplyAll });
-    told.span(21, "db1", Activity::Verify, 71_000, 72_000);
-    told.event(72_000, Event::Ended { span: 20 });
+    recording.event(63_000, Event::Began { host: None, span: 20, activity: Activity::ApplyAll });
+    recording.span(21, "db1", Activity::Verify, 71_000, 72_000);
+    recording.event(72_000, Event::Ended { span: 20 });
     let mut report = sample();
     let web1 = report.hosts.iter_mut().find(|host| host.host == "web1").unwrap();
     web1.items =
@@ -228,12 +228,12 @@ fn told_of_twelve_seconds() -> (Told, converge_engine::ApplyReport) {
             took: Duration::from_millis(ms),
         })
         .to_vec();
-    (told, report)
+    (recording, report)
 }
 
 pub(crate) fn slowest() -> Vec<Slow> {
-    let (told, report) = told_of_twelve_seconds();
-    told.timings.slowest(&report, told.at(72_000))
+    let (recording, report) = recording_of_twelve_seconds();
+    recording.timings.slowest(&report, recording.at(72_000))
 }
 
 #[test]
@@ -254,12 +254,12 @@ fn the_slowest_things_are_those_that_the_run_waited_for() {
 
 #[test]
 fn of_a_short_run_nothing_is_said() {
-    let (_, report) = told_of_twelve_seconds();
-    let mut told = Told::new(&["web1"]);
-    told.event(0, Event::Began { host: None, span: 0, activity: Activity::ApplyAll });
-    told.span(1, "web1", Activity::Open, 0, 4_000);
-    told.event(4_900, Event::Ended { span: 0 });
-    assert_eq!(told.timings.slowest(&report, told.at(4_900)), []);
+    let (_, report) = recording_of_twelve_seconds();
+    let mut recording = Recording::new(&["web1"]);
+    recording.event(0, Event::Began { host: None, span: 0, activity: Activity::ApplyAll });
+    recording.span(1, "web1", Activity::Open, 0, 4_000);
+    recording.event(4_900, Event::Ended { span: 0 });
+    assert_eq!(recording.timings.slowest(&report, recording.at(4_900)), []);
     let mut text = Text::new();
     push_slowest(&mut text, &[]);
     assert!(text.is_empty());

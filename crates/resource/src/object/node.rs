@@ -2,12 +2,12 @@
 
 use super::typed::typed;
 use super::{Change, Erased, Nothing, Object};
-use crate::{Backup, Goodbye, WayBack};
+use crate::{Backup, NodeRemoval, NodeRemovalRequest};
 
 /// An object that makes its host a node of a cluster, or goes with the node.
 pub trait NodePart: Object {
     /// True for an object that makes its host a node of a cluster while it is not absent. The node's name is that of its
-    /// [`WayBack`], else the host's.
+    /// [`NodeRemoval`], else the host's.
     const MAKES_NODE: bool = false;
 
     /// True for an object that goes with its host's node: a rollback that removes the node does not revert it, if an item of the node's role has
@@ -26,12 +26,12 @@ pub trait NodePart: Object {
 
     /// The question to another host before a rollback makes this change, if the run recorded one. The record is data of the
     /// host and not trusted: `known_as` are the names and addresses by which the controller knows the host.
-    fn goodbye(
-        _way: &WayBack,
+    fn removal_request(
+        _way: &NodeRemoval,
         _known_as: &[String],
         _from: &Self::State,
         _to: &Self::State,
-    ) -> Option<Goodbye> {
+    ) -> Option<NodeRemovalRequest> {
         None
     }
 }
@@ -54,8 +54,13 @@ pub trait DynNodePart: Send + Sync {
     fn backup(&self, _change: &Change) -> Option<Backup> {
         None
     }
-    /// [`NodePart::goodbye`]; none for a bad state.
-    fn goodbye(&self, _way: &WayBack, _known_as: &[String], _change: &Change) -> Option<Goodbye> {
+    /// [`NodePart::removal_request`]; none for a bad state.
+    fn removal_request(
+        &self,
+        _way: &NodeRemoval,
+        _known_as: &[String],
+        _change: &Change,
+    ) -> Option<NodeRemovalRequest> {
         None
     }
 }
@@ -75,7 +80,12 @@ impl<O: NodePart> DynNodePart for Erased<O> {
     fn backup(&self, change: &Change) -> Option<Backup> {
         typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
     }
-    fn goodbye(&self, way: &WayBack, known_as: &[String], change: &Change) -> Option<Goodbye> {
-        typed::<O>(change).ok().and_then(|(from, to)| O::goodbye(way, known_as, &from, &to))
+    fn removal_request(
+        &self,
+        way: &NodeRemoval,
+        known_as: &[String],
+        change: &Change,
+    ) -> Option<NodeRemovalRequest> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::removal_request(way, known_as, &from, &to))
     }
 }

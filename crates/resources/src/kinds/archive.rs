@@ -385,8 +385,8 @@ mod tests {
         assert!(matches!(on_host().plan(&brought), Err(Stop::Deferred(_))));
         // The file is damaged, and an earlier item is about to replace it.
         let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
-        let spoiled = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
-        let replaced = spoiled.acts(path_id("/srv/a.tgz"), false);
+        let damaged = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
+        let replaced = damaged.acts(path_id("/srv/a.tgz"), false);
         assert!(matches!(on_host().plan(&replaced), Err(Stop::Deferred(_))));
     }
 

@@ -159,7 +159,7 @@ impl Resource for File {
         {
             may_give(view, "/path", &self.path, owner)?;
         }
-        let kept = body.is_none();
+        let retained = body.is_none();
         let mut wanted = match (body, present) {
             (Some(content), _) => Wanted::one(id, file_state(&content, attrs)).with(content),
             (None, Some((digest, size, ..))) => {
@@ -171,7 +171,7 @@ impl Resource for File {
         };
         wanted.targets.splice(0..0, inner);
         wanted.settings = validate_setting(self.validate.as_ref());
-        wanted.settings.extend(keep_setting(kept));
+        wanted.settings.extend(keep_setting(retained));
         Ok(wanted)
     }
 }

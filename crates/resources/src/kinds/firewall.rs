@@ -79,9 +79,9 @@ impl Firewall {
         let mut out: Vec<String> = if self.only {
             listed.clone()
         } else {
-            let kept = now.iter().filter(|n| !gone.iter().any(|g| same(g, n)));
+            let retained = now.iter().filter(|n| !gone.iter().any(|g| same(g, n)));
             // A rule whose comment changes stays in its place.
-            kept.map(|n| listed.iter().find(|l| same(l, n)).unwrap_or(n).clone()).collect()
+            retained.map(|n| listed.iter().find(|l| same(l, n)).unwrap_or(n).clone()).collect()
         };
         for rule in listed {
             if !out.iter().any(|o| same(o, &rule)) {

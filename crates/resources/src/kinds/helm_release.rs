@@ -9,8 +9,8 @@ use converge_objects::ReleaseState;
 use converge_objects::k8s::{K8s, K8sState, fields};
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, Kept, ObjectId, ParamError, Place, RANDOM, ReleaseSpec,
-    Resource, Source, Stop, Tree, View, Wait, Wanted,
+    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, PreservedField, RANDOM,
+    ReleaseSpec, Resource, Source, Stop, Tree, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -187,14 +187,14 @@ impl HelmRelease {
         rendered: &Value,
         revisions: &[Value],
         manifests: &mut [Value],
-    ) -> Result<Vec<Kept>, Stop> {
-        let drawn: Vec<Kept> = match rendered.get(RANDOM) {
+    ) -> Result<Vec<PreservedField>, Stop> {
+        let drawn: Vec<PreservedField> = match rendered.get(RANDOM) {
             None => return Ok(Vec::new()),
             Some(drawn) => serde_json::from_value(drawn.clone()).map_err(|e| Stop::Failed(e.to_string()))?,
         };
         let Some(revision) = release::in_force(revisions) else { return Ok(Vec::new()) };
         let then = deployed(revision)?;
-        let mut kept = Vec::new();
+        let mut preserved = Vec::new();
         for field in drawn {
             let own = |m: &&Value| release::is(m, &field.object, &self.namespace);
             let Some(value) = then.iter().find(own).and_then(|m| fields::read(m, &field.path)) else {
@@ -203,9 +203,9 @@ impl HelmRelease {
             let own = |m: &&mut Value| release::is(m, &field.object, &self.namespace);
             let Some(manifest) = manifests.iter_mut().find(own) else { continue };
             fields::write(manifest, &field.path, Some(value.clone())).map_err(Stop::failed)?;
-            kept.push(field);
+            preserved.push(field);
         }
-        Ok(kept)
+        Ok(preserved)
     }
 
     /// Says that helm makes the namespace.
@@ -268,7 +268,7 @@ fn recovery(revisions: &[Value]) -> Option<String> {
     let newest = revisions.first()?;
     let now = newest.get("status").and_then(Value::as_str).unwrap_or_default();
     let (name, good) = (number(newest), release::in_force(revisions));
-    let told = match (now, good) {
+    let reported = match (now, good) {
         ("pending-install", None) => "what it left is taken away, then it is installed anew".to_owned(),
         (_, Some(good)) if now.starts_with("pending-") => {
             format!("it goes back to revision {}, then it is upgraded", number(good))
@@ -289,7 +289,7 @@ fn recovery(revisions: &[Value]) -> Option<String> {
         ("uninstalling", _) => "it is installed anew".to_owned(),
         _ => return None,
     };
-    Some(format!("revision {name} hangs in {now}: {told}"))
+    Some(format!("revision {name} hangs in {now}: {reported}"))
 }
 
 /// Keys of values that the chart's own values do not have, each with the nearest that they have.

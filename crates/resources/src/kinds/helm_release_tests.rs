@@ -233,7 +233,7 @@ fn what_a_chart_draws_stays_as_it_is() {
     let kind = archive(json!({}));
     let drawn = json!([{"object": {"api_version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "x"},
         "path": [{"key": "data"}, {"key": "a"}]}]);
-    let path: Vec<Kept> = serde_json::from_value(drawn.clone()).unwrap();
+    let path: Vec<PreservedField> = serde_json::from_value(drawn.clone()).unwrap();
     let mut other = object();
     other["data"]["a"] = json!("drawn anew");
     let with = |kind: &HelmRelease, now: &Value| {

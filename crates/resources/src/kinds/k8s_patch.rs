@@ -71,9 +71,10 @@ impl Resource for K8sPatch {
             Ok(_) => {}
             Err(error) => errors.push(error),
         }
-        let ways = self.set.keys().map(|way| ("set", way)).chain(self.unset.iter().map(|way| ("unset", way)));
+        let expanded =
+            self.set.keys().map(|way| ("set", way)).chain(self.unset.iter().map(|way| ("unset", way)));
         let mut paths: Vec<fields::Path> = Vec::new();
-        for (part, way) in ways {
+        for (part, way) in expanded {
             let at = format!("/{part}");
             match pointer::single(way) {
                 Err(why) => errors.push(ParamError::new(&at, why, "write it as `/spec/toolkit/version`")),

@@ -207,8 +207,8 @@ mod tests {
         let digest =
             line(view("running old complete", false, None)).replace("running ", "").replace(" complete", "");
         let planned = |record: &str, changed: bool| {
-            let seen = view(&format!("running {record} complete"), changed, Some(200));
-            kind().plan(&seen).unwrap().targets[0].1.line().to_owned()
+            let found = view(&format!("running {record} complete"), changed, Some(200));
+            kind().plan(&found).unwrap().targets[0].1.line().to_owned()
         };
         assert_eq!(planned(&digest, true), format!("running 1+{digest} complete"));
         assert_eq!(planned(&format!("1+{digest}"), true), format!("running 2+{digest} complete"));

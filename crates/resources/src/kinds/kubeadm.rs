@@ -4,7 +4,7 @@ use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
 use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
 use converge_resource::{
-    Backup, Claim, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, WayBack, quote,
+    Backup, Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, Wanted, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -200,11 +200,11 @@ impl Kubeadm {
     }
 
     /// A rollback of a join is a leave, where the node's name is known.
-    fn way_back(&self) -> Option<WayBack> {
+    fn node_removal(&self) -> Option<NodeRemoval> {
         let join = self.join.as_ref()?;
         let name =
             join.config.get("nodeRegistration")?.get("name")?.as_str().filter(|name| is_node_name(name))?;
-        Some(WayBack { host: join.control_plane.clone(), name: name.to_owned() })
+        Some(NodeRemoval { host: join.control_plane.clone(), name: name.to_owned() })
     }
 
     fn fetch(&self) -> Option<Fetch> {
@@ -269,7 +269,7 @@ impl Kubeadm {
             ],
             fetch: self.fetch(),
             backup: self.backup(now),
-            way_back: self.way_back(),
+            node_removal: self.node_removal(),
             ..Wanted::one(Self::id(), self.target())
         }
     }

@@ -59,10 +59,11 @@ fn only_a_join_asks_for_a_token() {
 
 #[test]
 fn a_rollback_of_a_join_is_a_leave_where_the_name_of_the_node_is_known() {
-    let planned = |params: Value| read::<Kubeadm>(params).plan(&host(KubeadmState::Absent)).unwrap().way_back;
+    let planned =
+        |params: Value| read::<Kubeadm>(params).plan(&host(KubeadmState::Absent)).unwrap().node_removal;
     let mut named = join("worker");
     named["join"]["config"] = json!({"nodeRegistration": {"name": "w1"}});
-    assert_eq!(planned(named.clone()), Some(WayBack { host: "cp1".into(), name: "w1".into() }));
+    assert_eq!(planned(named.clone()), Some(NodeRemoval { host: "cp1".into(), name: "w1".into() }));
     named["join"]["config"]["nodeRegistration"]["name"] = json!("$(reboot)");
     for params in [init(), join("worker"), named] {
         assert_eq!(planned(params), None);

@@ -343,7 +343,7 @@ mod tests {
         FakeView::new().dir("/mnt").file(FSTAB, 0o644, "UUID=1 / ext4 defaults 0 1\n")
     }
 
-    fn seen(kind: &Mount, line: &str) -> FakeView {
+    fn observed(kind: &Mount, line: &str) -> FakeView {
         host().has(kind.id(), State::from_line(line))
     }
 
@@ -367,10 +367,10 @@ mod tests {
         assert_eq!(after.line(&kind.id()), "mount tmpfs tmpfs size=16M,mode=0755 -");
         assert!(after.text(FSTAB).ends_with("0 1\ntmpfs /mnt/fast tmpfs size=16M,mode=0755 0 0\n"));
         let shown = "mount tmpfs tmpfs rw,relatime,size=16384k,mode=755 -";
-        assert_eq!(settle(&kind, seen(&kind, shown)).line(&kind.id()), shown);
+        assert_eq!(settle(&kind, observed(&kind, shown)).line(&kind.id()), shown);
         // Drift of the options leads to a remount.
         let drifted = "mount tmpfs tmpfs rw,noexec,relatime,size=16384k,mode=755 -";
-        assert_ne!(settle(&kind, seen(&kind, drifted)).line(&kind.id()), drifted);
+        assert_ne!(settle(&kind, observed(&kind, drifted)).line(&kind.id()), drifted);
         let gone = read::<Mount>(json!({"path": "/mnt/fast", "state": "absent"}));
         let after = settle(&gone, after);
         assert_eq!(after.line(&kind.id()), "absent");
@@ -382,7 +382,7 @@ mod tests {
         let kind = read::<Mount>(
             json!({"path": "/mnt/d", "source": "UUID=9", "fstype": "ext4", "options": "noatime"}),
         );
-        let view = |line: &str| seen(&kind, line).answer(&kind.probe(), 0, "/dev/sdb1\n");
+        let view = |line: &str| observed(&kind, line).answer(&kind.probe(), 0, "/dev/sdb1\n");
         let right = "mount /dev/sdb1 ext4 rw,noatime -";
         assert_eq!(settle(&kind, view(right)).line(&kind.id()), right);
         let wanted = "mount UUID=9 ext4 noatime -";
@@ -439,7 +439,7 @@ mod tests {
         let now = read::<Mount>(json!({"path": "/mnt/x", "source": "s:/e", "fstype": "nfs", "boot": false}));
         assert_eq!(settle(&now, host()).text(FSTAB), "UUID=1 / ext4 defaults 0 1\n");
         let shown = "mount s:/e nfs4 rw,relatime,vers=4.2 -";
-        assert_eq!(settle(&now, seen(&now, shown)).line(&now.id()), shown);
+        assert_eq!(settle(&now, observed(&now, shown)).line(&now.id()), shown);
     }
 
     #[test]

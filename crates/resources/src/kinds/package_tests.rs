@@ -77,8 +77,8 @@ fn one_round_asks_all() {
     let view = FakeView::strict();
     let both = vec![Probe::Object(package_id("jq")), asked(&kind)];
     assert_eq!(kind.plan(&view), Err(Stop::Ask(both)));
-    let told = format!("{}was jq absent\nwas libjq1 absent\n", said("inst libjq1 1\ninst jq 1\n"));
-    let view = view.has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &told);
+    let reported = format!("{}was jq absent\nwas libjq1 absent\n", said("inst libjq1 1\ninst jq 1\n"));
+    let view = view.has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &reported);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets.len(), 2, "the answer told what libjq1 is");
     assert_eq!(wanted.incidental.len(), 2);

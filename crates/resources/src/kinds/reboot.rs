@@ -229,8 +229,8 @@ mod tests {
         let old = kind.plan(&view.clone().named("grub", "d", false, Some(50))).unwrap();
         assert_eq!((old.adopt.len(), old.targets[0].1.line()), (1, "restarted -"));
         for (changed, newest) in [(true, Some(50)), (false, Some(100)), (true, None)] {
-            let seen = view.clone().named("grub", "d", changed, newest);
-            let after = settle(&kind, seen);
+            let found = view.clone().named("grub", "d", changed, newest);
+            let after = settle(&kind, found);
             assert_ne!(after.line(&kind.id()), "restarted -");
             let later = settle(&kind, after.clone().named("grub", "e", false, Some(50)));
             assert_ne!(later.line(&kind.id()), after.line(&kind.id()));

@@ -69,8 +69,8 @@ impl Swap {
         };
         Ok(match state::<SwapState>(view, &self.id())? {
             SwapState::On { size: now, priority } => {
-                let kept = size.unwrap_or(now) == now;
-                let priority = self.priority.or(priority.filter(|_| kept));
+                let retained = size.unwrap_or(now) == now;
+                let priority = self.priority.or(priority.filter(|_| retained));
                 SwapState::On { size: size.filter(|_| now != 0).unwrap_or(now), priority }
             }
             SwapState::Idle { swap: false, .. } => return Err(not_swap()),

@@ -101,7 +101,7 @@ impl Unit {
             };
             targets.push((path_id(&folder), dir.into()));
         }
-        let (attrs, ours) = match path(view, &file)? {
+        let (attrs, managed_here) = match path(view, &file)? {
             PathState::File { mode, owner, group, .. } => ((mode, owner, group), true),
             // A link, of a mask or to a file elsewhere, is replaced by the file.
             PathState::Absent | PathState::Link { .. } => {
@@ -122,7 +122,7 @@ impl Unit {
             newest: before.moment,
         };
         targets.push((id, to));
-        Ok((Wanted { targets, contents: vec![content.clone()], ..Wanted::default() }, own, ours))
+        Ok((Wanted { targets, contents: vec![content.clone()], ..Wanted::default() }, own, managed_here))
     }
 
     fn wish(&self) -> Wish {
@@ -220,7 +220,7 @@ impl Resource for Unit {
         let Some(content) = self.body().get() else {
             return Err(Stop::invalid("", "there is no unit file"));
         };
-        let (mut wanted, own, ours) = self.own(view, &content)?;
+        let (mut wanted, own, managed_here) = self.own(view, &content)?;
         if self.is_template() || self.is_file_only() {
             return Ok(wanted);
         }
@@ -243,7 +243,8 @@ impl Resource for Unit {
             UnitState::Absent => (from_file.to_owned(), "inactive".to_owned(), None),
             UnitState::Unit { enabled, active, started } => {
                 // Without a file of converge it was masked or transient, and both end with the new file.
-                let ended = !ours && matches!(enabled.as_str(), "masked" | "masked-runtime" | "transient");
+                let ended =
+                    !managed_here && matches!(enabled.as_str(), "masked" | "masked-runtime" | "transient");
                 // If nothing enables the unit, the new file tells whether it can be enabled; one that cannot be is not
                 // enabled by links that another file has left.
                 let by_file = matches!(enabled.as_str(), "static" | "disabled" | "")
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn whether_it_can_be_enabled_follows_from_the_new_file() {
-        let seen = |state: &str| host().has(unit_id("a.service"), State::from_line(state));
+        let found = |state: &str| host().has(unit_id("a.service"), State::from_line(state));
         let fixed = "[Service]\nExecStart=/bin/a\n";
         for (state, more, wanted) in [
             ("unit static active -", json!({"enabled": true}), "unit enabled active -"),
@@ -303,7 +304,7 @@ mod tests {
             ("unit enabled active -", json!({"enabled": true}), "unit enabled active -"),
         ] {
             let kind = read::<Unit>(params(more));
-            assert_eq!(line(&settle(&kind, seen(state))), wanted, "{state}");
+            assert_eq!(line(&settle(&kind, found(state))), wanted, "{state}");
         }
     }
 

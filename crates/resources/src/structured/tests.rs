@@ -95,14 +95,14 @@ fn containerd_keeps_its_comments() {
         &[],
     );
     let new = done(Format::Toml, text, &wish);
-    for kept in [
+    for retained in [
         "# by hand\nversion = 2\n",
         "# all\n",
         "# the CRI\n",
         "snapshotter = \"overlayfs\"\n",
         "[debug]\n  level = \"info\"\n",
     ] {
-        assert!(new.contains(kept), "{kept} in\n{new}");
+        assert!(new.contains(retained), "{retained} in\n{new}");
     }
     assert!(new.contains("sandbox_image = \"pause:3.9\" # old\n"), "{new}");
     assert!(

@@ -45,7 +45,7 @@ struct Running {
     id: u32,
     pid: Option<u32>,
     began: Option<f64>,
-    seen: Instant,
+    observed: Instant,
     limit: Duration,
     deadline: Instant,
     killed: bool,
@@ -376,7 +376,7 @@ impl Actor {
                             id,
                             pid: pid.parse().ok(),
                             began: time.parse().ok(),
-                            seen: now,
+                            observed: now,
                             limit,
                             deadline: now + limit,
                             killed: false,
@@ -392,7 +392,7 @@ impl Actor {
                     let took = time.parse::<f64>().ok().zip(running.began).map(|(end, began)| end - began);
                     let duration = took
                         .and_then(|took| Duration::try_from_secs_f64(took).ok())
-                        .unwrap_or_else(|| now.duration_since(running.seen));
+                        .unwrap_or_else(|| now.duration_since(running.observed));
                     let status = if running.killed { Status::TimedOut } else { Status::Exited(status) };
                     if let Some(item) = batch.item(id) {
                         item.ended = Some((status, duration));

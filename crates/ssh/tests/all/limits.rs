@@ -206,19 +206,21 @@ async fn a_stop_is_honoured_between_items() {
         ..Batch::default()
     };
     let mut events = shell.run(&batch).unwrap();
-    let mut seen = Vec::new();
+    let mut observed = Vec::new();
     while let Some(event) = events.next().await {
         let event = event.unwrap();
-        if matches!(event, Event::Output { id: 1, .. }) && seen.len() == 1 {
+        if matches!(event, Event::Output { id: 1, .. }) && observed.len() == 1 {
             let raise = Item::new(1, format!(": >{}", quote(&stop)));
             other.run_to_end(&Batch::of(vec![raise])).await.unwrap();
         }
-        seen.push(event);
+        observed.push(event);
     }
-    assert!(seen.contains(&Event::Skipped { id: 2, because: Because::Stopped }), "{seen:?}");
-    assert!(seen.contains(&Event::Skipped { id: 3, because: Because::Stopped }));
+    assert!(observed.contains(&Event::Skipped { id: 2, because: Because::Stopped }), "{observed:?}");
+    assert!(observed.contains(&Event::Skipped { id: 3, because: Because::Stopped }));
     assert!(
-        seen.iter().any(|event| matches!(event, Event::Finished { id: 1, status: Status::Exited(0), .. }))
+        observed
+            .iter()
+            .any(|event| matches!(event, Event::Finished { id: 1, status: Status::Exited(0), .. }))
     );
     // The next batch of the same shell has no stop file, and starts at the right byte.
     let (results, error) = shell.run_to_end(&Batch::of(vec![Item::new(1, "echo on")])).await.unwrap();

@@ -35,14 +35,14 @@ async fn key_files_of_every_type_log_in() {
             .unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(echo(&session).await, hello(), "{key}");
     }
-    // An RSA key that this process signs with is told, once for a file.
+    // An RSA key that this process signs with is reported, once for a file.
     let once = options(host.dir.path());
-    for (key, told) in [("ed25519", 0), ("rsa", 1), ("rsa", 0)] {
+    for (key, reported) in [("ed25519", 0), ("rsa", 1), ("rsa", 0)] {
         let (trail, session) = Session::explore(&host.target(key), &once).await;
         session.unwrap();
         let files =
             trail.iter().filter(|mark| matches!(mark, Mark::RsaKeyFile { path } if path.ends_with("/rsa")));
-        assert_eq!(files.count(), told, "{key}: {trail:?}");
+        assert_eq!(files.count(), reported, "{key}: {trail:?}");
     }
     // A key that is not named: found in the home directory.
     let home = host.path("home");
@@ -316,7 +316,7 @@ async fn a_server_that_does_not_speak_ssh_is_an_error_of_its_own() {
 fn proxy(to: u16) -> (u16, std::sync::mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (cut, told) = std::sync::mpsc::channel::<()>();
+    let (cut, reported) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
         let (client, _) = listener.accept().unwrap();
         let server = TcpStream::connect(("127.0.0.1", to)).unwrap();
@@ -331,7 +331,7 @@ fn proxy(to: u16) -> (u16, std::sync::mpsc::Sender<()>) {
                 }
             });
         }
-        told.recv().ok();
+        reported.recv().ok();
         client.shutdown(std::net::Shutdown::Both).ok();
         server.shutdown(std::net::Shutdown::Both).ok();
     });

@@ -47,26 +47,26 @@ fn searched(list: usize) -> Result<(), Error> {
 }
 
 fn distinct(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, Error> {
-    let mut seen: Vec<Value> = Vec::new();
+    let mut observed: Vec<Value> = Vec::new();
     for value in values {
-        searched(seen.len())?;
-        if !seen.contains(&value) {
-            seen.push(value);
+        searched(observed.len())?;
+        if !observed.contains(&value) {
+            observed.push(value);
         }
     }
-    Ok(seen)
+    Ok(observed)
 }
 
 fn filtered(a: &Value, b: &Value, keep: bool) -> Result<Vec<Value>, Error> {
     let (a, b) = (items(a)?, items(b)?);
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     for value in a {
         searched(b.len())?;
         if b.contains(&value) == keep {
-            kept.push(value);
+            retained.push(value);
         }
     }
-    distinct(kept)
+    distinct(retained)
 }
 
 /// How `combine` treats the values of a key that two maps have.

@@ -21,7 +21,7 @@ impl Cluster {
         deleted: &Value,
     ) -> Result<(), WorkEnd> {
         let uid = object::text(deleted, "/metadata/uid");
-        let (start, mut told) = (Instant::now(), false);
+        let (start, mut listed) = (Instant::now(), false);
         loop {
             let shown = planned.wanted.shown();
             let live =
@@ -37,9 +37,9 @@ impl Cluster {
                     longest.as_secs()
                 )));
             }
-            if !told && start.elapsed() > Duration::from_secs(3) {
+            if !listed && start.elapsed() > Duration::from_secs(3) {
                 (job.tell)(&format!("{shown}: waiting for its finalizers {finalizers}"));
-                told = true;
+                listed = true;
             }
             sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(1) { 50 } else { 500 }))
                 .await;

@@ -1,6 +1,6 @@
 //! Models as services, by NVIDIA's NIM operator.
 
-use super::super::seen::{Seen, few, full, list, namespace, short, text};
+use super::super::view::{ClusterView, few, full, list, namespace, short, text};
 use super::{Diagnosis, Health, pods};
 use serde_json::Value;
 
@@ -26,14 +26,14 @@ pub(in super::super) const MODEL: Diagnosis = Diagnosis {
 
 const REFUSED: &[&str] = &["401", "403", "nauthorized", "denied", "authentication required"];
 
-fn key(seen: &Seen) -> Option<(Health, String)> {
-    let places = seen.nim_namespaces();
+fn key(view: &ClusterView) -> Option<(Health, String)> {
+    let places = view.nim_namespaces();
     let refused = |(reason, _, message): &(&str, &str, &str)| match *reason {
         "ImagePullBackOff" | "ErrImagePull" => REFUSED.iter().any(|word| message.contains(word)),
         "CreateContainerConfigError" => message.contains("secret"),
         _ => false,
     };
-    let mut own = seen.pods.iter().filter(|pod| places.contains(namespace(pod)));
+    let mut own = view.pods.iter().filter(|pod| places.contains(namespace(pod)));
     let (pod, message) = own.find_map(|pod| Some((pod, pods::waits(pod).find(refused)?.2)))?;
     Some((Health::Ill, format!("{}: {}", full(pod), short(message))))
 }
@@ -47,14 +47,14 @@ fn condition(object: &Value) -> &str {
     list(object, "/status/conditions").iter().find(bad).map_or("", |found| text(found, "/message"))
 }
 
-fn model(seen: &Seen) -> Option<(Health, String)> {
+fn model(view: &ClusterView) -> Option<(Health, String)> {
     // The missing key explains it.
-    if key(seen).is_some() {
+    if key(view).is_some() {
         return None;
     }
     let state = |object: &Value| text(object, "/status/state").to_owned();
     let waiting: Vec<&Value> =
-        seen.nims.iter().filter(|object| !matches!(state(object).as_str(), "" | "Ready")).collect();
+        view.nims.iter().filter(|object| !matches!(state(object).as_str(), "" | "Ready")).collect();
     let first = waiting.first()?;
     let failed = waiting.iter().any(|object| state(object) == "Failed");
     let names = few(waiting

@@ -1,6 +1,6 @@
 //! Nodes that are not Ready.
 
-use super::super::seen::{Seen, few, is_ready, list, name, ready, short, text};
+use super::super::view::{ClusterView, few, is_ready, list, name, ready, short, text};
 use super::{Diagnosis, Health};
 use serde_json::Value;
 
@@ -69,15 +69,15 @@ fn tell<'a>(nodes: impl Iterator<Item = &'a Value>) -> Option<(Health, String)> 
     Some((Health::Ill, format!("not Ready: {} ({reason}{said})", few(nodes.iter().map(|node| name(node))))))
 }
 
-fn runc(seen: &Seen) -> Option<(Health, String)> {
-    tell(seen.nodes.iter().filter(|node| !is_ready(node) && (says(node, NO_RUNC) || lost_runc(node))))
+fn runc(view: &ClusterView) -> Option<(Health, String)> {
+    tell(view.nodes.iter().filter(|node| !is_ready(node) && (says(node, NO_RUNC) || lost_runc(node))))
 }
 
-fn network(seen: &Seen) -> Option<(Health, String)> {
-    tell(seen.nodes.iter().filter(|node| !is_ready(node) && says(node, NO_NETWORK)))
+fn network(view: &ClusterView) -> Option<(Health, String)> {
+    tell(view.nodes.iter().filter(|node| !is_ready(node) && says(node, NO_NETWORK)))
 }
 
-fn not_ready(seen: &Seen) -> Option<(Health, String)> {
+fn not_ready(view: &ClusterView) -> Option<(Health, String)> {
     let known = |node: &Value| says(node, NO_RUNC) || says(node, NO_NETWORK) || lost_runc(node);
-    tell(seen.nodes.iter().filter(|node| !is_ready(node) && !known(node)))
+    tell(view.nodes.iter().filter(|node| !is_ready(node) && !known(node)))
 }

@@ -1,6 +1,8 @@
 //! The GPU operator and its helm release.
 
-use super::super::seen::{Seen, about, annotation, few, full, label, name, namespace, number, short, text};
+use super::super::view::{
+    ClusterView, about, annotation, few, full, label, name, namespace, number, short, text,
+};
 use super::{Diagnosis, Health};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +14,12 @@ pub(in super::super) const RELEASE: Diagnosis = Diagnosis {
     cause: "a helm run was interrupted, or did not succeed",
     help: "let the role that has the release run again: it takes a stuck revision back first. By hand: `helm rollback`, or `helm uninstall` of a first revision",
     role: Some("gpu_operator"),
-    look: |seen| release(seen, true),
+    look: |view| release(view, true),
 };
 
 /// The same of a release that some other role has.
 pub(in super::super) const OTHER_RELEASE: Diagnosis =
-    Diagnosis { role: None, look: |seen| release(seen, false), ..RELEASE };
+    Diagnosis { role: None, look: |view| release(view, false), ..RELEASE };
 
 /// `--generate-name`, twice.
 pub(in super::super) const TWO: Diagnosis = Diagnosis {
@@ -60,9 +62,9 @@ pub(in super::super) const SECURITY: Diagnosis = Diagnosis {
 };
 
 /// The release of the role gpu_operator, or all others.
-fn release(seen: &Seen, operators: bool) -> Option<(Health, String)> {
+fn release(view: &ClusterView, operators: bool) -> Option<(Health, String)> {
     let mut newest: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
-    for secret in &seen.releases {
+    for secret in &view.releases {
         let (Some(release), Some(status)) = (label(secret, "name"), label(secret, "status")) else {
             continue;
         };
@@ -81,17 +83,17 @@ fn release(seen: &Seen, operators: bool) -> Option<(Health, String)> {
     (!stuck.is_empty()).then(|| (Health::Ill, few(stuck)))
 }
 
-fn two(seen: &Seen) -> Option<(Health, String)> {
-    (seen.operators.len() > 1).then(|| {
+fn two(view: &ClusterView) -> Option<(Health, String)> {
+    (view.operators.len() > 1).then(|| {
         (
             Health::Ill,
-            format!("{} GPU operators: {}", seen.operators.len(), few(seen.operators.iter().map(full))),
+            format!("{} GPU operators: {}", view.operators.len(), few(view.operators.iter().map(full))),
         )
     })
 }
 
-fn policy(seen: &Seen) -> Option<(Health, String)> {
-    let policies = seen.policies.as_ref()?;
+fn policy(view: &ClusterView) -> Option<(Health, String)> {
+    let policies = view.policies.as_ref()?;
     if policies.len() > 1 {
         return Some((
             Health::Ill,
@@ -102,7 +104,7 @@ fn policy(seen: &Seen) -> Option<(Health, String)> {
     let Some(release) = annotation(policy, "meta.helm.sh/release-name") else {
         return Some((Health::Odd, format!("ClusterPolicy {} is of no helm release", name(policy))));
     };
-    let there: BTreeSet<&str> = seen.releases.iter().filter_map(|secret| label(secret, "name")).collect();
+    let there: BTreeSet<&str> = view.releases.iter().filter_map(|secret| label(secret, "name")).collect();
     (!there.contains(release)).then(|| {
         (
             Health::Ill,
@@ -111,11 +113,11 @@ fn policy(seen: &Seen) -> Option<(Health, String)> {
     })
 }
 
-fn quota(seen: &Seen) -> Option<(Health, String)> {
-    let places = seen.gpu_namespaces();
-    let quota = seen.quotas.iter().find(|quota| places.contains(namespace(quota)))?;
+fn quota(view: &ClusterView) -> Option<(Health, String)> {
+    let places = view.gpu_namespaces();
+    let quota = view.quotas.iter().find(|quota| places.contains(namespace(quota)))?;
     let own = |event: &&Value| places.contains(text(event, "/involvedObject/namespace"));
-    if let Some(event) = seen.warnings(&["exceeded quota"]).find(own) {
+    if let Some(event) = view.warnings(&["exceeded quota"]).find(own) {
         return Some((
             Health::Ill,
             format!("ResourceQuota {} refuses pods of {}", full(quota), about(event)),
@@ -129,9 +131,9 @@ fn quota(seen: &Seen) -> Option<(Health, String)> {
     Some((Health::Odd, format!("ResourceQuota {}{used}", full(quota))))
 }
 
-fn security(seen: &Seen) -> Option<(Health, String)> {
-    let places = seen.gpu_namespaces();
+fn security(view: &ClusterView) -> Option<(Health, String)> {
+    let places = view.gpu_namespaces();
     let own = |event: &&Value| places.contains(text(event, "/involvedObject/namespace"));
-    let event = seen.warnings(&["violates PodSecurity"]).find(own)?;
+    let event = view.warnings(&["violates PodSecurity"]).find(own)?;
     Some((Health::Ill, format!("{}: {}", about(event), short(text(event, "/message")))))
 }

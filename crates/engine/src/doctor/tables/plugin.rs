@@ -1,7 +1,7 @@
 //! The device plugin: where it runs, and what it offers.
 
-use super::super::seen::{
-    AMD, Maker, NVIDIA, Seen, few, full, list, name, offers, resource, text, tolerates,
+use super::super::view::{
+    AMD, ClusterView, Maker, NVIDIA, few, full, list, name, offers, resource, text, tolerates,
 };
 use super::{Diagnosis, Health, sharing};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(in super::super) const LABEL: Diagnosis = Diagnosis {
     cause: "the device plugin's nodeSelector matches no node",
     help: "name the nodes in `device_plugin_nodes`, or let feature discovery label them",
     role: Some("device_plugin"),
-    look: |seen| label(seen, &NVIDIA),
+    look: |view| label(view, &NVIDIA),
 };
 
 /// The same of AMD's plugin.
@@ -21,7 +21,7 @@ pub(in super::super) const AMD_LABEL: Diagnosis = Diagnosis {
     symptom: "no node offers amd.com/gpu, and the DaemonSet shows 0/0, which looks healthy",
     help: "name the nodes in `amd_device_plugin_nodes`, or let AMD's labeller or feature discovery label them",
     role: Some("amd_device_plugin"),
-    look: |seen| label(seen, &AMD),
+    look: |view| label(view, &AMD),
     ..LABEL
 };
 
@@ -32,12 +32,12 @@ pub(in super::super) const TAINT: Diagnosis = Diagnosis {
     cause: "no toleration of the device plugin matches the node's taint: key, value and effect must all match",
     help: "give the plugin the toleration first (`operator: Exists` takes every value), then the node its taint",
     role: Some("gpu_operator"),
-    look: |seen| taint(seen, &NVIDIA),
+    look: |view| taint(view, &NVIDIA),
 };
 
 /// The same of AMD's plugin.
 pub(in super::super) const AMD_TAINT: Diagnosis =
-    Diagnosis { role: Some("amd_device_plugin"), look: |seen| taint(seen, &AMD), ..TAINT };
+    Diagnosis { role: Some("amd_device_plugin"), look: |view| taint(view, &AMD), ..TAINT };
 
 /// Nobody who offers GPUs.
 pub(in super::super) const GONE: Diagnosis = Diagnosis {
@@ -46,7 +46,7 @@ pub(in super::super) const GONE: Diagnosis = Diagnosis {
     cause: "there is no device plugin in the cluster",
     help: "let the role make its DaemonSet again; with an operator: what does ClusterPolicy say of devicePlugin.enabled?",
     role: Some("device_plugin"),
-    look: |seen| gone(seen, &NVIDIA),
+    look: |view| gone(view, &NVIDIA),
 };
 
 /// The same of AMD's plugin.
@@ -54,7 +54,7 @@ pub(in super::super) const AMD_GONE: Diagnosis = Diagnosis {
     symptom: "nodes with AMD's GPUs offer no amd.com/gpu",
     help: "let the role make AMD's device plugin, or AMD's operator: has its DeviceConfig `devicePlugin`, and does cert-manager run?",
     role: Some("amd_device_plugin"),
-    look: |seen| gone(seen, &AMD),
+    look: |view| gone(view, &AMD),
     ..GONE
 };
 
@@ -65,7 +65,7 @@ pub(in super::super) const NONE: Diagnosis = Diagnosis {
     cause: "the device plugin on the node does not run, or does not find the driver",
     help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `nvidia-smi`",
     role: Some("gpu_host"),
-    look: |seen| none(seen, &NVIDIA),
+    look: |view| none(view, &NVIDIA),
 };
 
 /// The same of AMD's.
@@ -73,7 +73,7 @@ pub(in super::super) const AMD_NONE: Diagnosis = Diagnosis {
     symptom: "a node offers 0 of its AMD GPUs",
     help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `ls -l /dev/kfd /dev/dri`, `lsmod | grep amdgpu`, `rocm-smi`",
     role: Some("amd_device_plugin"),
-    look: |seen| none(seen, &AMD),
+    look: |view| none(view, &AMD),
     ..NONE
 };
 
@@ -84,7 +84,7 @@ pub(in super::super) const SICK: Diagnosis = Diagnosis {
     cause: "the device plugin holds a GPU to be sick (an Xid). Where GPUs are shared only one share of it is taken away: pods still come to the others",
     help: "on the host: `nvidia-smi -L`, `dmesg | grep -i xid`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
     role: Some("gpu_host"),
-    look: |seen| sick(seen, &NVIDIA),
+    look: |view| sick(view, &NVIDIA),
 };
 
 /// The same of AMD's.
@@ -93,12 +93,12 @@ pub(in super::super) const AMD_SICK: Diagnosis = Diagnosis {
     cause: "AMD's device plugin holds a GPU to be sick: its exporter says so, or the card does not answer",
     help: "on the host: `rocm-smi`, `dmesg | grep -i amdgpu`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
     role: Some("amd_device_plugin"),
-    look: |seen| sick(seen, &AMD),
+    look: |view| sick(view, &AMD),
     ..SICK
 };
 
-fn label(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
-    let set = seen.plugins_of(maker).find(|set| seen.selected_by(set).is_empty())?;
+fn label(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
+    let set = view.plugins_of(maker).find(|set| view.selected_by(set).is_empty())?;
     let selector = set.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object)?;
     let pairs = selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
     Some((Health::Ill, format!("DaemonSet {} wants 0 nodes: none has {}", full(set), few(pairs))))
@@ -113,9 +113,9 @@ fn keeps_out(set: &Value, taint: &Value) -> bool {
 }
 
 /// The GPU nodes of a plugin that keep it out, each with the taint that does.
-fn kept_out<'a>(seen: &'a Seen, maker: &Maker, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
-    let gpu: Vec<&str> = seen.nodes_of(maker).map(name).collect();
-    let selected = seen.selected_by(set).into_iter().filter(|node| gpu.contains(&name(node)));
+fn kept_out<'a>(view: &'a ClusterView, maker: &Maker, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
+    let gpu: Vec<&str> = view.nodes_of(maker).map(name).collect();
+    let selected = view.selected_by(set).into_iter().filter(|node| gpu.contains(&name(node)));
     selected
         .filter_map(|node| {
             let taint = list(node, "/spec/taints").iter().find(|taint| keeps_out(set, taint))?;
@@ -124,9 +124,9 @@ fn kept_out<'a>(seen: &'a Seen, maker: &Maker, set: &'a Value) -> Vec<(&'a Value
         .collect()
 }
 
-fn taint(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
-    for set in seen.plugins_of(maker) {
-        let out = kept_out(seen, maker, set);
+fn taint(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
+    for set in view.plugins_of(maker) {
+        let out = kept_out(view, maker, set);
         let Some((_, taint)) = out.first() else { continue };
         let shown = format!("{}={}:{}", text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
         let nodes = few(out.iter().map(|(node, _)| name(node)));
@@ -136,15 +136,15 @@ fn taint(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
 }
 
 /// Nodes that offer less than their capacity, or nothing of this maker although they have its GPUs: their name, what they offer, their capacity.
-fn lacking<'a>(seen: &'a Seen, maker: &'a Maker) -> impl Iterator<Item = (&'a str, u64, u64)> {
-    seen.nodes_of(maker).filter_map(|node| {
+fn lacking<'a>(view: &'a ClusterView, maker: &'a Maker) -> impl Iterator<Item = (&'a str, u64, u64)> {
+    view.nodes_of(maker).filter_map(|node| {
         let capacity = resource(node, "capacity", maker.resource).unwrap_or(0);
         let allocatable = resource(node, "allocatable", maker.resource).unwrap_or(0);
         (allocatable < capacity || !offers(node, maker)).then(|| (name(node), allocatable, capacity))
     })
 }
 
-fn told<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> {
+fn node_list<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> {
     let said = |(name, has, of): (&str, u64, u64)| match of {
         0 => name.to_owned(),
         _ => format!("{name} ({has} of {of})"),
@@ -153,34 +153,34 @@ fn told<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> 
     (!nodes.is_empty()).then(|| few(nodes))
 }
 
-fn empty(seen: &Seen, maker: &Maker) -> Option<String> {
-    told(lacking(seen, maker).filter(|(_, has, _)| *has == 0))
+fn empty(view: &ClusterView, maker: &Maker) -> Option<String> {
+    node_list(lacking(view, maker).filter(|(_, has, _)| *has == 0))
 }
 
-fn gone(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
-    if seen.plugins_of(maker).next().is_some() {
+fn gone(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
+    if view.plugins_of(maker).next().is_some() {
         return None;
     }
-    let nodes = empty(seen, maker)?;
+    let nodes = empty(view, maker)?;
     Some((
         Health::Ill,
         format!("no DaemonSet of a device plugin, and no {} allocatable on {nodes}", maker.resource),
     ))
 }
 
-fn none(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+fn none(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
     // A plugin that is not there, that no node takes, and a configuration that it refuses, explain it.
-    let explained = seen.plugins_of(maker).next().is_none()
-        || label(seen, maker).is_some()
-        || taint(seen, maker).is_some()
-        || sharing::is_refused(seen);
+    let explained = view.plugins_of(maker).next().is_none()
+        || label(view, maker).is_some()
+        || taint(view, maker).is_some()
+        || sharing::is_refused(view);
     if explained {
         return None;
     }
-    Some((Health::Ill, format!("no {} allocatable on {}", maker.resource, empty(seen, maker)?)))
+    Some((Health::Ill, format!("no {} allocatable on {}", maker.resource, empty(view, maker)?)))
 }
 
-fn sick(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
-    let nodes = told(lacking(seen, maker).filter(|(_, has, _)| *has > 0))?;
+fn sick(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
+    let nodes = node_list(lacking(view, maker).filter(|(_, has, _)| *has > 0))?;
     Some((Health::Ill, format!("fewer {} allocatable than there are on {nodes}", maker.resource)))
 }

@@ -1,6 +1,6 @@
 //! Pods that do not run.
 
-use super::super::seen::{AMD, Maker, NVIDIA, Seen, about, few, full, list, resource, short, text};
+use super::super::view::{AMD, ClusterView, Maker, NVIDIA, about, few, full, list, resource, short, text};
 use super::{Diagnosis, Health, sharing};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(in super::super) const FULL: Diagnosis = Diagnosis {
     cause: "all GPUs that the scheduler knows of are taken, or the node that the pod asks for has none",
     help: "free some, add nodes, or share the GPUs",
     role: Some("time_slicing"),
-    look: |seen| full_up(seen, &NVIDIA),
+    look: |view| full_up(view, &NVIDIA),
 };
 
 /// No free GPU of AMD's.
@@ -49,7 +49,7 @@ pub(in super::super) const AMD_FULL: Diagnosis = Diagnosis {
     symptom: "GPU pods stay Pending: `Insufficient amd.com/gpu`",
     help: "free some, or add nodes",
     role: None,
-    look: |seen| full_up(seen, &AMD),
+    look: |view| full_up(view, &AMD),
     ..FULL
 };
 
@@ -69,11 +69,11 @@ pub(super) fn waits(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-fn image(seen: &Seen) -> Option<(Health, String)> {
+fn image(view: &ClusterView) -> Option<(Health, String)> {
     let bad = |reason: &str| {
         matches!(reason, "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull")
     };
-    let pods: Vec<(&Value, &str)> = seen
+    let pods: Vec<(&Value, &str)> = view
         .gpu_pods()
         .filter_map(|pod| waits(pod).find(|wait| bad(wait.0)).map(|wait| (pod, wait.1)))
         .collect();
@@ -88,30 +88,30 @@ fn crashes(status: &Value) -> bool {
         || number("/state/terminated/exitCode") != 0 && number("/restartCount") > 1
 }
 
-fn crash(seen: &Seen) -> Option<(Health, String)> {
-    if sharing::is_refused(seen) {
+fn crash(view: &ClusterView) -> Option<(Health, String)> {
+    if sharing::is_refused(view) {
         return None;
     }
-    let pods: Vec<String> = seen.gpu_pods().filter(|pod| containers(pod).any(crashes)).map(full).collect();
+    let pods: Vec<String> = view.gpu_pods().filter(|pod| containers(pod).any(crashes)).map(full).collect();
     (!pods.is_empty()).then(|| (Health::Ill, format!("in CrashLoopBackOff: {}", few(pods))))
 }
 
-fn admission(seen: &Seen) -> Option<(Health, String)> {
-    let failed = seen.pods.iter().filter(|pod| text(pod, "/status/reason") == "UnexpectedAdmissionError");
+fn admission(view: &ClusterView) -> Option<(Health, String)> {
+    let failed = view.pods.iter().filter(|pod| text(pod, "/status/reason") == "UnexpectedAdmissionError");
     let failed: Vec<&Value> = failed.collect();
     let first = failed.first()?;
     let said = short(text(first, "/status/message"));
     Some((Health::Odd, format!("{}: {said}", few(failed.iter().map(|pod| full(pod))))))
 }
 
-fn full_up(seen: &Seen, maker: &Maker) -> Option<(Health, String)> {
+fn full_up(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
     let said = format!("Insufficient {}", maker.resource);
-    let mut waiting: Vec<String> = seen.warnings(&[&said]).map(about).collect();
+    let mut waiting: Vec<String> = view.warnings(&[&said]).map(about).collect();
     waiting.sort();
     waiting.dedup();
     if waiting.is_empty() {
         return None;
     }
-    let all: u64 = seen.nodes.iter().filter_map(|node| resource(node, "allocatable", maker.resource)).sum();
+    let all: u64 = view.nodes.iter().filter_map(|node| resource(node, "allocatable", maker.resource)).sum();
     Some((Health::Odd, format!("Pending for want of GPUs ({all} allocatable in all): {}", few(waiting))))
 }

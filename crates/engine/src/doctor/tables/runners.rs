@@ -1,6 +1,8 @@
 //! Runners of GitHub's controller that are to use GPUs.
 
-use super::super::seen::{AMD, Maker, NVIDIA, Seen, few, full, list, name, offers, takes, text, tolerates};
+use super::super::view::{
+    AMD, ClusterView, Maker, NVIDIA, few, full, list, name, offers, takes, text, tolerates,
+};
 use super::{Diagnosis, Health};
 use serde_json::Value;
 
@@ -45,10 +47,10 @@ fn refusing<'a>(set: &Value, node: &'a Value) -> Option<&'a Value> {
     list(node, "/spec/taints").iter().filter(hard).find(|taint| !tolerates(spec(set), taint))
 }
 
-fn place(seen: &Seen) -> Option<(Health, String)> {
-    seen.runner_sets.iter().find_map(|set| {
+fn place(view: &ClusterView) -> Option<(Health, String)> {
+    view.runner_sets.iter().find_map(|set| {
         let maker = [&NVIDIA, &AMD].into_iter().find(|maker| asks(set, maker))?;
-        let offering: Vec<&Value> = seen.nodes_of(maker).filter(|node| offers(node, maker)).collect();
+        let offering: Vec<&Value> = view.nodes_of(maker).filter(|node| offers(node, maker)).collect();
         let selected: Vec<&&Value> = offering.iter().filter(|node| takes(spec(set), node)).collect();
         if offering.is_empty() || selected.iter().any(|node| refusing(set, node).is_none()) {
             return None;
@@ -71,17 +73,17 @@ fn place(seen: &Seen) -> Option<(Health, String)> {
     })
 }
 
-fn request(seen: &Seen) -> Option<(Health, String)> {
-    let wrong = seen.runner_sets.iter().filter(|set| {
+fn request(view: &ClusterView) -> Option<(Health, String)> {
+    let wrong = view.runner_sets.iter().filter(|set| {
         let placed = |maker: &Maker| {
             let names_taint = list(spec(set), "/tolerations")
                 .iter()
                 .any(|toleration| text(toleration, "/key") == maker.resource);
-            let mut with = seen.nodes.iter().filter(|node| takes(spec(set), node)).peekable();
+            let mut with = view.nodes.iter().filter(|node| takes(spec(set), node)).peekable();
             let selects = spec(set).pointer("/nodeSelector").is_some();
             let only_such = selects
                 && with.peek().is_some()
-                && with.all(|node| seen.nodes_of(maker).any(|other| name(other) == name(node)));
+                && with.all(|node| view.nodes_of(maker).any(|other| name(other) == name(node)));
             names_taint || only_such
         };
         let makers = [&NVIDIA, &AMD];

@@ -1,6 +1,6 @@
 //! Requests to the container runtime of a node that it cannot serve.
 
-use super::super::seen::{Seen, about, few, full, list, name, short, text};
+use super::super::view::{ClusterView, about, few, full, list, name, short, text};
 use super::{Diagnosis, Health};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -35,8 +35,8 @@ pub(in super::super) const CLASS: Diagnosis = Diagnosis {
     look: class,
 };
 
-fn cgroup(seen: &Seen) -> Option<(Health, String)> {
-    let event = seen.warnings(&["expected cgroupsPath to be of format"]).next()?;
+fn cgroup(view: &ClusterView) -> Option<(Health, String)> {
+    let event = view.warnings(&["expected cgroupsPath to be of format"]).next()?;
     Some((Health::Ill, format!("{}: runc refuses the pod's control group", about(event))))
 }
 
@@ -46,16 +46,16 @@ fn handlers(node: &Value) -> Option<BTreeSet<&str>> {
     (!all.is_empty()).then(|| all.iter().map(|handler| text(handler, "/name")).collect())
 }
 
-fn handler(seen: &Seen) -> Option<(Health, String)> {
-    for class in &seen.runtime_classes {
+fn handler(view: &ClusterView) -> Option<(Health, String)> {
+    for class in &view.runtime_classes {
         let wanted = text(class, "/handler");
         if !wanted.contains("nvidia") {
             continue;
         }
         let without = |node: &&Value| handlers(node).is_some_and(|known| !known.contains(wanted));
-        let nodes: Vec<&Value> = seen.gpu_nodes().filter(without).collect();
+        let nodes: Vec<&Value> = view.gpu_nodes().filter(without).collect();
         if !nodes.is_empty() {
-            let all = seen.gpu_nodes().count();
+            let all = view.gpu_nodes().count();
             let names = few(nodes.iter().map(|node| name(node)));
             let found = format!(
                 "{} of {all} GPU nodes without the handler {wanted} of RuntimeClass {}: {names}",
@@ -65,17 +65,17 @@ fn handler(seen: &Seen) -> Option<(Health, String)> {
             return Some((Health::Ill, found));
         }
     }
-    let event = seen.warnings(&["no runtime for \""]).next()?;
+    let event = view.warnings(&["no runtime for \""]).next()?;
     Some((Health::Ill, format!("{}: {}", about(event), short(text(event, "/message")))))
 }
 
-fn class(seen: &Seen) -> Option<(Health, String)> {
-    let there: BTreeSet<&str> = seen.runtime_classes.iter().map(name).collect();
+fn class(view: &ClusterView) -> Option<(Health, String)> {
+    let there: BTreeSet<&str> = view.runtime_classes.iter().map(name).collect();
     let wanted = |set: &Value| {
         let class = text(set, "/spec/template/spec/runtimeClassName").to_owned();
         (!class.is_empty() && !there.contains(class.as_str())).then(|| (class, full(set)))
     };
-    if let Some((class, set)) = seen.daemon_sets.iter().find_map(wanted) {
+    if let Some((class, set)) = view.daemon_sets.iter().find_map(wanted) {
         return Some((
             Health::Ill,
             format!("DaemonSet {set} names RuntimeClass {class}, which is not there"),
@@ -85,10 +85,10 @@ fn class(seen: &Seen) -> Option<(Health, String)> {
         let message = text(event, "/message");
         message.contains("RuntimeClass") && message.contains("not found")
     };
-    if let Some(event) = seen.events.iter().find(missing).filter(|_| !there.contains("nvidia")) {
+    if let Some(event) = view.events.iter().find(missing).filter(|_| !there.contains("nvidia")) {
         return Some((Health::Ill, format!("{}: {}", about(event), short(text(event, "/message")))));
     }
-    let equipped = seen.policies.as_ref().is_some_and(|policies| !policies.is_empty());
-    (equipped && seen.gpu_nodes().next().is_some() && !there.contains("nvidia"))
+    let equipped = view.policies.as_ref().is_some_and(|policies| !policies.is_empty());
+    (equipped && view.gpu_nodes().next().is_some() && !there.contains("nvidia"))
         .then(|| (Health::Ill, "the GPU operator runs, and RuntimeClass nvidia is not there".to_owned()))
 }

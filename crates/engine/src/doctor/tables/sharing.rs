@@ -1,6 +1,6 @@
 //! Time-slicing: what the device plugin is told, and what came of it.
 
-use super::super::seen::{GPU, Seen, few, full, label, list, moment, name, namespace, resource, text};
+use super::super::view::{ClusterView, GPU, few, full, label, list, moment, name, namespace, resource, text};
 use super::{Diagnosis, Health};
 use converge_syntax::did_you_mean;
 use jiff::Timestamp;
@@ -68,8 +68,8 @@ fn numbers(profile: &str) -> impl Iterator<Item = i64> {
     })
 }
 
-fn profiles(seen: &Seen) -> impl Iterator<Item = (&Value, &str, &str)> {
-    seen.config_maps.iter().flat_map(|map| {
+fn profiles(view: &ClusterView) -> impl Iterator<Item = (&Value, &str, &str)> {
+    view.config_maps.iter().flat_map(|map| {
         let data = map.get("data").and_then(Value::as_object).into_iter().flatten();
         data.filter_map(move |(key, value)| Some((map, key.as_str(), value.as_str()?)))
     })
@@ -99,37 +99,37 @@ fn misspelled(profile: &str) -> Option<(&str, &'static str)> {
     })
 }
 
-fn key(seen: &Seen) -> Option<(Health, String)> {
+fn key(view: &ClusterView) -> Option<(Health, String)> {
     let (map, profile, (word, meant)) =
-        profiles(seen).find_map(|(map, key, text)| Some((map, key, misspelled(text)?)))?;
+        profiles(view).find_map(|(map, key, text)| Some((map, key, misspelled(text)?)))?;
     let found = format!("ConfigMap {}, profile {profile}: `{word}`, where `{meant}` is meant", full(map));
     Some((Health::Ill, found))
 }
 
 /// Does the plugin refuse what it is told?
-pub(super) fn is_refused(seen: &Seen) -> bool {
-    replicas(seen).is_some() || profile(seen).is_some()
+pub(super) fn is_refused(view: &ClusterView) -> bool {
+    replicas(view).is_some() || profile(view).is_some()
 }
 
-fn replicas(seen: &Seen) -> Option<(Health, String)> {
-    let (map, key, least) = profiles(seen).find_map(|(map, key, text)| {
+fn replicas(view: &ClusterView) -> Option<(Health, String)> {
+    let (map, key, least) = profiles(view).find_map(|(map, key, text)| {
         let least = numbers(text).min().filter(|least| *least < 2)?;
         Some((map, key, least))
     })?;
     Some((Health::Ill, format!("ConfigMap {}, profile {key}: replicas {least}", full(map))))
 }
 
-fn profile(seen: &Seen) -> Option<(Health, String)> {
-    let known: BTreeSet<&str> = profiles(seen).map(|(_, key, _)| key).collect();
-    for (place, wanted) in seen.configs() {
-        if !seen.config_maps.iter().any(|map| namespace(map) == place && name(map) == wanted) {
+fn profile(view: &ClusterView) -> Option<(Health, String)> {
+    let known: BTreeSet<&str> = profiles(view).map(|(_, key, _)| key).collect();
+    for (place, wanted) in view.configs() {
+        if !view.config_maps.iter().any(|map| namespace(map) == place && name(map) == wanted) {
             return Some((
                 Health::Ill,
                 format!("the device plugin is to read ConfigMap {place}/{wanted}, which is not there"),
             ));
         }
     }
-    for policy in seen.policies.iter().flatten() {
+    for policy in view.policies.iter().flatten() {
         let default = text(policy, "/spec/devicePlugin/config/default");
         if !default.is_empty() && !known.is_empty() && !known.contains(default) {
             let found =
@@ -140,14 +140,14 @@ fn profile(seen: &Seen) -> Option<(Health, String)> {
     if known.is_empty() {
         return None;
     }
-    for set in seen.plugins() {
+    for set in view.plugins() {
         if let Some(wanted) = own_profile(set).filter(|wanted| !known.contains(wanted)) {
             let found =
                 format!("DaemonSet {} is to read the profile {wanted}; there is {}", full(set), few(known));
             return Some((Health::Ill, found));
         }
     }
-    let unknown = seen.nodes.iter().find_map(|node| {
+    let unknown = view.nodes.iter().find_map(|node| {
         let wanted =
             label(node, PROFILE_LABEL).filter(|wanted| !wanted.is_empty() && !known.contains(wanted))?;
         Some((node, wanted))
@@ -173,12 +173,12 @@ fn own_profile(set: &Value) -> Option<&str> {
 }
 
 /// The shares of each GPU that a node's profile asks for, where it can be told which that is.
-fn asked(seen: &Seen, node: &Value) -> Option<u64> {
+fn asked(view: &ClusterView, node: &Value) -> Option<u64> {
     let default =
-        seen.policies.iter().flatten().map(|policy| text(policy, "/spec/devicePlugin/config/default"));
-    let default = default.chain(seen.plugins().filter_map(own_profile)).find(|name| !name.is_empty());
+        view.policies.iter().flatten().map(|policy| text(policy, "/spec/devicePlugin/config/default"));
+    let default = default.chain(view.plugins().filter_map(own_profile)).find(|name| !name.is_empty());
     let wanted = label(node, PROFILE_LABEL).filter(|wanted| !wanted.is_empty()).or(default)?;
-    let (_, _, profile) = profiles(seen).find(|(_, key, _)| *key == wanted)?;
+    let (_, _, profile) = profiles(view).find(|(_, key, _)| *key == wanted)?;
     Some(numbers(profile).max().and_then(|number| number.try_into().ok()).unwrap_or(1))
 }
 
@@ -192,12 +192,12 @@ fn changed(map: &Value) -> Option<Timestamp> {
         .or_else(|| moment(map, "/metadata/creationTimestamp"))
 }
 
-fn stale(seen: &Seen) -> Option<(Health, String)> {
-    for map in &seen.config_maps {
+fn stale(view: &ClusterView) -> Option<(Health, String)> {
+    for map in &view.config_maps {
         let Some(changed) = changed(map) else { continue };
-        let sets = seen.plugins().filter(|set| namespace(set) == namespace(map));
+        let sets = view.plugins().filter(|set| namespace(set) == namespace(map));
         let old: Vec<&str> = sets
-            .flat_map(|set| seen.pods_of(set))
+            .flat_map(|set| view.pods_of(set))
             .filter(|pod| moment(pod, "/status/startTime").is_some_and(|started| started < changed))
             .map(name)
             .collect();
@@ -210,17 +210,17 @@ fn stale(seen: &Seen) -> Option<(Health, String)> {
     None
 }
 
-fn shares(seen: &Seen) -> Option<(Health, String)> {
+fn shares(view: &ClusterView) -> Option<(Health, String)> {
     // The configuration that the plugin runs with then is of no profile.
-    if is_refused(seen) {
+    if is_refused(view) {
         return None;
     }
     let count = |node: &Value, key: &str| label(node, key).and_then(|text| text.parse::<u64>().ok());
-    let odd = seen.nodes.iter().filter_map(|node| {
+    let odd = view.nodes.iter().filter_map(|node| {
         let physical = count(node, "nvidia.com/gpu.count")?;
         // Feature discovery tells the shares; where it does not run, the profile does.
         let replicas =
-            count(node, "nvidia.com/gpu.replicas").or_else(|| asked(seen, node)).unwrap_or(1).max(1);
+            count(node, "nvidia.com/gpu.replicas").or_else(|| asked(view, node)).unwrap_or(1).max(1);
         let sliced = label(node, "nvidia.com/gpu.sharing-strategy")
             .is_none_or(|s| matches!(s, "none" | "time-slicing"));
         let whole = label(node, "nvidia.com/mig.strategy").is_none_or(|strategy| strategy == "none");

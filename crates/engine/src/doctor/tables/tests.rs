@@ -61,8 +61,8 @@ fn runners(selector: Value, limits: Value) -> Value {
     })
 }
 
-fn well() -> Seen {
-    Seen {
+fn well() -> ClusterView {
+    ClusterView {
         nodes: vec![node("g1"), node("g2")],
         daemon_sets: vec![daemon_set()],
         operators: vec![json!({"metadata": {"name": "gpu-operator", "namespace": "gpu-operator"}})],
@@ -89,10 +89,10 @@ fn well() -> Seen {
 
 /// The one finding of a cluster in which this is wrong.
 #[track_caller]
-fn only(step: &str, role: Option<&str>, text: &str, spoil: impl FnOnce(&mut Seen)) {
-    let mut seen = well();
-    spoil(&mut seen);
-    let found = diagnose(&seen);
+fn only(step: &str, role: Option<&str>, text: &str, damage: impl FnOnce(&mut ClusterView)) {
+    let mut view = well();
+    damage(&mut view);
+    let found = diagnose(&view);
     let [one] = found.as_slice() else { panic!("one finding is wanted: {found:#?}") };
     assert_eq!((one.step, one.role), (step, role));
     assert!(one.found.contains(text), "{}", one.found);
@@ -107,89 +107,89 @@ fn not_ready(node: &mut Value, message: &str) {
 #[test]
 fn a_cluster_that_is_well_has_nothing() {
     assert_eq!(diagnose(&well()), Vec::new());
-    assert_eq!(diagnose(&Seen::default()), Vec::new());
+    assert_eq!(diagnose(&ClusterView::default()), Vec::new());
 }
 
 #[test]
 fn nodes() {
     let said = "container runtime is down, failed: no corresponding runtime configured in `containerd.runtimes` for `containerd` `default_runtime_name = \"runc\"`";
-    only("runc", Some("k8s"), "g2 (KubeletNotReady", |seen| not_ready(&mut seen.nodes[1], said));
-    only("runc", Some("k8s"), "g1", |seen| {
-        not_ready(&mut seen.nodes[0], "PLEG is not healthy");
-        seen.nodes[0]["status"]["runtimeHandlers"] = json!([{"name": "nvidia"}]);
+    only("runc", Some("k8s"), "g2 (KubeletNotReady", |view| not_ready(&mut view.nodes[1], said));
+    only("runc", Some("k8s"), "g1", |view| {
+        not_ready(&mut view.nodes[0], "PLEG is not healthy");
+        view.nodes[0]["status"]["runtimeHandlers"] = json!([{"name": "nvidia"}]);
     });
     let said = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
-    only("network", Some("k8s"), "g1", |seen| not_ready(&mut seen.nodes[0], said));
-    only("node", Some("k8s"), "Kubelet stopped", |seen| {
-        not_ready(&mut seen.nodes[0], "Kubelet stopped posting node status.")
+    only("network", Some("k8s"), "g1", |view| not_ready(&mut view.nodes[0], said));
+    only("node", Some("k8s"), "Kubelet stopped", |view| {
+        not_ready(&mut view.nodes[0], "Kubelet stopped posting node status.")
     });
 }
 
 #[test]
 fn runtimes() {
     let said = "Failed to create pod sandbox: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups";
-    only("cgroup", Some("k8s"), "gpu-operator/x", |seen| {
-        seen.pods.push(pod("x", "Pending"));
-        seen.events.push(event("x", "FailedCreatePodSandBox", said));
+    only("cgroup", Some("k8s"), "gpu-operator/x", |view| {
+        view.pods.push(pod("x", "Pending"));
+        view.events.push(event("x", "FailedCreatePodSandBox", said));
     });
     only(
         "handler",
         Some("gpu_runtime"),
         "1 of 2 GPU nodes without the handler nvidia of RuntimeClass nvidia: g2",
-        |seen| {
-            seen.nodes[1]["status"]["runtimeHandlers"] = json!([{"name": ""}, {"name": "runc"}]);
+        |view| {
+            view.nodes[1]["status"]["runtimeHandlers"] = json!([{"name": ""}, {"name": "runc"}]);
         },
     );
     let said = "Failed to create pod sandbox: rpc error: code = Unknown desc = no runtime for \"nvidia\" is configured";
-    only("handler", Some("gpu_runtime"), "no runtime for", |seen| {
-        seen.pods.push(pod("x", "Pending"));
-        seen.events.push(event("x", "FailedCreatePodSandBox", said));
+    only("handler", Some("gpu_runtime"), "no runtime for", |view| {
+        view.pods.push(pod("x", "Pending"));
+        view.events.push(event("x", "FailedCreatePodSandBox", said));
     });
-    only("class", Some("runtime_class"), "names RuntimeClass nvidia, which is not there", |seen| {
-        seen.runtime_classes.clear()
+    only("class", Some("runtime_class"), "names RuntimeClass nvidia, which is not there", |view| {
+        view.runtime_classes.clear()
     });
-    only("class", Some("runtime_class"), "the GPU operator runs", |seen| {
-        seen.runtime_classes.clear();
-        seen.daemon_sets.clear();
+    only("class", Some("runtime_class"), "the GPU operator runs", |view| {
+        view.runtime_classes.clear();
+        view.daemon_sets.clear();
     });
 }
 
 #[test]
 fn an_event_of_a_pod_that_runs_by_now_is_history() {
-    let mut seen = well();
-    seen.events.push(event("plugin-a", "FailedCreatePodSandBox", "no runtime for \"nvidia\" is configured"));
-    seen.events.push(event(
+    let mut view = well();
+    view.events.push(event("plugin-a", "FailedCreatePodSandBox", "no runtime for \"nvidia\" is configured"));
+    view.events.push(event(
         "gone",
         "FailedScheduling",
         "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
     ));
-    assert_eq!(diagnose(&seen), Vec::new());
+    assert_eq!(diagnose(&view), Vec::new());
 }
 
 #[test]
 fn pods_that_do_not_run() {
-    only("image", Some("gpu_operator"), "nvcr.io/nvidia/x:v9 cannot be pulled: gpu-operator/y", |seen| {
+    only("image", Some("gpu_operator"), "nvcr.io/nvidia/x:v9 cannot be pulled: gpu-operator/y", |view| {
         let mut pod = pod("y", "Pending");
         pod["status"]["containerStatuses"] =
             json!([{"image": "nvcr.io/nvidia/x:v9", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
-        seen.pods.push(pod);
+        view.pods.push(pod);
     });
     for state in [json!({"waiting": {"reason": "CrashLoopBackOff"}}), json!({"terminated": {"exitCode": 1}})]
     {
-        only("crash", Some("gpu_host"), "gpu-operator/plugin-a", |seen| {
-            seen.pods[0]["status"]["containerStatuses"] =
+        only("crash", Some("gpu_host"), "gpu-operator/plugin-a", |view| {
+            view.pods[0]["status"]["containerStatuses"] =
                 json!([{"image": "p", "restartCount": 3, "state": state}]);
         });
     }
-    only("admission", None, "no healthy devices present", |seen| {
+    only("admission", None, "no healthy devices present", |view| {
         let mut pod = pod("early", "Failed");
         pod["status"]["reason"] = "UnexpectedAdmissionError".into();
         pod["status"]["message"] = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected".into();
-        seen.pods.push(pod);
+        view.pods.push(pod);
     });
-    only("gpus", Some("time_slicing"), "16 allocatable in all): gpu-operator/big", |seen| {
-        seen.pods.push(pod("big", "Pending"));
-        seen.events.push(event(
+    only("gpus", Some("time_slicing"), "16 allocatable in all): gpu-operator/big", |view| {
+        view.pods.push(pod("big", "Pending"));
+        view.events.push(event(
             "big",
             "FailedScheduling",
             "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
@@ -206,50 +206,50 @@ fn models() {
         pod["status"]["containerStatuses"] = json!([{"image": "nvcr.io/nim/x:1", "state": {"waiting": {"reason": reason, "message": message}}}]);
         pod
     };
-    let not_ready = |seen: &mut Seen, state: &str| {
-        seen.nims[0]["status"] = json!({"state": state, "conditions": [
+    let not_ready = |view: &mut ClusterView, state: &str| {
+        view.nims[0]["status"] = json!({"state": state, "conditions": [
             {"type": "Ready", "status": "False", "message": "deployment \"llama\" not ready"}]});
     };
-    only("nim", role, "NIMService nim/llama is NotReady: deployment", |seen| not_ready(seen, "NotReady"));
-    only("nim", role, "is Failed", |seen| not_ready(seen, "Failed"));
-    only("ngc", role, "nim/llama-0: ", |seen| {
-        not_ready(seen, "NotReady");
-        seen.pods.push(nim_pod("ErrImagePull", "failed to authorize: unexpected status 401 Unauthorized"));
+    only("nim", role, "NIMService nim/llama is NotReady: deployment", |view| not_ready(view, "NotReady"));
+    only("nim", role, "is Failed", |view| not_ready(view, "Failed"));
+    only("ngc", role, "nim/llama-0: ", |view| {
+        not_ready(view, "NotReady");
+        view.pods.push(nim_pod("ErrImagePull", "failed to authorize: unexpected status 401 Unauthorized"));
     });
-    only("ngc", role, "secret \"ngc-api-secret\" not found", |seen| {
-        seen.pods.push(nim_pod("CreateContainerConfigError", "secret \"ngc-api-secret\" not found"));
+    only("ngc", role, "secret \"ngc-api-secret\" not found", |view| {
+        view.pods.push(nim_pod("CreateContainerConfigError", "secret \"ngc-api-secret\" not found"));
     });
     // Another pod of the namespace with another reason is no missing key.
-    only("nim", role, "nim/llama is NotReady", |seen| {
-        not_ready(seen, "NotReady");
-        seen.pods.push(nim_pod("ErrImagePull", "not found"));
+    only("nim", role, "nim/llama is NotReady", |view| {
+        not_ready(view, "NotReady");
+        view.pods.push(nim_pod("ErrImagePull", "not found"));
     });
 }
 
 #[test]
 fn runners_and_gpus() {
     let role = Some("arc_runner_set");
-    only("runners", role, "no such node has what their nodeSelector asks for", |seen| {
-        seen.runner_sets[0] = runners(json!({"pool": "gpu"}), json!({"nvidia.com/gpu": 1}));
+    only("runners", role, "no such node has what their nodeSelector asks for", |view| {
+        view.runner_sets[0] = runners(json!({"pool": "gpu"}), json!({"nvidia.com/gpu": 1}));
     });
-    only("runners", role, "they do not tolerate pool:NoSchedule of g1", |seen| {
-        seen.daemon_sets[0]["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
-        for node in &mut seen.nodes {
+    only("runners", role, "they do not tolerate pool:NoSchedule of g1", |view| {
+        view.daemon_sets[0]["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        for node in &mut view.nodes {
             node["spec"]["taints"] = json!([{"key": "pool", "value": "gpu", "effect": "NoSchedule"}]);
         }
     });
     for limits in [json!({}), json!({"nvidia.com/gpu": "0"})] {
-        only("runners", role, "the runners of arc/gpu-runners ask for no GPU", |seen| {
-            seen.runner_sets[0] = runners(json!({"nvidia.com/gpu.present": "true"}), limits.clone());
+        only("runners", role, "the runners of arc/gpu-runners ask for no GPU", |view| {
+            view.runner_sets[0] = runners(json!({"nvidia.com/gpu.present": "true"}), limits.clone());
         });
     }
     // Runners of no GPU may run anywhere, and so may those of a cluster without any.
-    let mut seen = well();
-    seen.runner_sets[0] = json!({"spec": {"template": {"spec": {"containers": [{"name": "runner"}]}}}});
-    assert_eq!(diagnose(&seen), Vec::new());
+    let mut view = well();
+    view.runner_sets[0] = json!({"spec": {"template": {"spec": {"containers": [{"name": "runner"}]}}}});
+    assert_eq!(diagnose(&view), Vec::new());
 }
 
-/// The page has a row for each: what people notice, what doctor says, which role mends it.
+/// The page has a row for each: what people notice, what doctor says, which role corrects it.
 #[test]
 fn the_page_has_every_diagnosis() {
     let page = include_str!("../../../../../docs/troubleshooting.md");

@@ -10,7 +10,7 @@ use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
 use std::collections::BTreeSet;
 
-/// The things of this scope that are no longer declared, in the order in which they became ours. A command whose text alone has changed is no such
+/// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
     let guards: Vec<Guard> = declares.objects.iter().filter_map(Command::guard_of).collect();
@@ -37,7 +37,7 @@ pub(super) fn is_given_back(thing: &Owned, known: &Knowledge) -> bool {
     thing.open.is_some()
         && thing.left == thing.before
         && layers::is_seen(&thing.lies_in, known)
-        && known.observed(&thing.object).is_ok_and(|seen| seen.state == thing.before)
+        && known.observed(&thing.object).is_ok_and(|found| found.state == thing.before)
 }
 
 /// Probes for declared objects that may be one of these by another name.
@@ -134,11 +134,11 @@ pub(crate) fn undo_of(
     if thing.object.kind == "package"
         && !others.contains(&thing.object)
         && thing.before.is_absent()
-        && let Ok(seen) = known.observed(&thing.object)
-        && seen.state.line().starts_with("present ")
+        && let Ok(found) = known.observed(&thing.object)
+        && found.state.line().starts_with("present ")
         && left.line().starts_with("present ")
     {
-        left = seen.state;
+        left = found.state;
     }
     let is_planned = thing.open.is_some();
     let known_left = KnownState { state: left.clone(), pairs: thing.between.len(), is_planned, undone: None };
@@ -158,8 +158,8 @@ pub(crate) fn undo_of(
         comes_back: false,
         sensitive: thing.sensitive,
         run: thing.run.clone(),
-        lost: thing.unsaved.clone(),
-        way_back: thing.way_back.clone(),
+        lost: thing.no_snapshot.clone(),
+        node_removal: thing.node_removal.clone(),
         guard: thing.guard.clone(),
     }
 }
@@ -205,8 +205,8 @@ mod tests {
             between: Vec::new(),
             sensitive: false,
             by_product: false,
-            unsaved: None,
-            way_back: None,
+            no_snapshot: None,
+            node_removal: None,
             open: None,
             guard: None,
         }

@@ -57,18 +57,18 @@ impl Attacked {
 
     /// Keeps the user's directory as it is, under this name.
     fn keep(&self, name: &str) {
-        let (real, kept) = self.names();
-        std::fs::create_dir_all(&kept).unwrap();
-        let text = format!("cp -a {real}/. {}", kept.join(name).display());
+        let (real, retained) = self.names();
+        std::fs::create_dir_all(&retained).unwrap();
+        let text = format!("cp -a {real}/. {}", retained.join(name).display());
         assert!(Command::new("sh").args(["-c", &text]).status().unwrap().success());
     }
 
     /// Makes the directory as it was kept, from inside, so that it does not matter how it is called at the moment.
     fn again(&self, name: &str) -> String {
-        let (real, kept) = self.names();
+        let (real, retained) = self.names();
         format!(
             "(cd -P {real}/ && rm -rf ./* && cp -a {}/. .) || exit 9; chown nobody:nogroup {real}/",
-            kept.join(name).display()
+            retained.join(name).display()
         )
     }
 
@@ -142,8 +142,8 @@ fn undo_sh_changes_nothing_of_roots() {
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(said.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{said}");
             attacked.keep("after");
-            let kept = attacked.host.dir.path().join("kept/records");
-            let copied = Command::new("cp").arg("-a").arg(attacked.host.root()).arg(&kept).status();
+            let retained = attacked.host.dir.path().join("kept/records");
+            let copied = Command::new("cp").arg("-a").arg(attacked.host.root()).arg(&retained).status();
             assert!(copied.unwrap().success());
             std::fs::write(attacked.host.dir.path().join("undo.sh"), undo_text()).unwrap();
             assert_eq!(std::fs::read(attacked.pair[0].join("f")).unwrap(), NEW);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_foreign_code_moves_is_told_saved_and_stops_the_stretch() {
+fn what_foreign_code_moves_is_reported_saved_and_stops_the_stretch() {
     for host in hosts() {
         let (mark, conf) = (host.file("mark"), host.file("conf"));
         std::fs::write(&conf, "before").unwrap();

@@ -39,17 +39,17 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
         host.one("001", &mut spec(vec![to(&a, b"1")]), &[b"1"]);
         host.one("002", &mut spec(vec![to(&b, b"2")]), &[b"2"]);
         host.one("003", &mut spec(vec![to(&c, b"3")]), &[b"3"]);
-        let kept = host.dir.path().join("as it was");
+        let retained = host.dir.path().join("as it was");
         let copy = |from: &Path, to: &Path| {
             assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
         };
-        std::fs::create_dir(&kept).unwrap();
-        copy(&host.root(), &kept.join("records"));
-        copy(&host.dir.path().join("files"), &kept.join("files"));
+        std::fs::create_dir(&retained).unwrap();
+        copy(&host.root(), &retained.join("records"));
+        copy(&host.dir.path().join("files"), &retained.join("files"));
         for lie in LIES {
             for folder in ["records", "files"] {
                 std::fs::remove_dir_all(host.dir.path().join(folder)).unwrap();
-                copy(&kept.join(folder), &host.dir.path().join(folder));
+                copy(&retained.join(folder), &host.dir.path().join(folder));
             }
             let meta = host.root().join("runs/002/meta");
             let words: Vec<&str> = lie.lines().filter_map(|l| l.split('\t').next()).collect();
@@ -72,7 +72,7 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
                 ] {
                     for undo in undos {
                         let name = Path::new(&undo.object.key);
-                        let left = host.line(&kept.join("files").join(name.file_name().unwrap()));
+                        let left = host.line(&retained.join("files").join(name.file_name().unwrap()));
                         assert!([&a, &b, &c].iter().any(|own| *own == name), "{lie:?}: {name:?}");
                         assert_eq!(undo.left, left, "{lie:?}");
                     }

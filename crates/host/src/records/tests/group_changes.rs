@@ -68,7 +68,7 @@ fn files_are_changed_and_removed_together_and_undo_gives_back_every_byte() {
             assert_eq!(std::fs::read(&blob).unwrap(), text.as_bytes(), "{:?}", host.argv);
             assert_eq!(std::fs::metadata(&blob).unwrap().mode() & 0o777, 0o600);
         }
-        // The way back, together too: the host has the contents.
+        // The rollback, together too: the host has the contents.
         let back: Vec<_> = (1..)
             .zip(&members)
             .map(|(seq, (there, _))| {

@@ -9,7 +9,7 @@ const SMALL: &str = "trap '' XFSZ; ulimit -f 8";
 const FULL: &str = "while printf 'note\\t.\\n' >>\"$CV_DIR/journal\"; do :; done 2>/dev/null; true";
 
 #[test]
-fn an_item_that_was_done_and_cannot_be_recorded_is_told_and_goes_back() {
+fn an_item_that_was_done_and_cannot_be_recorded_is_reported_and_goes_back() {
     for host in hosts() {
         let (a, b) = (host.file("a"), host.file("b"));
         std::fs::write(&a, "old").unwrap();

@@ -42,9 +42,9 @@ fn a_plan_shows_what_the_base_holds_and_what_came_after_it() {
         assert_eq!(host.folded(), ["r01"]);
         host.put("r03", &a, b"2", Some("second"));
         let things = host.owned().things;
-        let told: Vec<_> = things.iter().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
+        let reported: Vec<_> = things.iter().map(|t| (t.object.key.as_str(), t.roles.join(","))).collect();
         assert_eq!(
-            told,
+            reported,
             [(a.to_str().unwrap(), "second,first".to_owned()), (b.to_str().unwrap(), "first".to_owned())]
         );
         assert_eq!((&things[0].before, &things[0].left), (&State::absent(), &host.line(&a)));
@@ -237,11 +237,11 @@ fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
         item.owns = vec![(1, "role".to_owned())];
         // The session ends without a word, as after a power cut.
         host.sh(&format!("{}\n{}", open_script(&meta), host.item(&item, &[b"new"])));
-        let seen = host.owned();
-        assert_eq!(seen.things.len(), 1);
-        let cut_off = seen.cut_off.unwrap();
+        let observed = host.owned();
+        assert_eq!(observed.things.len(), 1);
+        let cut_off = observed.cut_off.unwrap();
         assert_eq!((cut_off.id.as_str(), cut_off.planned.len(), cut_off.changes.len()), ("r1", 2, 1));
-        assert!(!cut_off.finished && !seen.busy);
+        assert!(!cut_off.finished && !observed.busy);
         assert!(host.run("r2", &[], "true").status.success());
         assert_eq!((host.owned().cut_off, host.owned().things.len()), (None, 1));
         let records = host.records();
@@ -251,7 +251,7 @@ fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
 
 /// The newest run is the one with the highest number, not the one with the latest ID: a controller's clock was a day ahead.
 #[test]
-fn a_run_that_was_cut_off_behind_one_of_a_clock_ahead_is_told() {
+fn a_run_that_was_cut_off_behind_one_of_a_clock_ahead_is_reported() {
     // Of 2026-02-11, and of 2026-02-10.
     let (ahead, cut) = ("019c49fe-e000-7000-8000-000000000001", "019c44d8-8400-7000-8000-000000000002");
     for host in hosts() {
@@ -262,8 +262,8 @@ fn a_run_that_was_cut_off_behind_one_of_a_clock_ahead_is_told() {
         let mut item = spec(vec![host.change(&b, host.file_line(b"new", 0o600))]);
         item.run = cut.to_owned();
         host.sh(&format!("{}\n{}", open_script(&meta), host.item(&item, &[b"new"])));
-        let told = host.owned().cut_off.map(|run| (run.id, run.changes.len()));
-        assert_eq!(told, Some((cut.to_owned(), 1)), "{:?}", host.argv);
+        let reported = host.owned().cut_off.map(|run| (run.id, run.changes.len()));
+        assert_eq!(reported, Some((cut.to_owned(), 1)), "{:?}", host.argv);
     }
 }
 
@@ -289,8 +289,8 @@ fn a_base_that_the_host_folded_itself_is_gone_on_with() {
         let old = format!("converge-owned\t1\nfolded\tr1\nown\t{row}");
         std::fs::write(host.root().join("owned"), &old).unwrap();
         std::fs::write(host.root().join("version"), "3\n").unwrap();
-        let seen = host.owned();
-        assert_eq!((seen.things.len(), seen.base), (1, None), "r1 is in it, whatever it did");
+        let observed = host.owned();
+        assert_eq!((observed.things.len(), observed.base), (1, None), "r1 is in it, whatever it did");
         host.put("r2", &host.file("b"), b"2", Some("first"));
         assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "4\n");
         assert_eq!(

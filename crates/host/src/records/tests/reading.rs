@@ -17,10 +17,11 @@ fn runs_are_ordered_by_the_count_of_the_host_and_one_wrong_clock_drops_none() {
             let change = host.change(&path, host.file_line(id.as_bytes(), 0o600));
             host.one(id, &mut spec(vec![change]), &[id.as_bytes()]);
         }
-        let kept: Vec<(String, Option<u64>)> = host.records().into_iter().map(|r| (r.id, r.seq)).collect();
+        let retained: Vec<(String, Option<u64>)> =
+            host.records().into_iter().map(|r| (r.id, r.seq)).collect();
         let wanted: Vec<(String, Option<u64>)> =
             ids.iter().zip(1..).map(|(id, seq)| ((*id).to_owned(), Some(seq))).collect();
-        assert_eq!(kept, wanted);
+        assert_eq!(retained, wanted);
         // The newest one goes back first, whatever its ID says.
         let (status, said) = host.undo(&[]);
         assert_eq!(status, Some(0), "{said}");

@@ -30,7 +30,7 @@ impl Host {
 }
 
 #[test]
-fn a_command_is_told_by_its_item_and_what_a_sensitive_one_prints_is_not() {
+fn a_command_is_reported_by_its_item_and_what_a_sensitive_one_prints_is_not() {
     for host in hosts() {
         assert_eq!(host.one("r1", &mut host.secret_command(true), &[]).reading, Reading::Done);
         let (status, said) = host.undo(&[]);

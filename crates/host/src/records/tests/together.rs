@@ -147,7 +147,7 @@ fn where_anything_is_not_as_planned_each_comes_alone_and_nothing_is_done() {
 }
 
 #[test]
-fn after_a_failed_transaction_each_item_is_told_by_what_is_there_and_the_cause_once() {
+fn after_a_failed_transaction_each_item_is_reported_by_what_is_there_and_the_cause_once() {
     for host in hosts() {
         there(
             &host,
@@ -232,7 +232,7 @@ fn only_items_of_packages_join_and_no_package_is_in_two() {
     let mut mixed = new("b");
     mixed.rows.push(Row { seq: 9, change: file });
     assert!(!joins(&[&new("a")], &mixed));
-    for spoil in [
+    for damage in [
         |spec: &mut ItemSpec| spec.settings.push(("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())),
         |spec: &mut ItemSpec| spec.sensitive = true,
         |spec: &mut ItemSpec| spec.from_run = Some("r0".to_owned()),
@@ -240,7 +240,7 @@ fn only_items_of_packages_join_and_no_package_is_in_two() {
         |spec: &mut ItemSpec| spec.steps.clear(),
     ] {
         let mut other = new("b");
-        spoil(&mut other);
+        damage(&mut other);
         assert!(!joins(&[&new("a")], &other) && !joins(&[], &other), "{other:?}");
     }
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 pub(super) fn condition(object: &Value, name: &str, wanted: &str) -> Option<String> {
     let number = |value: Option<&Value>| value.and_then(Value::as_i64);
     let Some(found) = condition_of(object, name) else { return Some(format!("no condition {name} yet")) };
-    let seen = number(found.get("observedGeneration"))
+    let observed = number(found.get("observedGeneration"))
         .or_else(|| number(object.pointer("/status/observedGeneration")));
-    if let (Some(seen), Some(now)) = (seen, number(object.pointer("/metadata/generation")))
-        && seen < now
+    if let (Some(observed), Some(now)) = (observed, number(object.pointer("/metadata/generation")))
+        && observed < now
     {
-        return Some(format!("its controller has not looked at the newest change yet ({seen} of {now})"));
+        return Some(format!("its controller has not looked at the newest change yet ({observed} of {now})"));
     }
     let text = |key: &str| found.get(key).and_then(Value::as_str).filter(|t| !t.is_empty());
     let status = text("status").unwrap_or("Unknown");

@@ -194,14 +194,14 @@ fn files_keep_the_number_of_an_account_that_gets_another_one() {
         ("/home/u/x", &gone, Some("dir 755 7 u")),
         ("/home/u/x", &group, Some("dir 755 u 7")),
     ] {
-        let seen = PathState::try_from(state("dir 755 u u")).unwrap();
-        let line = Path::follows(path, &seen, change).map(|state| State::from(state).line().to_owned());
+        let observed = PathState::try_from(state("dir 755 u u")).unwrap();
+        let line = Path::follows(path, &observed, change).map(|state| State::from(state).line().to_owned());
         assert_eq!(line.as_deref(), after, "{path} {change:?}");
     }
     let other = PathState::try_from(state("dir 755 root root")).unwrap();
     assert_eq!(Path::follows("/srv/x", &other, &renumbered), None);
     // An account that comes, or gets the number, gives its name to the files that have it.
-    for (seen, change, after) in [
+    for (observed, change, after) in [
         ("dir 755 7 7", change("user", "absent", &user("7", "u")), Some("dir 755 u 7")),
         ("dir 755 7 7", change("group", "absent", "group 7"), Some("dir 755 7 u")),
         ("dir 755 8 u", change("user", &user("7", "u"), &user("8", "u")), Some("dir 755 u u")),
@@ -209,9 +209,9 @@ fn files_keep_the_number_of_an_account_that_gets_another_one() {
         ("dir 755 8 8", change("group", "absent", "group 7"), None),
         ("dir 755 8 8", change("user", "absent", &user("~", "u")), None),
     ] {
-        let of = PathState::try_from(state(seen)).unwrap();
+        let of = PathState::try_from(state(observed)).unwrap();
         let line = Path::follows("/srv/x", &of, &change).map(|state| State::from(state).line().to_owned());
-        assert_eq!(line.as_deref(), after, "{seen} {change:?}");
+        assert_eq!(line.as_deref(), after, "{observed} {change:?}");
     }
     let come = |line: &str| UserState::try_from(state(line)).unwrap();
     assert!(crate::user::User::is_followed(&UserState::Absent, &come(&user("7", "u"))));

@@ -26,125 +26,125 @@ fn amd_plugin() -> Value {
 
 #[test]
 fn operators() {
-    only("helm", Some("gpu_operator"), "revision 3 is pending-upgrade", |seen| {
-        seen.releases.push(release("pending-upgrade", "3"))
+    only("helm", Some("gpu_operator"), "revision 3 is pending-upgrade", |view| {
+        view.releases.push(release("pending-upgrade", "3"))
     });
-    only("helm", Some("gpu_operator"), "revision 1 is failed", |seen| {
-        seen.releases = vec![release("failed", "1")]
+    only("helm", Some("gpu_operator"), "revision 1 is failed", |view| {
+        view.releases = vec![release("failed", "1")]
     });
-    // Another chart's is not that role's to mend.
-    only("helm", None, "monitoring/prometheus revision 2 is pending-upgrade", |seen| {
+    // Another chart's is not that role's to correct.
+    only("helm", None, "monitoring/prometheus revision 2 is pending-upgrade", |view| {
         let mut other = release("pending-upgrade", "2");
         other["metadata"]["namespace"] = json!("monitoring");
         other["metadata"]["labels"]["name"] = json!("prometheus");
-        seen.releases.push(other);
+        view.releases.push(other);
     });
     // An old failure under a newer revision is history.
-    let mut seen = well();
-    seen.releases.push(release("failed", "1"));
-    assert_eq!(diagnose(&seen), Vec::new());
+    let mut view = well();
+    view.releases.push(release("failed", "1"));
+    assert_eq!(diagnose(&view), Vec::new());
     only(
         "operators",
         Some("gpu_operator"),
         "2 GPU operators: gpu-operator/gpu-operator, gpu-operator/gpu-operator-1732",
-        |seen| {
-            seen.operators
+        |view| {
+            view.operators
                 .push(json!({"metadata": {"name": "gpu-operator-1732", "namespace": "gpu-operator"}}));
         },
     );
-    let policy = |seen: &mut Seen, annotations: Value| {
-        seen.policies.as_mut().unwrap()[0]["metadata"]["annotations"] = annotations;
+    let policy = |view: &mut ClusterView, annotations: Value| {
+        view.policies.as_mut().unwrap()[0]["metadata"]["annotations"] = annotations;
     };
-    only("policy", Some("gpu_operator"), "of no helm release", |seen| policy(seen, json!({})));
-    only("policy", Some("gpu_operator"), "gpu-operator-99", |seen| {
-        policy(seen, json!({"meta.helm.sh/release-name": "gpu-operator-99"}))
+    only("policy", Some("gpu_operator"), "of no helm release", |view| policy(view, json!({})));
+    only("policy", Some("gpu_operator"), "gpu-operator-99", |view| {
+        policy(view, json!({"meta.helm.sh/release-name": "gpu-operator-99"}))
     });
     let quota = json!({"metadata": {"name": "pods", "namespace": "gpu-operator"}, "status": {"hard": {"pods": "10"}, "used": {"pods": "10"}}});
-    only("quota", None, "10 of 10 pods", |seen| seen.quotas.push(quota.clone()));
+    only("quota", None, "10 of 10 pods", |view| view.quotas.push(quota.clone()));
     let refused = |message: &str| {
         json!({"type": "Warning", "reason": "FailedCreate", "message": message,
             "involvedObject": {"kind": "DaemonSet", "namespace": "gpu-operator", "name": "gfd"}})
     };
-    only("quota", None, "refuses pods of gpu-operator/gfd", |seen| {
-        seen.quotas.push(quota.clone());
-        seen.events.push(refused(
+    only("quota", None, "refuses pods of gpu-operator/gfd", |view| {
+        view.quotas.push(quota.clone());
+        view.events.push(refused(
             "Error creating: pods \"gfd-x\" is forbidden: exceeded quota: pods, requested: pods=1",
         ));
     });
     let insecure =
         "Error creating: pods \"gfd-x\" is forbidden: violates PodSecurity \"baseline:latest\": privileged";
-    only("security", Some("gpu_operator"), "violates PodSecurity", |seen| {
-        seen.events.push(refused(insecure))
+    only("security", Some("gpu_operator"), "violates PodSecurity", |view| {
+        view.events.push(refused(insecure))
     });
     // It has all its pods since.
-    let mut mended = well();
+    let mut corrected = well();
     let mut event = refused(insecure);
     event["involvedObject"]["name"] = json!("nvidia-device-plugin-daemonset");
-    mended.events.push(event);
-    assert!(diagnose(&mended).is_empty(), "{:?}", diagnose(&mended));
+    corrected.events.push(event);
+    assert!(diagnose(&corrected).is_empty(), "{:?}", diagnose(&corrected));
 }
 
 #[test]
 fn plugins() {
-    only("label", Some("device_plugin"), "wants 0 nodes: none has nvidia.com/gpu=true", |seen| {
-        seen.daemon_sets[0]["spec"]["template"]["spec"]["nodeSelector"] = json!({"nvidia.com/gpu": "true"});
+    only("label", Some("device_plugin"), "wants 0 nodes: none has nvidia.com/gpu=true", |view| {
+        view.daemon_sets[0]["spec"]["template"]["spec"]["nodeSelector"] = json!({"nvidia.com/gpu": "true"});
     });
     let taint = |value: &str| json!([{"key": "nvidia.com/gpu", "value": value, "effect": "NoSchedule"}]);
-    only("taint", Some("gpu_operator"), "does not tolerate nvidia.com/gpu=t4:NoSchedule of g1", |seen| {
-        seen.nodes[0]["spec"]["taints"] = taint("t4");
+    only("taint", Some("gpu_operator"), "does not tolerate nvidia.com/gpu=t4:NoSchedule of g1", |view| {
+        view.nodes[0]["spec"]["taints"] = taint("t4");
     });
-    let mut seen = well();
-    seen.nodes[0]["spec"]["taints"] = taint("true");
-    assert_eq!(diagnose(&seen), Vec::new());
-    only("allocatable", Some("gpu_host"), "g1 (0 of 8)", |seen| {
-        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"})
+    let mut view = well();
+    view.nodes[0]["spec"]["taints"] = taint("true");
+    assert_eq!(diagnose(&view), Vec::new());
+    only("allocatable", Some("gpu_host"), "g1 (0 of 8)", |view| {
+        view.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"})
     });
-    only("plugin", Some("device_plugin"), "no nvidia.com/gpu allocatable on g1 (0 of 8)", |seen| {
-        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
-        seen.daemon_sets.clear();
+    only("plugin", Some("device_plugin"), "no nvidia.com/gpu allocatable on g1 (0 of 8)", |view| {
+        view.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+        view.daemon_sets.clear();
     });
     only(
         "sick",
         Some("gpu_host"),
         "fewer nvidia.com/gpu allocatable than there are on g2 (7 of 8)",
-        |seen| seen.nodes[1]["status"]["allocatable"] = json!({"nvidia.com/gpu": "7"}),
+        |view| view.nodes[1]["status"]["allocatable"] = json!({"nvidia.com/gpu": "7"}),
     );
 }
 
 #[test]
 fn shares() {
-    only("replicas", Some("time_slicing"), "profile any: replicas 1", |seen| {
-        seen.config_maps[0]["data"]["any"] =
+    only("replicas", Some("time_slicing"), "profile any: replicas 1", |view| {
+        view.config_maps[0]["data"]["any"] =
             "sharing:\n  timeSlicing:\n    resources:\n    - replicas: 1\n      name: nvidia.com/gpu\n"
                 .into();
         // The plugin exits: the node offers nothing, and its pod crashes. That is one trouble.
-        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
-        seen.pods[0]["status"]["containerStatuses"] =
+        view.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+        view.pods[0]["status"]["containerStatuses"] =
             json!([{"image": "p", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
     });
-    only("profile", Some("time_slicing"), "node g2 wants the profile tesla; there is any", |seen| {
-        seen.nodes[1]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = "tesla".into();
+    only("profile", Some("time_slicing"), "node g2 wants the profile tesla; there is any", |view| {
+        view.nodes[1]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = "tesla".into();
     });
-    only("profile", Some("time_slicing"), "has the default all", |seen| {
-        seen.policies.as_mut().unwrap()[0]["spec"]["devicePlugin"]["config"]["default"] = "all".into();
+    only("profile", Some("time_slicing"), "has the default all", |view| {
+        view.policies.as_mut().unwrap()[0]["spec"]["devicePlugin"]["config"]["default"] = "all".into();
     });
     only(
         "profile",
         Some("time_slicing"),
         "ConfigMap gpu-operator/time-slicing-config, which is not there",
-        |seen| seen.config_maps.clear(),
+        |view| view.config_maps.clear(),
     );
-    only("slices", Some("time_slicing"), "started before that: plugin-a", |seen| {
-        seen.config_maps[0]["metadata"]["managedFields"][0]["time"] = "2026-11-20T11:00:00Z".into();
+    only("slices", Some("time_slicing"), "started before that: plugin-a", |view| {
+        view.config_maps[0]["metadata"]["managedFields"][0]["time"] = "2026-11-20T11:00:00Z".into();
     });
-    let six = |seen: &mut Seen| {
+    let six = |view: &mut ClusterView| {
         for which in ["capacity", "allocatable"] {
-            seen.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "6"});
+            view.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "6"});
         }
     };
     only("shares", Some("time_slicing"), "g1 offers 6, not 4 × 2", six);
-    only("key", Some("time_slicing"), "profile any: `timeSlicin`, where `timeSlicing` is meant", |seen| {
-        seen.config_maps[0]["data"]["any"] =
+    only("key", Some("time_slicing"), "profile any: `timeSlicin`, where `timeSlicing` is meant", |view| {
+        view.config_maps[0]["data"]["any"] =
             "version: v1\nsharing:\n  timeSlicin:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 2\n".into();
     });
 }
@@ -152,120 +152,120 @@ fn shares() {
 /// Without an operator the plugin is pointed at a file, and feature discovery may be missing.
 #[test]
 fn shares_without_an_operator() {
-    let own = |seen: &mut Seen, file: &str| {
-        seen.policies = None;
-        seen.operators.clear();
-        for node in &mut seen.nodes {
+    let own = |view: &mut ClusterView, file: &str| {
+        view.policies = None;
+        view.operators.clear();
+        for node in &mut view.nodes {
             node["metadata"]["labels"] =
                 json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "4"});
         }
-        let pod = &mut seen.daemon_sets[0]["spec"]["template"]["spec"];
+        let pod = &mut view.daemon_sets[0]["spec"]["template"]["spec"];
         pod["volumes"] = json!([{"name": "slices", "configMap": {"name": "time-slicing-config"}}]);
         pod["containers"] = json!([{
             "env": [{"name": "CONFIG_FILE", "value": format!("/slices/{file}")}],
             "volumeMounts": [{"name": "slices", "mountPath": "/slices"}],
         }]);
     };
-    let mut seen = well();
-    own(&mut seen, "any");
-    assert_eq!(diagnose(&seen), Vec::new());
-    only("profile", Some("time_slicing"), "is to read the profile tesla; there is any", |seen| {
-        own(seen, "tesla");
-        seen.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
+    let mut view = well();
+    own(&mut view, "any");
+    assert_eq!(diagnose(&view), Vec::new());
+    only("profile", Some("time_slicing"), "is to read the profile tesla; there is any", |view| {
+        own(view, "tesla");
+        view.nodes[0]["status"]["allocatable"] = json!({"nvidia.com/gpu": "0"});
     });
-    only("shares", Some("time_slicing"), "g1 offers 4, not 4 × 2", |seen| {
-        own(seen, "any");
+    only("shares", Some("time_slicing"), "g1 offers 4, not 4 × 2", |view| {
+        own(view, "any");
         for which in ["capacity", "allocatable"] {
-            seen.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "4"});
+            view.nodes[0]["status"][which] = json!({"nvidia.com/gpu": "4"});
         }
     });
 }
 
 #[test]
 fn a_node_with_gpus_that_never_offered_any_and_one_with_parts_of_gpus() {
-    let labelled = |seen: &mut Seen, status: Value| {
-        seen.nodes[0]["metadata"]["labels"] = json!({"nvidia.com/gpu.present": "true"});
+    let labelled = |view: &mut ClusterView, status: Value| {
+        view.nodes[0]["metadata"]["labels"] = json!({"nvidia.com/gpu.present": "true"});
         for which in ["capacity", "allocatable"] {
-            seen.nodes[0]["status"][which] = status.clone();
+            view.nodes[0]["status"][which] = status.clone();
         }
     };
-    only("allocatable", Some("gpu_host"), "no nvidia.com/gpu allocatable on g1", |seen| {
-        labelled(seen, json!({"cpu": "8"}));
+    only("allocatable", Some("gpu_host"), "no nvidia.com/gpu allocatable on g1", |view| {
+        labelled(view, json!({"cpu": "8"}));
     });
-    let mut seen = well();
-    labelled(&mut seen, json!({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}));
-    assert_eq!(diagnose(&seen), Vec::new());
+    let mut view = well();
+    labelled(&mut view, json!({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}));
+    assert_eq!(diagnose(&view), Vec::new());
 }
 
 /// A cluster of AMD's alone, with this change.
-fn amd(change: impl FnOnce(&mut Seen)) -> impl FnOnce(&mut Seen) {
-    move |seen: &mut Seen| {
-        seen.nodes = vec![amd_node()];
-        seen.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("amd64");
-        seen.daemon_sets = vec![amd_plugin()];
-        seen.runner_sets.clear();
-        (seen.policies, seen.operators) = (None, Vec::new());
-        change(seen);
+fn amd(change: impl FnOnce(&mut ClusterView)) -> impl FnOnce(&mut ClusterView) {
+    move |view: &mut ClusterView| {
+        view.nodes = vec![amd_node()];
+        view.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("amd64");
+        view.daemon_sets = vec![amd_plugin()];
+        view.runner_sets.clear();
+        (view.policies, view.operators) = (None, Vec::new());
+        change(view);
     }
 }
 
 #[test]
 fn gpus_of_amd() {
     let role = Some("amd_device_plugin");
-    let mut seen = well();
-    amd(|_| {})(&mut seen);
-    assert_eq!(diagnose(&seen), Vec::new());
-    assert_eq!(seen.with_gpus(), 1);
+    let mut view = well();
+    amd(|_| {})(&mut view);
+    assert_eq!(diagnose(&view), Vec::new());
+    assert_eq!(view.with_gpus(), 1);
     only(
         "allocatable",
         role,
         "no amd.com/gpu allocatable on a1 (0 of 8)",
-        amd(|seen| {
-            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
+        amd(|view| {
+            view.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
         }),
     );
     only(
         "plugin",
         role,
         "no DaemonSet of a device plugin, and no amd.com/gpu allocatable on a1",
-        amd(|seen| {
-            seen.daemon_sets.clear();
-            seen.nodes[0]["status"]["capacity"] = json!({});
-            seen.nodes[0]["status"]["allocatable"] = json!({});
+        amd(|view| {
+            view.daemon_sets.clear();
+            view.nodes[0]["status"]["capacity"] = json!({});
+            view.nodes[0]["status"]["allocatable"] = json!({});
         }),
     );
     only(
         "sick",
         role,
         "fewer amd.com/gpu allocatable than there are on a1 (7 of 8)",
-        amd(|seen| {
-            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "7"});
+        amd(|view| {
+            view.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "7"});
         }),
     );
     only(
         "label",
         role,
         "wants 0 nodes",
-        amd(|seen| {
-            seen.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("arm64");
-            seen.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
+        amd(|view| {
+            view.nodes[0]["metadata"]["labels"]["kubernetes.io/arch"] = json!("arm64");
+            view.nodes[0]["status"]["allocatable"] = json!({"amd.com/gpu": "0"});
         }),
     );
     only(
         "taint",
         role,
         "does not tolerate amd.com/gpu=:NoSchedule of a1",
-        amd(|seen| {
-            seen.nodes[0]["spec"]["taints"] = json!([{"key": "amd.com/gpu", "effect": "NoSchedule"}]);
+        amd(|view| {
+            view.nodes[0]["spec"]["taints"] = json!([{"key": "amd.com/gpu", "effect": "NoSchedule"}]);
         }),
     );
     only(
         "gpus",
         None,
         "8 allocatable in all): gpu-operator/big",
-        amd(|seen| {
-            seen.pods.push(pod("big", "Pending"));
-            seen.events.push(event(
+        amd(|view| {
+            view.pods.push(pod("big", "Pending"));
+            view.events.push(event(
                 "big",
                 "FailedScheduling",
                 "0/1 nodes are available: 1 Insufficient amd.com/gpu.",

@@ -9,7 +9,7 @@ const MOST_LINKS: usize = 40;
 
 /// A directory on the way, under its real name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WayDir {
+pub struct Ancestor {
     /// Its path, without links.
     pub path: String,
     /// Its permission bits.
@@ -20,7 +20,7 @@ pub struct WayDir {
     pub group: String,
 }
 
-impl WayDir {
+impl Ancestor {
     /// Whether others than root may change what lies in it. An ACL is in no state: the host sees it.
     pub fn is_open(&self) -> bool {
         self.owner != "root" || self.mode & 0o002 != 0 || (self.mode & 0o020 != 0 && self.group != "root")
@@ -29,7 +29,7 @@ impl WayDir {
 
 /// The reason why a host enters a directory no further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoWay {
+pub enum EntryRefused {
     /// A directory of another owner lies in a user's.
     #[error(
         "{dir} will belong to {owner} and lies in a directory of {user}, who can put another one in its place: below it nothing is read or written"
@@ -64,7 +64,7 @@ pub enum NoWay {
     },
 }
 
-impl NoWay {
+impl EntryRefused {
     /// The correction.
     pub fn help(&self) -> String {
         let place = "choose a place where only root may write";
@@ -82,22 +82,22 @@ impl NoWay {
 
 /// The end of a way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WayEnd {
+pub enum AncestorsEnd {
     /// The directory is there.
     There,
     /// There is no directory at this path, and what lies below it is not there either.
     Missing,
     /// It is not entered.
-    Refused(NoWay),
+    Refused(EntryRefused),
 }
 
 /// The way to a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Ancestors {
     /// The directories that are entered, from the top down, without `/`.
-    pub dirs: Vec<WayDir>,
+    pub dirs: Vec<Ancestor>,
     /// Its end.
-    pub end: WayEnd,
+    pub end: AncestorsEnd,
 }
 
 /// A part of a path. One of the path that was asked for, not of a link's target, has the name by which that path calls it.
@@ -110,9 +110,12 @@ struct Part {
 ///
 /// # Errors
 /// As `look`. Questions about all parts of `dir` are gathered in one `Stop::Ask`.
-pub fn way(dir: &str, look: &dyn Fn(&str, &str) -> Result<PathState, Stop>) -> Result<Way, Stop> {
+pub fn ancestors_of(
+    dir: &str,
+    look: &dyn Fn(&str, &str) -> Result<PathState, Stop>,
+) -> Result<Ancestors, Stop> {
     let mut at = String::new();
-    let mut dirs: Vec<WayDir> = Vec::new();
+    let mut dirs: Vec<Ancestor> = Vec::new();
     let mut links = 0;
     let mut called = String::new();
     let mut parts: VecDeque<Part> = names(dir)
@@ -121,12 +124,13 @@ pub fn way(dir: &str, look: &dyn Fn(&str, &str) -> Result<PathState, Stop>) -> R
             Part { name: name.to_owned(), called: Some(called.clone()) }
         })
         .collect();
-    let refused = |dirs: Vec<WayDir>, why: NoWay| Ok(Way { dirs, end: WayEnd::Refused(why) });
+    let refused =
+        |dirs: Vec<Ancestor>, why: EntryRefused| Ok(Ancestors { dirs, end: AncestorsEnd::Refused(why) });
     while let Some(part) = parts.pop_front() {
         let open = dirs.iter().find(|d| d.is_open()).map(|d| d.path.clone());
         if part.name == ".." {
             if open.is_some() {
-                return refused(dirs, NoWay::Up { dir: at });
+                return refused(dirs, EntryRefused::Up { dir: at });
             }
             at.truncate(at.rfind('/').unwrap_or(0));
             dirs.retain(|d| {
@@ -149,11 +153,11 @@ pub fn way(dir: &str, look: &dyn Fn(&str, &str) -> Result<PathState, Stop>) -> R
         match state {
             PathState::Link { target, .. } => {
                 if let Some(open) = open {
-                    return refused(dirs, NoWay::Link { link: next, open });
+                    return refused(dirs, EntryRefused::Link { link: next, open });
                 }
                 links += 1;
                 if links > MOST_LINKS {
-                    return refused(dirs, NoWay::Links { path: dir.to_owned() });
+                    return refused(dirs, EntryRefused::Links { path: dir.to_owned() });
                 }
                 if target.starts_with('/') {
                     at.clear();
@@ -167,17 +171,17 @@ pub fn way(dir: &str, look: &dyn Fn(&str, &str) -> Result<PathState, Stop>) -> R
                 // From root's own directory, also one that all may write to, root enters any.
                 let user = dirs.last().map(|d| d.owner.clone()).filter(|_| open.is_some());
                 if let Some(user) = user.filter(|user| *user != owner && user != "root") {
-                    return refused(dirs, NoWay::Crossed { dir: next, owner, user });
+                    return refused(dirs, EntryRefused::Crossed { dir: next, owner, user });
                 }
                 at.clone_from(&next);
-                dirs.push(WayDir { path: next, mode, owner, group });
+                dirs.push(Ancestor { path: next, mode, owner, group });
             }
             PathState::Absent | PathState::File { .. } | PathState::Other { .. } => {
-                return Ok(Way { dirs, end: WayEnd::Missing });
+                return Ok(Ancestors { dirs, end: AncestorsEnd::Missing });
             }
         }
     }
-    Ok(Way { dirs, end: WayEnd::There })
+    Ok(Ancestors { dirs, end: AncestorsEnd::There })
 }
 
 /// The parts of a path.
@@ -192,7 +196,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// A host: `PATH OWNER MODE` for a directory, `PATH > TARGET` for a link.
-    fn walked(host: &[&str], dir: &str) -> Way {
+    fn walked(host: &[&str], dir: &str) -> Ancestors {
         let states: BTreeMap<String, PathState> = host
             .iter()
             .map(|line| {
@@ -208,12 +212,12 @@ mod tests {
                 (words[0].to_owned(), state)
             })
             .collect();
-        way(dir, &|path, _| Ok(states.get(path).cloned().unwrap_or(PathState::Absent))).unwrap()
+        ancestors_of(dir, &|path, _| Ok(states.get(path).cloned().unwrap_or(PathState::Absent))).unwrap()
     }
 
     fn refused(host: &[&str], dir: &str) -> String {
         match walked(host, dir).end {
-            WayEnd::Refused(why) => why.to_string(),
+            AncestorsEnd::Refused(why) => why.to_string(),
             end => format!("{end:?}"),
         }
     }
@@ -235,12 +239,13 @@ mod tests {
 
     #[test]
     fn links_are_followed_where_only_root_can_make_them() {
-        let way = walked(HOST, "/srv/lnk");
-        assert_eq!(way.end, WayEnd::There);
-        let passed: Vec<(&str, bool)> = way.dirs.iter().map(|d| (d.path.as_str(), d.is_open())).collect();
+        let ancestors_of = walked(HOST, "/srv/lnk");
+        assert_eq!(ancestors_of.end, AncestorsEnd::There);
+        let passed: Vec<(&str, bool)> =
+            ancestors_of.dirs.iter().map(|d| (d.path.as_str(), d.is_open())).collect();
         assert_eq!(passed, [("/home", false), ("/home/bob", true), ("/home/bob/app", true)]);
-        assert_eq!(walked(HOST, "/srv/lnk/none/x").end, WayEnd::Missing);
-        assert_eq!(walked(HOST, "/tmp/bob").end, WayEnd::There);
+        assert_eq!(walked(HOST, "/srv/lnk/none/x").end, AncestorsEnd::Missing);
+        assert_eq!(walked(HOST, "/tmp/bob").end, AncestorsEnd::There);
         assert!(refused(HOST, "/tmp/lnk/x").starts_with("/tmp/lnk is a link below /tmp"));
         assert!(refused(HOST, "/home/bob/lnk").starts_with("/home/bob/lnk is a link below /home/bob"));
         assert!(refused(HOST, "/srv/up").starts_with("/home/bob/app/..: a link leads up"));
@@ -268,6 +273,9 @@ mod tests {
         let probes = |paths: &[&str]| -> Vec<Probe> {
             paths.iter().map(|p| Probe::Object(ObjectId::new("path", *p))).collect()
         };
-        assert_eq!(way("/srv/a//b/c", &ask), Err(Stop::Ask(probes(&["/srv/a", "/srv/a/b", "/srv/a/b/c"]))));
+        assert_eq!(
+            ancestors_of("/srv/a//b/c", &ask),
+            Err(Stop::Ask(probes(&["/srv/a", "/srv/a/b", "/srv/a/b/c"])))
+        );
     }
 }

@@ -38,9 +38,9 @@ pub(super) const AMD: Maker = Maker {
 /// Names that a sentence lists before it says "and N more".
 const SHOWN: usize = 4;
 
-/// A cluster as its API server told it.
+/// A cluster as its API server shows it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ClusterView {
     pub nodes: Vec<Value>,
     pub daemon_sets: Vec<Value>,
     /// The operators' Deployments.
@@ -188,7 +188,7 @@ fn selects(node: &Value, selector: &serde_json::Map<String, Value>) -> bool {
     selector.iter().all(|(key, value)| label(node, key) == value.as_str())
 }
 
-impl Seen {
+impl ClusterView {
     /// Nodes with GPUs of this maker, as far as something has said so: the kubelet or feature discovery.
     pub fn nodes_of<'a>(&'a self, maker: &'a Maker) -> impl Iterator<Item = &'a Value> {
         self.nodes.iter().filter(move |node| {

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields;
 use converge_objects::release;
-use converge_resource::{Kept, Segment};
+use converge_resource::{PreservedField, Segment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// The reason why live values are not laid into helm's manifests.
 #[derive(Debug, thiserror::Error)]
-enum KeepError {
+enum PreserveError {
     #[error(transparent)]
     Api(#[from] Fault),
     #[error("helm's manifests: {0}")]
@@ -50,7 +50,7 @@ impl Helm {
         cluster: &Cluster,
         arguments: &[String],
         limit: Duration,
-        keep: &[Kept],
+        keep: &[PreservedField],
         namespace: &str,
     ) -> Result<String, HelmError> {
         let folder = self.folder();
@@ -80,7 +80,12 @@ impl Helm {
 }
 
 /// Gives helm its manifests back once it has rendered them; whether that is done.
-async fn answer(cluster: &Cluster, folder: &Path, keep: &[Kept], namespace: &str) -> Result<bool, HelmError> {
+async fn answer(
+    cluster: &Cluster,
+    folder: &Path,
+    keep: &[PreservedField],
+    namespace: &str,
+) -> Result<bool, HelmError> {
     let rendered = match std::fs::read_to_string(folder.join("rendered")) {
         Ok(rendered) => rendered,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -100,21 +105,21 @@ async fn answer(cluster: &Cluster, folder: &Path, keep: &[Kept], namespace: &str
 async fn with_live(
     cluster: &Cluster,
     rendered: &str,
-    keep: &[Kept],
+    keep: &[PreservedField],
     namespace: &str,
-) -> Result<String, KeepError> {
+) -> Result<String, PreserveError> {
     let mut documents = documents(rendered);
     let mut objects = BTreeMap::new();
-    for kept in keep {
-        if !objects.contains_key(&kept.object) {
-            let live = cluster.inner.api.object(&kept.object).await?;
-            objects.insert(&kept.object, live);
+    for preserved in keep {
+        if !objects.contains_key(&preserved.object) {
+            let live = cluster.inner.api.object(&preserved.object).await?;
+            objects.insert(&preserved.object, live);
         }
-        let live = objects.get(&kept.object).and_then(Option::as_ref);
+        let live = objects.get(&preserved.object).and_then(Option::as_ref);
         // A field that is gone since has no owner either.
-        let Some(value) = live.and_then(|live| value_of(live, &kept.path)) else { continue };
+        let Some(value) = live.and_then(|live| value_of(live, &preserved.path)) else { continue };
         for document in &mut documents {
-            lay(document, kept, &value, namespace)?;
+            lay(document, preserved, &value, namespace)?;
         }
     }
     Ok(documents.concat())
@@ -146,14 +151,19 @@ fn documents(stream: &str) -> Vec<String> {
 }
 
 /// Lays a value into the document, if it is that object; others stay as they are, to the letter.
-fn lay(document: &mut String, kept: &Kept, value: &Value, namespace: &str) -> Result<(), KeepError> {
+fn lay(
+    document: &mut String,
+    preserved: &PreservedField,
+    value: &Value,
+    namespace: &str,
+) -> Result<(), PreserveError> {
     let parsed = release::manifests(document)?;
     let [manifest] = parsed.as_slice() else { return Ok(()) };
-    if !release::is(manifest, &kept.object, namespace) {
+    if !release::is(manifest, &preserved.object, namespace) {
         return Ok(());
     }
     let mut manifest = manifest.clone();
-    fields::write(&mut manifest, &kept.path, Some(value.clone()))?;
+    fields::write(&mut manifest, &preserved.path, Some(value.clone()))?;
     let text = serde_json::to_string_pretty(&manifest)?;
     // JSON is YAML.
     *document = format!("---\n{text}\n");
@@ -170,14 +180,14 @@ mod tests {
     fn a_field_is_laid_into_its_object_alone() {
         let other = "---\n# Source: b\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: b}\ndata:\n  t: |\n    --- x\n";
         let one = "# first\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: {k: '1'}\n";
-        let kept = Kept {
+        let preserved = PreservedField {
             object: ApiRef::from_key("v1/ConfigMap/ns/a").unwrap(),
             path: vec![Segment::Key("data".into()), Segment::Key("k".into())],
         };
         let mut found = documents(&format!("{one}{other}"));
         assert_eq!(found.len(), 2);
         for document in &mut found {
-            lay(document, &kept, &json!("live"), "ns").unwrap();
+            lay(document, &preserved, &json!("live"), "ns").unwrap();
         }
         assert_eq!(release::manifests(&found[0]).unwrap()[0]["data"]["k"], "live");
         assert_eq!(found[1], other);
@@ -186,7 +196,7 @@ mod tests {
         assert_eq!(value_of(&live, &path("stringData")), Some(json!("a")));
         assert_eq!(value_of(&live, &path("data")), Some(json!("YQ==")));
         let mut elsewhere = one.to_owned();
-        lay(&mut elsewhere, &kept, &json!("live"), "other").unwrap();
+        lay(&mut elsewhere, &preserved, &json!("live"), "other").unwrap();
         assert_eq!(elsewhere, one);
     }
 }

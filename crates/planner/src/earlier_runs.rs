@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The parts of a host's records that a plan shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ours {
+pub struct EarlierRuns {
     /// The number of objects on the host that this playbook and inventory manage.
     pub owned: usize,
     /// The orphaned ones, in the order in which they would be removed.

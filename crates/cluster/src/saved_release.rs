@@ -26,7 +26,7 @@ const LEFT_OUT: [&str; 2] = ["dependencies", "kubeVersion"];
 
 /// The reason why a release is not kept, or its saved parts cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FormerError {
+pub(crate) enum SavedReleaseError {
     #[error("it has {kib} KiB, and {} can be kept", LIMIT >> 10)]
     TooLarge { kib: usize },
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(crate) enum FormerError {
 
 /// The parts from which a release is restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Former {
+pub(crate) struct SavedRelease {
     /// `Chart.yaml`.
     metadata: Map<String, Value>,
     /// The chart's own values.
@@ -53,7 +53,7 @@ pub(crate) struct Former {
     definitions: BTreeMap<String, String>,
 }
 
-impl Former {
+impl SavedRelease {
     /// Out of a record of helm.
     pub(crate) fn of(record: &Value) -> Option<Self> {
         let text = |pointer: &str| crate::object::text(record, pointer).to_owned();
@@ -87,16 +87,16 @@ impl Former {
     }
 
     /// For a record of ours.
-    pub(crate) fn pack(&self) -> Result<String, FormerError> {
-        let packed = packed::pack::<_, FormerError>(self)?;
+    pub(crate) fn pack(&self) -> Result<String, SavedReleaseError> {
+        let packed = packed::pack::<_, SavedReleaseError>(self)?;
         if packed.len() > LIMIT {
-            return Err(FormerError::TooLarge { kib: packed.len() >> 10 });
+            return Err(SavedReleaseError::TooLarge { kib: packed.len() >> 10 });
         }
         Ok(STANDARD.encode(packed))
     }
 
-    /// Reads what [`Former::pack`] wrote.
-    pub(crate) fn unpack(packed: &str) -> Result<Self, FormerError> {
+    /// Reads what [`SavedRelease::pack`] wrote.
+    pub(crate) fn unpack(packed: &str) -> Result<Self, SavedReleaseError> {
         packed::unpack(packed, UNPACKED)
     }
 
@@ -148,25 +148,28 @@ mod tests {
 
     #[test]
     fn a_release_comes_back_as_a_chart_of_its_manifests() {
-        let former = Former::of(&record("kind: ConfigMap\ndata: {a: '{{ x }}'}\n")).unwrap();
-        assert!(!former.holds_secrets());
-        assert_eq!(Former::unpack(&former.pack().unwrap()).unwrap(), former);
+        let saved_release = SavedRelease::of(&record("kind: ConfigMap\ndata: {a: '{{ x }}'}\n")).unwrap();
+        assert!(!saved_release.holds_secrets());
+        assert_eq!(SavedRelease::unpack(&saved_release.pack().unwrap()).unwrap(), saved_release);
         let folder = tempfile::tempdir().unwrap();
-        let arguments = former.lay(folder.path()).unwrap();
+        let arguments = saved_release.lay(folder.path()).unwrap();
         assert_eq!(arguments[1], "--values");
         let read = |name: &str| std::fs::read_to_string(folder.path().join("former").join(name)).unwrap();
         assert_eq!(read("Chart.yaml"), r#"{"apiVersion":"v2","name":"c","version":"1.0.0"}"#);
         assert!(read("kept/manifest").contains("{{ x }}") && read("kept/hook-0") == "kind: Job");
-        assert_eq!((read("crds/a.yaml").as_str(), former.definitions.len()), ("a: 1", 1));
+        assert_eq!((read("crds/a.yaml").as_str(), saved_release.definitions.len()), ("a: 1", 1));
         assert_eq!(std::fs::read_to_string(folder.path().join("values.json")).unwrap(), r#"{"size":2}"#);
     }
 
     #[test]
     fn a_release_with_secrets_is_told_apart() {
         let secret = "kind: ConfigMap\n---\napiVersion: v1\nkind: Secret\n";
-        assert!(Former::of(&record(secret)).unwrap().holds_secrets());
-        assert!(Former::of(&record("a: [")).unwrap().holds_secrets(), "what is not understood may be one");
-        assert_eq!(Former::of(&json!({"chart": {}})), None);
-        assert!(matches!(Former::unpack("%"), Err(FormerError::Base64(_))));
+        assert!(SavedRelease::of(&record(secret)).unwrap().holds_secrets());
+        assert!(
+            SavedRelease::of(&record("a: [")).unwrap().holds_secrets(),
+            "what is not understood may be one"
+        );
+        assert_eq!(SavedRelease::of(&json!({"chart": {}})), None);
+        assert!(matches!(SavedRelease::unpack("%"), Err(SavedReleaseError::Base64(_))));
     }
 }

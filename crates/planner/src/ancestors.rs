@@ -3,7 +3,7 @@
 use crate::virtual_host::above;
 use crate::{Problem, VirtualHost};
 use converge_objects::PathState;
-use converge_objects::way::{NoWay, Way, WayEnd, way};
+use converge_objects::ancestors::{Ancestors, AncestorsEnd, EntryRefused, ancestors_of};
 use converge_resource::{Change, ObjectId, Stop, View as _};
 
 /// The kinds of objects that a host looks at, changes and removes from inside their directory.
@@ -11,8 +11,8 @@ const FROM_INSIDE: &[&str] = &["path", "git"];
 
 impl VirtualHost<'_> {
     /// Refuses an object to which the host will not go when its turn comes, since an earlier item has changed a directory or a link above it.
-    pub(crate) fn need_way(&self, object: &ObjectId) -> Result<(), Stop> {
-        match self.refused_way(object)? {
+    pub(crate) fn need_ancestors(&self, object: &ObjectId) -> Result<(), Stop> {
+        match self.refused_entry(object)? {
             Some(why) => Err(Stop::invalid_help("", &why, why.help())),
             None => Ok(()),
         }
@@ -25,7 +25,7 @@ impl VirtualHost<'_> {
                 let at = |object: &ObjectId| ObjectId::new("path", object.key.clone());
                 let below = |object: &ObjectId| above(&at(object)).any(|dir| self.one(&dir) == change.object);
                 for (object, _) in self.determined(kind).into_iter().filter(|(object, _)| below(object)) {
-                    let Some(why) = self.refused_way(&object)? else { continue };
+                    let Some(why) = self.refused_entry(&object)? else { continue };
                     let message = format!("{why}; a resource before this one manages {}", object.key);
                     return Ok(Some(Problem { help: Some(why.help()), ..Problem::new(message) }));
                 }
@@ -34,7 +34,7 @@ impl VirtualHost<'_> {
         Ok(None)
     }
 
-    fn refused_way(&self, object: &ObjectId) -> Result<Option<NoWay>, Stop> {
+    fn refused_entry(&self, object: &ObjectId) -> Result<Option<EntryRefused>, Stop> {
         if !FROM_INSIDE.contains(&object.kind.as_str()) {
             return Ok(None);
         }
@@ -45,10 +45,11 @@ impl VirtualHost<'_> {
         }
         let Some((dir, _)) = object.key.rsplit_once('/') else { return Ok(None) };
         let look = |path: &str, _: &str| {
-            PathState::try_from(self.seen(&at(path))?.state).map_err(|e| Stop::Failed(format!("{path}: {e}")))
+            PathState::try_from(self.observed(&at(path))?.state)
+                .map_err(|e| Stop::Failed(format!("{path}: {e}")))
         };
-        match way(dir, &look) {
-            Ok(Way { end: WayEnd::Refused(why), .. }) => Ok(Some(why)),
+        match ancestors_of(dir, &look) {
+            Ok(Ancestors { end: AncestorsEnd::Refused(why), .. }) => Ok(Some(why)),
             Err(Stop::Ask(probes)) => Err(Stop::Ask(probes)),
             // An answer that is not known yet refuses nothing: the item is planned again, or the host judges.
             Ok(_) | Err(_) => Ok(None),
