@@ -60,7 +60,7 @@ pub use kubeadm_control_plane::{ControlPlaneState, PARTS, declared_words, open_a
 pub use kubeadm_upgrade::KubeadmUpgradeState;
 pub use module::ModuleState;
 pub use mount::MountState;
-pub use package::PackageState;
+pub use package::{APT_CHOICE, PackageState};
 pub use path::{PathState, account_number};
 pub use registry::{covered, is_container, object, objects, shell_library};
 pub use release::ReleaseState;

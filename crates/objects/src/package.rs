@@ -63,6 +63,10 @@ impl PackageState {
 
 state_of_words!(PackageState);
 
+/// The settings of an item by which the host knows whether apt still chooses as it did at the plan (see `cv_packages_bound`): what it chose by, and
+/// what it was asked, one question a line. They tell nothing of what the item comes to.
+pub const APT_CHOICE: [&str; 2] = ["CV_APT_CHOICE", "CV_APT_STAGES"];
+
 /// The object.
 pub struct Package;
 

@@ -318,7 +318,7 @@ cv_packages_ready() {
 cv_packages_do() (
   IFS=' '
   failed=0
-  if [ -n "$request" ]; then cv_packages_asked $options $request || failed=$?; fi
+  if [ -n "$request" ]; then { cv_packages_bound && cv_packages_asked $options $request; } || failed=$?; fi
   [ $failed -ne 70 ] || return 70
   if [ $failed -ne 0 ]; then
     auto=$(cv_packages_there $auto) manual=$(cv_packages_there $manual) unhold=$(cv_packages_there $unhold) hold=$(cv_packages_there $hold)

@@ -1,5 +1,49 @@
 # --- package: apt says what it is about to do, and is refused what was not planned ---
 
+# cv_packages_bound: whether apt still chooses what the plan says. CV_APT_CHOICE: what it chose by then (see cv_apt_choice), empty where the plan did
+# not ask apt (a rollback); CV_APT_STAGES: what it was asked, a stage a line (see cv_plan_packages). apt is asked again where that has
+# changed: the exact versions of the transaction would go against a new pin. Status 70: it chooses otherwise, and it says so.
+# shellcheck disable=SC2086
+cv_packages_bound() {
+  [ -n "${CV_APT_CHOICE:-}" ] && [ "$(cv_apt_choice)" != "$CV_APT_CHOICE" ] || return 0
+  cv_phase simulate
+  cv_b_said=$(
+    set -f
+    IFS=$CV_NL
+    cv_plan_packages $CV_APT_STAGES 2>&1
+  )
+  got=$(printf '%s\n' "$cv_b_said" | sed -n '/^inst /p')
+  # What goes is in the transaction itself, which apt tells before it begins.
+  cv_b_other=$(expect=$(printf %s "$expect" | sed -n '/^inst /p')$CV_NL && cv_packages_unplanned)
+  [ -n "$cv_b_other" ] || return 0
+  cv_b_errors=$(printf '%s\n' "$cv_b_said" | sed -n 's/^err //p' | tr '\n' ' ')
+  cv_say "apt would choose otherwise now, so nothing was changed: $cv_b_other${cv_b_errors:+ ($cv_b_errors)}. A pin, a package source, a setting of apt or the package index has changed since the plan; plan again"
+  return 70
+}
+
+# cv_packages_unplanned: in what the lines `got` (inst, remv) differ from `expect`, in words; empty where they do not.
+cv_packages_unplanned() {
+  printf '%s\001\n%s\n' "$expect" "$got" | awk '
+    function add(what) { text = text (text == "" ? "" : ", ") what }
+    $0 == "\001" { now = 1; next }
+    $1 != "inst" && $1 != "remv" { next }
+    { key = $1 " " $2 }
+    !now { if (!(key in planned)) order[++n] = key; planned[key] = $3; next }
+    key in seen { next }
+    {
+      seen[key]
+      if (!(key in planned)) add(($1 == "inst" ? "install " $2 " " $3 : "remove " $2) ", which is not planned")
+      else if (planned[key] != $3) add("install " $2 " " $3 " instead of " planned[key])
+    }
+    END {
+      for (i = 1; i <= n; i++) if (!(order[i] in seen)) {
+        split(order[i], f, " ")
+        add("not " (f[1] == "inst" ? "install " f[2] " " planned[order[i]] : "remove " f[2]))
+      }
+      if (text != "") print text
+    }' -
+}
+
 # cv_packages_refused: whether apt would do another transaction than the plan, by a simulation: where apt has not come to say what it would do.
 # Status 0: it would, or it refuses, and it says so.
 # shellcheck disable=SC2086
@@ -14,10 +58,9 @@ cv_packages_refused() {
 
 # cv_packages_other: whether the lines `got` (inst, remv, conf) are another transaction than the plan; it says so.
 cv_packages_other() {
-  [ "$(printf '%s\n' "$got" | sed '/^conf /d; /^$/d' | sort)" = "$(printf %s "$expect" | sort)" ] || {
-    cv_say "apt would do another transaction than the plan; nothing was changed"
-    printf '%s' "$expect" | sed 's/^/  planned: /' >&2
-    printf '%s\n' "$got" | sed '/^conf /d; s/^/  apt:     /' >&2
+  cv_o_other=$(cv_packages_unplanned)
+  [ -z "$cv_o_other" ] || {
+    cv_say "apt would do another transaction than the plan, so nothing was changed: $cv_o_other. Something else has changed packages, or what apt chooses by, since the plan; plan again"
     return 0
   }
   for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do

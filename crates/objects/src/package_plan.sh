@@ -3,7 +3,7 @@
 # cv_plan_packages STAGE...: each STAGE is one item, in their order: `STATE FLAGS INDEX NAME[=VERSION]...`, where STATE is present,
 # latest or absent, FLAGS has h (held packages may change) and p (purge), and INDEX is the key of the
 # package index (see apt_index.sh). Each is simulated on what those before it leave. For a stage with something to do it prints, after `stage N`:
-# `index INDEX STATE`, `dpkg STATE`, the lines of cv_simulate_package, `leaves NAME` of removed packages that leave something behind,
+# `index INDEX STATE`, `dpkg STATE`, `choice DIGEST` (see cv_apt_choice), the lines of cv_simulate_package, `leaves NAME` of removed packages that leave something behind,
 # or `err TEXT` and `near NAME CANDIDATE...`, and `end STATUS` (72: there is no package index). In the end `was NAME STATE` and
 # `offered NAME` for every package in any of them.
 #
@@ -56,6 +56,13 @@ cv_plan_packages() (
   CV_DPKG_DIR=$cv_p_dir
 )
 
+# cv_apt_choice: a digest of what apt chooses versions by: its settings, pins and sources, and the package lists, by name, size and time of change.
+cv_apt_choice() (
+  sum=$(find -L "$CV_APT_ETC/apt.conf" "$CV_APT_ETC/apt.conf.d" "$CV_APT_ETC/preferences" "$CV_APT_ETC/preferences.d" "$CV_APT_ETC/sources.list" \
+    "$CV_APT_ETC/sources.list.d" "$CV_APT_LISTS" -maxdepth 1 -type f ! -name lock -printf '%p %s %C@\n' 2>/dev/null | LC_ALL=C sort | sha256sum)
+  printf '%s\n' "${sum%% *}"
+)
+
 # cv_plan_names STATE FLAGS INDEX NAME[=VERSION]...
 cv_plan_names() {
   shift 3
@@ -99,7 +106,7 @@ cv_plan_request() {
   case $CV_P_ASKED in
   *' dpkg '*) ;;
   *)
-    printf 'dpkg %s\n' "$(cv_dpkg_state)"
+    printf 'choice %s\ndpkg %s\n' "$(cv_apt_choice)" "$(cv_dpkg_state)"
     CV_P_ASKED="${CV_P_ASKED}dpkg "
     ;;
   esac

@@ -246,6 +246,7 @@ fn items_are_simulated_over_each_other_in_every_shell() {
                 own.lines()
                     .skip(1)
                     .take_while(|l| !l.starts_with("was "))
+                    .filter(|l| !l.starts_with("choice "))
                     .map(str::to_owned)
                     .collect::<Vec<_>>()
             };
@@ -282,5 +283,62 @@ fn items_are_simulated_over_each_other_in_every_shell() {
         assert_eq!(parts[0].last().unwrap(), "end 0", "{}: {said}", shell.name);
         assert!(parts[1].contains(&"near tol app solo tool ".to_owned()), "{}: {said}", shell.name);
         assert_eq!(parts[1].last().unwrap(), "end 100", "{}: {said}", shell.name);
+    }
+}
+
+/// What apt chooses by is a pin that is written anew, with the same size, a source that is moved away, or a list that is fetched again; a key or a password is not.
+#[test]
+fn what_apt_chooses_by_is_known_in_every_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for name in ["etc/preferences.d", "etc/sources.list.d", "etc/auth.conf.d", "lists/partial"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    let write = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+    for shell in shells(root) {
+        let choice = || {
+            let at = root.display();
+            let script = format!("CV_APT_LISTS='{at}/lists' CV_APT_ETC='{at}/etc'; cv_apt_choice");
+            shell.good(root, &script, &[], b"")
+        };
+        write("etc/preferences.d/pin", "1");
+        write("etc/sources.list", "");
+        write("lists/a_Packages", "1");
+        let mut before = choice();
+        assert_eq!(before.trim().len(), 64, "{}", shell.name);
+        for same in ["etc/auth.conf.d/a", "etc/auth.conf", "lists/lock", "lists/partial/a"] {
+            write(same, shell.name);
+            assert_eq!(choice(), before, "{}: {same}", shell.name);
+        }
+        let fresh = |what: &str, before: &mut String| {
+            let now = choice();
+            assert_ne!(now, *before, "{}: {what}", shell.name);
+            *before = now;
+        };
+        write("etc/preferences.d/pin", "2");
+        fresh("a pin", &mut before);
+        std::fs::rename(root.join("etc/sources.list"), root.join("etc/sources.list.d/a.list")).unwrap();
+        fresh("a source", &mut before);
+        write("lists/a_Packages", "2");
+        fresh("a list", &mut before);
+    }
+}
+
+#[test]
+fn another_transaction_is_reported_in_words_in_every_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in shells(dir.path()) {
+        let other = |planned: &str, now: &str| {
+            let script = format!("expect='{planned}' got='{now}'; cv_packages_unplanned");
+            shell.good(dir.path(), &script, &[], b"").trim().to_owned()
+        };
+        assert_eq!(other("inst a 1\nremv b\n", "remv b\ninst a 1\nconf a"), "", "{}", shell.name);
+        assert_eq!(other("", ""), "", "{}", shell.name);
+        assert_eq!(
+            other("inst a 1\ninst b 2\nremv c\n", "inst a 2\nremv d\ninst e 1"),
+            "install a 2 instead of 1, remove d, which is not planned, install e 1, which is not planned, not install b 2, not remove c",
+            "{}",
+            shell.name
+        );
     }
 }

@@ -170,6 +170,11 @@ fn refuse_another_order(saved: &HostPlan, fresh: &mut HostPlan) {
     }
 }
 
+/// The settings that tell what an item comes to.
+fn decisive(item: &Item) -> impl Iterator<Item = &(String, String)> {
+    item.settings.iter().filter(|(name, _)| !converge_objects::APT_CHOICE.contains(&name.as_str()))
+}
+
 /// The reason why an item of the fresh plan may not be applied.
 fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
     let Some(saved) = saved else {
@@ -177,7 +182,7 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
     };
     match (&saved.outcome, &fresh.outcome) {
         (Outcome::Changed(was), Outcome::Changed(now))
-            if same(was, now) && saved.settings == fresh.settings =>
+            if same(was, now) && decisive(saved).eq(decisive(fresh)) =>
         {
             None
         }

@@ -1,6 +1,7 @@
 //! Neighbouring items of packages as one piece of shell: one transaction of apt, in which each item keeps its rows and its end.
 
 use super::{ItemSpec, Piece, Row};
+use converge_objects::APT_CHOICE;
 use converge_resource::{ObjectId, encode_field, quote};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ impl ItemSpec {
         !self.rows.is_empty()
             && self.rows.iter().all(|row| row.change.object.kind == "package")
             && step.stdin.is_none()
-            && self.settings.is_empty()
+            && self.settings.iter().all(|(name, _)| APT_CHOICE.contains(&name.as_str()))
             && self.node_removal.is_none()
             && self.switch.is_none()
             && self.from_run.is_none()
@@ -78,6 +79,21 @@ pub(super) fn joint_window(members: &[&ItemSpec]) -> String {
     window
 }
 
+/// By what apt chose, and what it was asked, for all of these items. Where it was asked at several times, it is asked again.
+fn joint_choice(members: &[&ItemSpec]) -> String {
+    APT_CHOICE.iter().fold(String::new(), |mut out, name| {
+        let mut values: Vec<&str> = members
+            .iter()
+            .flat_map(|spec| &spec.settings)
+            .filter(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+            .collect();
+        values.dedup();
+        let _infallible = writeln!(out, "{name}={}", quote(&values.join("\n")));
+        out
+    })
+}
+
 /// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_said`], by the number of
 /// each item's first row. All items have this token.
 pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
@@ -85,9 +101,10 @@ pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
     let rows: String = members.iter().map(|spec| spec.member_table()).collect();
     let window = joint_window(members);
     let script = format!(
-        "CV_RUN={} CV_TOKEN={} CV_FROM_RUN=\nCV_ROWS={}\nCV_WINDOW={}\ncv_packages_together </dev/null\n",
+        "CV_RUN={} CV_TOKEN={} CV_FROM_RUN=\n{}CV_ROWS={}\nCV_WINDOW={}\ncv_packages_together </dev/null\n",
         quote(run),
         quote(token),
+        joint_choice(members),
         quote(&rows),
         quote(&window)
     );

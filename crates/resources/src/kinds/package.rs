@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 pub use transaction::asked_together;
-use transaction::{DPKG, Transaction, broken, held_at, irreversible_setting, is_unfinished, simulation};
+use transaction::{DPKG, Transaction, broken, held_at, is_unfinished, settings, simulation};
 
 /// Packages of Debian and Ubuntu, installed or removed in one transaction.
 ///
@@ -147,7 +147,7 @@ impl Package {
             targets.push((package_id(name), to.into()));
         }
         let irreversible = done.lost(view, &targets)?;
-        let settings = irreversible_setting(&irreversible);
+        let settings = settings(&irreversible, &done, self.stage());
         Ok(Wanted { targets, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 
@@ -255,7 +255,7 @@ impl Package {
             ));
         }
         let irreversible = done.lost(view, &targets)?;
-        let settings = irreversible_setting(&irreversible);
+        let settings = settings(&irreversible, &done, self.stage());
         Ok(Wanted { targets, notes, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 

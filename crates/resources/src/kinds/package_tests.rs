@@ -131,6 +131,20 @@ fn a_downgrade_is_declared() {
     assert_eq!(wanted.settings, [("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())]);
 }
 
+/// The change carries what apt chose by, and what it was asked. Where nothing is to be done apt was not asked.
+#[test]
+fn a_change_is_bound_to_what_apt_chose_by() {
+    let kind = read::<Package>(json!({"name": "jq"}));
+    let answer = || said("choice abc\ninst jq 1\n");
+    let view =
+        FakeView::new().has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &answer());
+    let settings = kind.plan(&view).unwrap().settings;
+    let wanted = [("CV_APT_CHOICE", "abc"), ("CV_APT_STAGES", "present - index jq")];
+    assert_eq!(settings, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let view = FakeView::new().has(package_id("jq"), present("1")).answer(&asked(&kind), 0, &answer());
+    assert_eq!(kind.plan(&view).unwrap().settings, []);
+}
+
 #[test]
 fn a_repository_of_the_same_run_is_waited_for() {
     let (jq, curl) = (read::<Package>(json!({"name": "jq"})), read::<Package>(json!({"name": "curl"})));

@@ -229,6 +229,18 @@ fn only_items_of_packages_join_and_no_package_is_in_two() {
         from: State::from_line("absent"),
         to: State::from_line("absent"),
     };
+    let mut bound = new("b");
+    bound.settings = [("CV_APT_CHOICE", "abc"), ("CV_APT_STAGES", "present - index b")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    assert!(joins(&[&bound], &new("c")));
+    let mut beside = bound.clone();
+    beside.settings[1].1 = "absent - index c".to_owned();
+    let script = together_piece("t", &[&bound, &beside]).script;
+    assert!(
+        script.contains("CV_APT_CHOICE=abc\nCV_APT_STAGES='present - index b\nabsent - index c'\n"),
+        "{script}"
+    );
     let mut mixed = new("b");
     mixed.rows.push(Row { seq: 9, change: file });
     assert!(!joins(&[&new("a")], &mixed));

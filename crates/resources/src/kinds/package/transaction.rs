@@ -2,7 +2,7 @@
 
 use super::{Installed, Package};
 use crate::look::package_id;
-use converge_objects::{AptIndexState, DpkgState, PackageState};
+use converge_objects::{APT_CHOICE, AptIndexState, DpkgState, PackageState};
 use converge_resource::{First, ObjectId, Probe, State, Stop, View, quote};
 use converge_syntax::did_you_mean;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,8 @@ pub(super) struct Transaction {
     /// The package index and dpkg, as far as they were asked for.
     pub(super) index: Option<String>,
     pub(super) dpkg: Option<String>,
+    /// A digest of what apt chose by.
+    pub(super) choice: Option<String>,
     /// Packages of about a name that apt does not know.
     pub(super) near: BTreeMap<String, Vec<String>>,
     /// Every package of any transaction, as it is before this run.
@@ -57,6 +59,7 @@ impl Transaction {
                     }
                 }
                 "dpkg" => found.dpkg = Some(name()),
+                "choice" => found.choice = Some(name()),
                 _ if at != own => {}
                 "inst" => {
                     found.installed.extend(rest.split_once(' ').map(|(n, v)| (n.to_owned(), v.to_owned())))
@@ -110,9 +113,16 @@ impl Transaction {
     }
 }
 
-/// The setting by which the host goes on where an old version cannot be kept.
-pub(super) fn irreversible_setting(lost: &[(ObjectId, String)]) -> Vec<(String, String)> {
-    if lost.is_empty() { Vec::new() } else { vec![("CV_IRREVERSIBLE".to_owned(), "yes".to_owned())] }
+/// The settings by which the host goes on where an old version cannot be kept, and knows whether apt still chooses as here.
+pub(super) fn settings(
+    lost: &[(ObjectId, String)],
+    done: &Transaction,
+    stage: Option<String>,
+) -> Vec<(String, String)> {
+    let lost = (!lost.is_empty()).then(|| ("CV_IRREVERSIBLE".to_owned(), "yes".to_owned()));
+    let values = done.choice.clone().zip(stage).map(|(choice, stage)| [choice, stage]);
+    let choice = values.into_iter().flat_map(|values| APT_CHOICE.map(str::to_owned).into_iter().zip(values));
+    lost.into_iter().chain(choice).collect()
 }
 
 /// The read-only question what apt would do for all these resources.
