@@ -42,4 +42,5 @@ pub use object::edited_since;
 pub use options::ClusterOptions;
 pub use record_error::{Damage, RecordsError, SealError, Unread};
 pub use records::NAMESPACE;
+pub use run::SavedContents;
 pub use work::{Observation, Work, WorkEnd, Worked};

@@ -103,13 +103,13 @@ pub enum SealError {
     #[error("an age identity is not of the form AGE-SECRET-KEY-1…")]
     Identity,
     /// There is no identity.
-    #[error("no age identity was given to read it with")]
+    #[error("`converge_age_identity` names no file with an age identity to read it with")]
     NoIdentity,
     /// The saved text is no Base64.
     #[error(transparent)]
     Base64(#[from] DecodeError),
     /// None of the identities opens it.
-    #[error(transparent)]
+    #[error("the age identity that `converge_age_identity` names does not open it: {0}")]
     Decrypt(#[from] age::DecryptError),
     /// The values are no JSON, or not of the form that was saved.
     #[error(transparent)]

@@ -7,9 +7,11 @@ use crate::fault::Fault;
 use crate::lease::{self};
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
-use crate::record_error::{RecordsError, Unread};
-use crate::records::{self, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent};
-use crate::sealed::opened;
+use crate::record_error::{RecordsError, SealError, Unread};
+use crate::records::{
+    self, Beside, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
+};
+use crate::sealed::{opened, unseal};
 use converge_executor::{Arrived, RunMeta};
 use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
@@ -204,16 +206,21 @@ impl Cluster {
         open.write().await
     }
 
-    /// The contents of states before, as the runs have saved them: for a rollback. Those that were not saved are missing.
+    /// The contents of states before, as the runs have saved them: for a rollback.
     ///
     /// # Errors
     /// As [`Cluster::records`].
-    pub async fn contents(
-        &self,
-        wanted: &BTreeSet<Digest>,
-    ) -> Result<BTreeMap<Digest, Content>, RecordsError> {
-        let stored = self.stored(wanted).await?;
-        Ok(stored.into_iter().map(|(digest, stored)| (digest, stored.content())).collect())
+    pub async fn contents(&self, wanted: &BTreeSet<Digest>) -> Result<SavedContents, RecordsError> {
+        let (stored, mut sealed) = self.kept_or_sealed(wanted).await?;
+        for (digest, stored) in &stored {
+            if let Some(Beside::Sealed(text)) = &stored.beside
+                && let Err(why) = unseal(text, &self.inner.options)
+            {
+                sealed.insert(digest.clone(), why);
+            }
+        }
+        let found = stored.into_iter().map(|(digest, stored)| (digest, stored.content())).collect();
+        Ok(SavedContents { found, sealed })
     }
 
     /// The same, with what stands beside them. What is sealed as a whole and cannot be read here is missing.
@@ -221,12 +228,17 @@ impl Cluster {
         &self,
         wanted: &BTreeSet<Digest>,
     ) -> Result<BTreeMap<Digest, StoredContent>, RecordsError> {
+        Ok(self.kept_or_sealed(wanted).await?.0)
+    }
+
+    /// The same, with the reasons why those that are sealed as a whole cannot be read here.
+    async fn kept_or_sealed(&self, wanted: &BTreeSet<Digest>) -> Result<KeptOrSealed, RecordsError> {
+        let (mut all, mut shut) = KeptOrSealed::default();
         if wanted.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok((all, shut));
         }
         let path = labelled(&format!("{RECORD_LABEL}=contents"));
         let found = self.inner.api.list(&path).await?;
-        let mut all: BTreeMap<Digest, StoredContent> = BTreeMap::new();
         for secret in &found {
             for (digest, stored) in records::unpack::<ContentsDoc>(secret)?.contents {
                 // Of two the one with more.
@@ -235,12 +247,25 @@ impl Cluster {
                 }
                 match opened(stored, &self.inner.options) {
                     Ok(stored) => drop(all.insert(digest, stored)),
-                    Err(why) => tracing::warn!(%why, "a sensitive state cannot be read"),
+                    Err(why) => drop(shut.insert(digest, why)),
                 }
             }
         }
-        Ok(all)
+        shut.retain(|digest, _| !all.contains_key(digest));
+        Ok((all, shut))
     }
+}
+
+/// Contents of states with what stands beside them, and those that stay sealed.
+type KeptOrSealed = (BTreeMap<Digest, StoredContent>, BTreeMap<Digest, SealError>);
+
+/// Contents that runs have saved. Those that were not saved are missing.
+#[derive(Debug, Default)]
+pub struct SavedContents {
+    /// Those that can be read.
+    pub found: BTreeMap<Digest, Content>,
+    /// Those of which the values, or all, are encrypted and cannot be read here.
+    pub sealed: BTreeMap<Digest, SealError>,
 }
 
 /// Makes the namespace of the records.

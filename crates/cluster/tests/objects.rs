@@ -130,7 +130,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     // Back to the first content, from what the record holds.
     let change = &record.changes[1];
     let wanted = [&change.before, &change.after].map(|s| Digest::from_hex(&s.words().unwrap()[1]).unwrap());
-    let mut saved = cluster.contents(&wanted.iter().cloned().collect()).await.unwrap();
+    let mut saved = cluster.contents(&wanted.iter().cloned().collect()).await.unwrap().found;
     assert_eq!(saved.len(), 2, "a rollback needs both sides");
     let before = saved.remove(&wanted[0]).unwrap();
     assert_ne!(Some(&before), first.as_ref(), "the label was put there since");
@@ -153,7 +153,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     let records = cluster.records().await.unwrap().runs;
     let taken = records.last().unwrap().changes.last().unwrap().before.words().unwrap()[1].clone();
     let digest = Digest::from_hex(&taken).unwrap();
-    let content = cluster.contents(&BTreeSet::from([digest.clone()])).await.unwrap().remove(&digest);
+    let content = cluster.contents(&BTreeSet::from([digest.clone()])).await.unwrap().found.remove(&digest);
     done(&cluster, &back, &plan_to(&cluster, &id, content).await).await;
     assert_eq!(api.get(&["-n", "made", "configmap", "x"]).unwrap()["data"], json!({"a": "1", "b": "1"}));
     cluster.close(&back.id, "finished").await;
@@ -397,7 +397,7 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
         || api.kubectl(&["-n", NAMESPACE, "get", "secrets", "-l", &named, "-o", "name"]).unwrap().stdout;
     assert!(list().lines().count() >= 3, "{}", list());
     let wanted: BTreeSet<Digest> = firsts.iter().map(|c| c.digest().clone()).collect();
-    assert_eq!(cluster.contents(&wanted).await.unwrap().len(), 4);
+    assert_eq!(cluster.contents(&wanted).await.unwrap().found.len(), 4);
     let empty = async |next: RunMeta| {
         cluster.open(&next).await.unwrap();
         cluster.close(&next.id, "finished").await;

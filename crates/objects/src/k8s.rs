@@ -181,6 +181,19 @@ fn takes_more(key: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether an object that was deleted with more than itself can be made again, without that: what to say of it then.
+pub fn comes_back_without(key: &str) -> Option<&'static str> {
+    match ApiRef::from_key(key)?.kind.as_str() {
+        "Namespace" => {
+            Some("it comes back empty: of what was in it, only the objects that a rollback names come back")
+        }
+        "CustomResourceDefinition" => Some(
+            "it comes back alone: of the objects of its kind, only those that a rollback names come back",
+        ),
+        _ => None,
+    }
+}
+
 impl Object for K8s {
     const KIND: &'static str = "k8s";
     const SHELL: &'static str = "";
@@ -393,5 +406,10 @@ mod tests {
         let gone = |key: &str| K8s::reversibility(key, &present(), &K8sState::Absent);
         assert!(matches!(gone("v1/Namespace/x"), Reversibility::Irreversible(_)));
         assert!(matches!(gone("v1/ConfigMap/x/y"), Reversibility::Reversible));
+        assert!(comes_back_without("v1/Namespace/x").is_some());
+        assert!(
+            comes_back_without("v1/PersistentVolumeClaim/x/y").is_none(),
+            "an empty volume is no state before"
+        );
     }
 }

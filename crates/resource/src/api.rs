@@ -111,7 +111,8 @@ pub enum ApiProbe {
     Get(ApiRef),
     /// The same, for what takes it away. Answer: `{object, whose}`, the latter telling for people whose else it is; or null.
     Others(ApiRef),
-    /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object; else null.
+    /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object, `{no_namespace}` or
+    /// `{no_kind}` where these are not there; else null.
     Back {
         /// The object.
         object: ApiRef,

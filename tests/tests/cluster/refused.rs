@@ -72,3 +72,65 @@ fn a_secret_whose_value_was_not_kept_goes_with_the_run_that_made_it() {
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert!(map().is_none() && lab.api.get(&["secret", "sx"]).is_err());
 }
+
+/// A namespace and a definition of a kind, each with an object on it.
+const PLACES: &str = r"
+  - name: a place
+    namespace: {name: xns}
+  - name: a definition
+    k8s_object:
+      apiVersion: apiextensions.k8s.io/v1
+      kind: CustomResourceDefinition
+      metadata: {name: widgets.ex.io}
+      spec:
+        group: ex.io
+        scope: Namespaced
+        names: {plural: widgets, singular: widget, kind: Widget}
+        versions:
+          - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+  - name: a map there
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: xc, namespace: xns}, data: {a: '1'}}
+  - name: a widget
+    k8s_object: {apiVersion: ex.io/v1, kind: Widget, metadata: {name: w1, namespace: default}, spec: {size: 1}}
+";
+
+#[test]
+fn a_namespace_and_a_definition_come_back_before_what_stands_on_them() {
+    let lab = Lab::get();
+    let role = |value: u8, more: &str, args: &[&str]| {
+        let own = format!(
+            "scope: cluster\nresources:\n  - name: own\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: xo, namespace: default}}, data: {{v: '{value}'}}}}\n"
+        );
+        lab.role("places", &format!("{own}{more}"));
+        lab.converge(&[&["apply", "--yes", "hosts.yaml"], args].concat()).expect(0);
+    };
+    let (place, kind) =
+        ("k8s:v1/Namespace/xns", "k8s:apiextensions.k8s.io/v1/CustomResourceDefinition/widgets.ex.io");
+    role(1, PLACES, &[]);
+    role(2, PLACES, &[]);
+    role(2, "", &["--prune=4", "--allow-destroy", place, "--allow-destroy", kind]);
+    let map = || lab.value(&["configmap", "-n", "xns", "xc"], "/data/a");
+    let widget = || lab.value(&["widget", "w1"], "/spec/size");
+    let own = || lab.value(&["configmap", "xo"], "/data/v");
+    assert!(lab.api.get(&["namespace", "xns"]).is_err() && lab.api.get(&["crd", "widgets.ex.io"]).is_err());
+    says_all(
+        &lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0),
+        &["create namespace xns", "it comes back empty", "it comes back alone"],
+    );
+    assert_eq!((map(), widget()), (Some(json!("1")), Some(json!(1))));
+    // Older runs are in reach.
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(own(), Some(json!("1")));
+
+    // A namespace and a kind that somebody else has taken away: what stood on them is refused, the rest goes back.
+    let few: String = PLACES.split("  - name: a map there").next().unwrap().to_owned();
+    role(3, &few, &["--prune=2"]);
+    lab.kubectl(&["delete", "namespace", "xns"]);
+    lab.kubectl(&["delete", "crd", "widgets.ex.io"]);
+    let plan = lab.converge(&["rollback", "hosts.yaml"]);
+    says_all(&plan, &["its namespace xns is not there", "has no kind ex.io/v1 Widget", "1 to change"]);
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(4);
+    assert!(!back.all().contains("not found"), "{}", back.all());
+    assert_eq!(own(), Some(json!("1")));
+    lab.kubectl(&["delete", "configmap", "xo"]);
+}

@@ -1,6 +1,7 @@
-//! A saved plan of a cluster binds what could not be planned yet.
+//! What a saved plan of a cluster binds, and saved values that cannot be read.
 
 use crate::{Lab, says_all};
+use serde_json::json;
 
 /// A Secret in a namespace that the same run makes; another one beside it takes a value that is given on the command line.
 const ROLE: &str = r#"
@@ -65,4 +66,67 @@ fn a_saved_plan_binds_a_secret_that_is_deferred() {
     assert!(!ran.all().contains("hunter"), "{}", ran.all());
     assert_eq!(value("login", "user").unwrap(), "Z29vZA==", "nothing has changed there");
     lab.kubectl(&["delete", "namespace", "bound"]);
+}
+
+/// A Secret, a sensitive object, and one that is not.
+const SEALED: &str = r#"
+scope: cluster
+inputs:
+  pw: {type: str, sensitive: true}
+resources:
+  - name: a login
+    secret: {name: sealed, namespace: default, data: {pw: "{{ pw }}"}}
+  - name: a map
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: sealed, namespace: default}, data: {pw: "{{ pw }}"}}
+  - name: an open map
+    k8s_object: {apiVersion: v1, kind: ConfigMap, metadata: {name: open, namespace: default}, data: {v: "VERSION"}}
+"#;
+
+#[test]
+fn a_rollback_that_cannot_read_saved_values_says_so_before_it_begins() {
+    use secrecy::ExposeSecret as _;
+    let lab = Lab::get();
+    let (identity, other) = (age::x25519::Identity::generate(), age::x25519::Identity::generate());
+    for (name, identity) in [("identity", &identity), ("other", &other)] {
+        lab.world.write(name, identity.to_string().expose_secret()).unwrap();
+    }
+    let inventory = |file: Option<&str>, pw: &str| {
+        let mut vars = format!("pw: {pw}\nconverge_age_recipients: [{}]", identity.to_public());
+        if let Some(file) = file {
+            vars.push_str(&format!("\nconverge_age_identity: {}", lab.world.dir().join(file).display()));
+        }
+        lab.world.write("hosts.yaml", &lab.world.inventory(&vars)).unwrap();
+    };
+    let apply = |n: &str| {
+        inventory(Some("identity"), &format!("hunter{n}"));
+        lab.role("sealed", &SEALED.replace("VERSION", n));
+        lab.apply().expect(0);
+    };
+    let open = || lab.value(&["configmap", "open"], "/data/v");
+    let secret = || lab.value(&["secret", "sealed"], "/data/pw");
+    for (file, why) in [(None, "names no file with an age identity"), (Some("other"), "does not open it")] {
+        apply("1");
+        apply("2");
+        inventory(file, "hunter2");
+        // The plan says it, of both that are sealed.
+        let plan = lab.converge(&["rollback", "hosts.yaml"]);
+        says_all(
+            &plan,
+            &["1 to change", "2 refused", "its saved values cannot be read", why, "converge_age_identity"],
+        );
+        // The rest goes back.
+        let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]);
+        assert_eq!(back.code, Some(4), "{}", back.all());
+        says_all(&back, &[why]);
+        assert!(!back.all().contains("planned against"), "{}", back.all());
+        assert_eq!((open(), secret()), (Some(json!("1")), Some(json!("aHVudGVyMg=="))));
+        // With the identity, so do they.
+        inventory(Some("identity"), "hunter2");
+        lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+        assert_eq!(secret(), Some(json!("aHVudGVyMQ==")));
+        assert_eq!(lab.value(&["configmap", "sealed"], "/data/pw"), Some(json!("hunter1")));
+        lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+        assert_eq!((open(), secret()), (None, None));
+    }
+    lab.world.write("hosts.yaml", &lab.world.inventory("")).unwrap();
 }

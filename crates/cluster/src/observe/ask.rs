@@ -70,14 +70,17 @@ impl Cluster {
     ) -> Result<Value, LookError> {
         let api = &self.inner.api;
         let read = |text: &str| from_text(&Content::new(text.as_bytes().to_vec()));
-        let Some(to) = read(to) else { return Ok(Value::Null) };
+        let Some(mut to) = read(to) else { return Ok(Value::Null) };
+        if let Some(secret) = to.as_object_mut().filter(|_| wanted.kind == "Secret") {
+            // Digests stand for its values.
+            secret.remove("data");
+        }
         let words = format!("fieldManager={}{DRY}", escaped(self.manager()));
         let answer = match from.and_then(read) {
             None => {
                 let ApiRef { api_version, kind, namespace, .. } = wanted;
                 let list = api.collection(api_version, kind, namespace.as_deref()).await?;
-                // An earlier item of the rollback brings the kind.
-                let Some(list) = list else { return Ok(Value::Null) };
+                let Some(list) = list else { return Ok(json!({"no_kind": format!("{api_version} {kind}")})) };
                 api.post(&format!("{list}?{words}"), &to).await
             }
             Some(from) => {
@@ -92,8 +95,8 @@ impl Cluster {
         };
         match answer {
             Err(Fault::Said(said)) => {
-                let why = refused(&said, wanted, self.manager()).and_then(|why| why.get("invalid").cloned());
-                Ok(why.map(|why| json!({"invalid": why})).unwrap_or_default())
+                let why = refused(&said, wanted, self.manager());
+                Ok(why.filter(|why| why.get("conflicts").is_none()).unwrap_or_default())
             }
             Err(fault) => Err(fault.into()),
             Ok(_) => Ok(Value::Null),

@@ -2,6 +2,7 @@
 
 use crate::context::RunContext;
 use crate::controller;
+use crate::revert::sealed::leave_what_is_sealed;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
@@ -169,8 +170,9 @@ impl Target {
             .collect();
         if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {
             let found = cluster.contents(&wanted).await;
-            let found = found.map_err(|error| TargetError::Refused(error.to_string()))?;
-            found.into_values().for_each(|content| known.learn_content(content));
+            let saved = found.map_err(|error| TargetError::Refused(error.to_string()))?;
+            saved.found.into_values().for_each(|content| known.learn_content(content));
+            leave_what_is_sealed(self, undos, &saved.sealed, known).await?;
         }
         Ok(())
     }

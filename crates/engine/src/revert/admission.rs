@@ -28,15 +28,20 @@ fn written(verdict: &Verdict) -> Option<(ApiRef, &Change)> {
     Some((object, change))
 }
 
-/// The question whether the server would take it. The values of a Secret are not known here.
+/// The question whether the server would take it. The values of a Secret are not known here: of one that comes back it is asked whether its place is there.
 fn probe(verdict: &Verdict, known: &Knowledge) -> Option<Probe> {
-    let (object, change) = written(verdict).filter(|(object, _)| object.kind != "Secret")?;
+    let asked = |(object, change): &(ApiRef, &Change)| !is_secret(object) || change.from.is_absent();
+    let (object, change) = written(verdict).filter(asked)?;
     let text = |state: &State| {
         let digest = converge_objects::object("k8s")?.content(state)?;
         Some(known.content(&digest)?.text()?.to_owned())
     };
     let from = if change.from.is_absent() { None } else { Some(text(&change.from)?) };
     Some(Probe::Api(ApiProbe::Back { object, from, to: text(&change.to)? }))
+}
+
+fn is_secret(object: &ApiRef) -> bool {
+    object.kind == "Secret"
 }
 
 /// Lets the objects stay that the server would not take as they were.
@@ -46,9 +51,8 @@ pub(crate) async fn leave_what_is_refused(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let verdicts = || groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict);
-    if verdicts().filter_map(written).any(|(object, _)| DECIDE.contains(&object.kind.as_str())) {
-        return Ok(());
-    }
+    let decides = verdicts().filter_map(written).any(|(object, _)| DECIDE.contains(&object.kind.as_str()));
+    let brought = Brought::by(verdicts());
     let probes: BTreeSet<Probe> = verdicts().filter_map(|verdict| probe(verdict, known)).collect();
     if probes.is_empty() {
         return Ok(());
@@ -57,9 +61,44 @@ pub(crate) async fn leave_what_is_refused(
     for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
         let Some(probe) = probe(&judged.verdict, known) else { continue };
         let Some(Answer::Api(answer)) = known.answer(&probe) else { continue };
-        if let Some(why) = answer.get("invalid").and_then(serde_json::Value::as_str) {
-            judged.verdict = Verdict::Stays(format!("the API server would refuse it: {why}"));
-        }
+        let word = |key: &str| answer.get(key).and_then(serde_json::Value::as_str);
+        let why = match (word("no_namespace"), word("no_kind"), word("invalid")) {
+            (Some(name), ..) if !brought.namespaces.contains(name) => {
+                format!("its namespace {name} is not there: make it, then roll back again")
+            }
+            (_, Some(kind), _) if !brought.kinds => {
+                format!("the API server has no kind {kind}: bring its definition, then roll back again")
+            }
+            (.., Some(why)) if !decides && !written(&judged.verdict).is_some_and(|(o, _)| is_secret(&o)) => {
+                format!("the API server would refuse it: {why}")
+            }
+            _ => continue,
+        };
+        judged.verdict = Verdict::Stays(why);
     }
     Ok(())
+}
+
+/// What the rollback itself brings back.
+struct Brought {
+    namespaces: BTreeSet<String>,
+    /// Definitions of kinds, or a release that may have some.
+    kinds: bool,
+}
+
+impl Brought {
+    fn by<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
+        let mut brought = Self { namespaces: BTreeSet::new(), kinds: false };
+        for verdict in verdicts {
+            let Verdict::Back(change) = verdict else { continue };
+            if change.to.is_absent() {
+                continue;
+            }
+            brought.kinds |= change.object.kind == "release";
+            let Some((object, _)) = written(verdict) else { continue };
+            brought.kinds |= object.kind == "CustomResourceDefinition";
+            brought.namespaces.extend((object.kind == "Namespace").then_some(object.name));
+        }
+        brought
+    }
 }

@@ -11,12 +11,13 @@ pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
 pub(crate) mod saved;
+pub(crate) mod sealed;
 pub(crate) mod undo;
 
 use crate::revert::layers::{Sight, sights};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others,
+    Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
@@ -424,6 +425,8 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     }
     let mut notes = stay.clone();
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
+    let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
+    notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));
     // The packages of a host are one item, so this is said once.
     if changes.iter().any(removes_package) {
         notes.push(SCRIPTS_LEAVE.to_owned());

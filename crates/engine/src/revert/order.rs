@@ -4,6 +4,7 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
+mod namespaces;
 mod schedule;
 mod unit;
 
@@ -73,6 +74,7 @@ pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
     found.served();
     found.packages();
     found.commands();
+    found.namespaces();
     found.by_kind_within_roles();
     found.edges
 }

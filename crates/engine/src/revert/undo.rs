@@ -136,7 +136,12 @@ pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
 /// The reason why the state before cannot be restored.
 pub(crate) fn lost(undo: &Undo) -> Option<String> {
     let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
-    undo.lost.clone().or(irreversible(forward))
+    undo.lost.clone().or_else(|| irreversible(forward).filter(|_| without(&undo.object).is_none()))
+}
+
+/// What to say of an object that comes back, though not with all that went with it; `None` of any other.
+pub(crate) fn without(object: &ObjectId) -> Option<&'static str> {
+    converge_objects::k8s::comes_back_without(&object.key).filter(|_| object.kind == "k8s")
 }
 
 /// The reason why this change cannot be reverted, as far as the objects know it.

@@ -1,0 +1,39 @@
+//! What objects of a cluster need to come back: their namespace, and the definition of their kind.
+
+use super::{Edges, Revert};
+use converge_resource::ApiRef;
+
+/// The namespace in which the objects of a revert lie.
+fn namespace_of(revert: &Revert<'_>) -> Option<String> {
+    match revert.object.kind.as_str() {
+        "k8s" => ApiRef::from_key(&revert.object.key)?.namespace,
+        "release" => Some(revert.object.key.split_once('/')?.0.to_owned()),
+        _ => None,
+    }
+}
+
+impl Edges<'_> {
+    /// A namespace comes before what is in it, and a definition before the objects of its group.
+    pub(super) fn namespaces(&mut self) {
+        for (outer, revert) in self.of("k8s").filter(|(_, revert)| revert.comes()).collect::<Vec<_>>() {
+            let Some(ApiRef { kind, name, .. }) = ApiRef::from_key(&revert.object.key) else { continue };
+            let reverts = self.reverts;
+            let coming = reverts.iter().enumerate().filter(|(_, inner)| inner.comes());
+            match kind.as_str() {
+                "Namespace" => coming
+                    .filter(|(_, inner)| namespace_of(inner).as_ref() == Some(&name))
+                    .for_each(|(at, _)| self.need(outer, at)),
+                "CustomResourceDefinition" => {
+                    let Some((_, group)) = name.split_once('.') else { continue };
+                    let of_group = |inner: &Revert<'_>| {
+                        let found =
+                            ApiRef::from_key(&inner.object.key).filter(|_| inner.object.kind == "k8s");
+                        found.is_some_and(|r| r.api_version.split_once('/').is_some_and(|(g, _)| g == group))
+                    };
+                    coming.filter(|(_, inner)| of_group(inner)).for_each(|(at, _)| self.order(outer, at));
+                }
+                _ => {}
+            }
+        }
+    }
+}
