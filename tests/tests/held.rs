@@ -1,5 +1,7 @@
 //! Directories and file systems in memory that hold something of others: a rollback and a prune leave them, and name what they hold.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
 use converge_tests::{Ran, World, exec};
 
 const ROLE: &str = "

@@ -102,7 +102,7 @@ async fn project(api: &'static LocalApi, name: &str) -> (Cluster, RunMeta) {
 
 async fn apply(cluster: &Cluster, run: &RunMeta, manifest: &Value) {
     let run = RunMeta { id: meta().id, ..run.clone() };
-    cluster.open(&run).await.unwrap();
+    assert!(cluster.open(&run).await.is_ok(), "the run does not begin");
     done(cluster, &run, &plan_apply(cluster, manifest, false).await).await;
     cluster.close(&run.id, "finished").await;
 }
