@@ -93,3 +93,24 @@ fn a_rollback_that_failed_may_have_left_either_of_its_states() {
         assert_eq!((undo.left, undo.before), (state(now), state("absent")), "{now}");
     }
 }
+
+/// A second rollback must tell what others changed before the first one from what the runs changed.
+#[test]
+fn a_rollback_beside_changes_of_others_has_left_them_and_not_made_them() {
+    let runs = [
+        "begin\t1\tk8s\ta\tv 0\tv 1\tr/a\t-\ndone\t1\tv 1\n",
+        "begin\t1\tk8s\ta\tv 1\tv 2\tr/a\t-\ndone\t1\tv 2\n",
+        "begin\t1\tk8s\ta\tv 2\tv 3\tr/a\t-\ndone\t1\tv 3\n",
+        "purpose\trollback\nundoes\tr3\nplanned\tr/a\nbegin\t1\tk8s\ta\tv 3+theirs\tv 2+theirs\tr/a\t-\ndone\t1\tv 2+theirs\n",
+        "purpose\trollback\nundoes\tr2\nplanned\tr/a\nbegin\t1\tk8s\ta\tv 2+theirs\tv 1+theirs\tr/a\t-\ndone\t1\tv 1+theirs\n",
+    ];
+    let beside = |n: u8| (state(&format!("v {n}")), state(&format!("v {n}+theirs")));
+    for (rollbacks, now, between) in
+        [(1, "v 2+theirs", vec![(state("v 1"), state("v 1")), beside(2)]), (2, "v 1+theirs", vec![beside(1)])]
+    {
+        let [mut undo] = <[Undo; 1]>::try_from(undos(&runs[..3 + rollbacks])).unwrap();
+        undo.settle(&state(now), &same);
+        assert_eq!((undo.before, undo.left), (state("v 0"), state(now)));
+        assert_eq!(undo.between, between, "{rollbacks}");
+    }
+}

@@ -394,3 +394,51 @@ fn a_release_comes_back_and_leaves_to_others_what_is_theirs() {
     apply(&["size=5"]);
     assert_eq!(data(), json!({"size": "5", "twice": "10"}));
 }
+
+/// Two runs, then somebody's edit, then rollbacks one by one: each takes back its run's fields, and none of the edit.
+#[test]
+fn an_edit_before_the_first_of_two_rollbacks_survives_both() {
+    let lab = Lab::get();
+    let node = lab.api.nodes(&NodeSpec::new("edited", 1)).unwrap().remove(0);
+    for map in ["patched", "declared"] {
+        lab.kubectl(&["create", "configmap", map, "--from-literal=f=0"]);
+    }
+    let apply = |value: u8| {
+        lab.role("edited", &format!(
+            "scope: cluster\nresources:\n  \
+             - name: patched\n    k8s_patch: {{target: configmap/patched, namespace: default, set: {{/data/y: '{value}', /metadata/annotations/ex.io~1y: '{value}'}}}}\n  \
+             - name: declared\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: declared, namespace: default}}, data: {{y: '{value}'}}}}\n  \
+             - name: node\n    node: {{name: {node}, labels: {{ours: v{value}}}}}\n"
+        ));
+        lab.apply().expect(0);
+    };
+    let rollback = || lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    let data = |map: &str| lab.value(&["configmap", map], "/data").unwrap_or(Value::Null);
+    let of_node = || {
+        let of = |pointer: &str| lab.value(&["node", &node], pointer);
+        (of("/metadata/labels/ours"), of("/metadata/labels/theirs"), of("/spec/unschedulable"))
+    };
+    (1..=3).for_each(apply);
+    for map in ["patched", "declared"] {
+        lab.kubectl(&["patch", "configmap", map, "-p", r#"{"data":{"f":"9","theirs":"1"}}"#]);
+    }
+    lab.kubectl(&["cordon", &node]);
+    lab.kubectl(&["label", "node", &node, "theirs=yes"]);
+    for value in [Some("2"), Some("1"), None] {
+        let back = rollback();
+        for map in ["patched", "declared"] {
+            let mut wanted = json!({"f": "9", "theirs": "1"});
+            if let Some(value) = value {
+                wanted["y"] = json!(value);
+            }
+            assert_eq!(data(map), wanted, "{map}: {}", back.all());
+        }
+        let own = value.map(|value| json!(format!("v{value}")));
+        assert_eq!(of_node(), (own, Some(json!("yes")), Some(json!(true))), "{}", back.all());
+    }
+    assert_eq!(lab.value(&["configmap", "patched"], "/metadata/annotations"), None);
+    for map in ["patched", "declared"] {
+        lab.kubectl(&["delete", "configmap", map]);
+    }
+    lab.kubectl(&["delete", "node", &node]);
+}
