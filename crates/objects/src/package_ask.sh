@@ -13,7 +13,7 @@ cv_packages_bound() {
     cv_plan_packages $CV_APT_STAGES 2>&1
   )
   got=$(printf '%s\n' "$cv_b_said" | sed -n '/^inst /p')
-  # What goes is in the transaction itself, which apt tells before it begins.
+  # The packages that go are in the transaction itself, which apt tells before it begins.
   cv_b_other=$(expect=$(printf %s "$expect" | sed -n '/^inst /p')$CV_NL && cv_packages_unplanned)
   [ -n "$cv_b_other" ] || return 0
   cv_b_errors=$(printf '%s\n' "$cv_b_said" | sed -n 's/^err //p' | tr '\n' ' ')

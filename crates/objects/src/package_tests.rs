@@ -286,7 +286,7 @@ fn items_are_simulated_over_each_other_in_every_shell() {
     }
 }
 
-/// What apt chooses by is a pin that is written anew, with the same size, a source that is moved away, or a list that is fetched again; a key or a password is not.
+/// The choice differs with a pin that is written anew with the same size, a source that is moved away, or a list that is fetched again; not with a key or a password.
 #[test]
 fn what_apt_chooses_by_is_known_in_every_shell() {
     let dir = tempfile::tempdir().unwrap();

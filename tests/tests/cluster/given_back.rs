@@ -55,7 +55,7 @@ fn fields_that_others_have_set_since_survive_a_rollback() {
             back.all()
         );
         let of = |pointer: &str| lab.value(&["node", &name], pointer);
-        assert_eq!(of("/metadata/labels/ours"), None);
+        assert_eq!(of("/metadata/labels/own"), None);
         assert_eq!(of("/metadata/labels/theirs"), Some(json!("yes")));
         assert_eq!(of("/spec/unschedulable"), Some(json!(true)), "{}", back.all());
         let taints = of("/spec/taints").unwrap();
@@ -408,7 +408,7 @@ fn an_edit_before_the_first_of_two_rollbacks_survives_both() {
             "scope: cluster\nresources:\n  \
              - name: patched\n    k8s_patch: {{target: configmap/patched, namespace: default, set: {{/data/y: '{value}', /metadata/annotations/ex.io~1y: '{value}'}}}}\n  \
              - name: declared\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: declared, namespace: default}}, data: {{y: '{value}'}}}}\n  \
-             - name: node\n    node: {{name: {node}, labels: {{ours: v{value}}}}}\n"
+             - name: node\n    node: {{name: {node}, labels: {{own: v{value}}}}}\n"
         ));
         lab.apply().expect(0);
     };
@@ -416,7 +416,7 @@ fn an_edit_before_the_first_of_two_rollbacks_survives_both() {
     let data = |map: &str| lab.value(&["configmap", map], "/data").unwrap_or(Value::Null);
     let of_node = || {
         let of = |pointer: &str| lab.value(&["node", &node], pointer);
-        (of("/metadata/labels/ours"), of("/metadata/labels/theirs"), of("/spec/unschedulable"))
+        (of("/metadata/labels/own"), of("/metadata/labels/theirs"), of("/spec/unschedulable"))
     };
     (1..=3).for_each(apply);
     for map in ["patched", "declared"] {

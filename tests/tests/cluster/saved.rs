@@ -1,4 +1,4 @@
-//! What a saved plan of a cluster binds, and saved values that cannot be read.
+//! Saved plans of a cluster and what they bind; saved values that cannot be read.
 
 use crate::{Lab, says_all};
 use serde_json::json;

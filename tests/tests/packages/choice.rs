@@ -1,4 +1,4 @@
-//! What apt chooses by, and what is installed, changes between the plan and the transaction.
+//! Between the plan and the transaction the files change that apt chooses by, or the packages that are installed.
 
 use super::*;
 

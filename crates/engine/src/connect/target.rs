@@ -2,7 +2,7 @@
 
 use crate::context::RunContext;
 use crate::controller;
-use crate::revert::sealed::leave_what_is_sealed;
+use crate::revert::sealed;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
@@ -172,7 +172,11 @@ impl Target {
             let found = cluster.contents(&wanted).await;
             let saved = found.map_err(|error| TargetError::Refused(error.to_string()))?;
             saved.found.into_values().for_each(|content| known.learn_content(content));
-            leave_what_is_sealed(self, undos, &saved.sealed, known).await?;
+            let asked = sealed::probes(undos, &saved.sealed);
+            if !asked.is_empty() {
+                self.look(&asked, known).await?;
+            }
+            sealed::leave_what_is_sealed(undos, &saved.sealed, known);
         }
         Ok(())
     }

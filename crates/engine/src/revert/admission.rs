@@ -79,7 +79,7 @@ pub(crate) async fn leave_what_is_refused(
     Ok(())
 }
 
-/// What the rollback itself brings back.
+/// Objects that the rollback itself brings back.
 struct Brought {
     namespaces: BTreeSet<String>,
     /// Definitions of kinds, or a release that may have some.

@@ -1,7 +1,5 @@
-//! Saved values of a cluster that are encrypted, and cannot be read on this machine: what needs them stays.
+//! Saved values of a cluster that are encrypted, and cannot be read on this machine: what needs them stays. Pure.
 
-use crate::TargetError;
-use crate::connect::target::Target;
 use converge_cluster::SealError;
 use converge_ledger::Undo;
 use converge_objects::k8s::from_text;
@@ -32,21 +30,23 @@ fn revisions(undo: &Undo) -> Option<Probe> {
     Some(Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() }))
 }
 
+/// Saved contents that are sealed, each with the reason why it cannot be opened.
+pub(crate) type Sealed = BTreeMap<Digest, SealError>;
+
+/// The content that an object needs to go back, where it is sealed.
+fn needed(undo: &Undo, sealed: &Sealed) -> Option<Digest> {
+    content(undo, &undo.before).filter(|digest| sealed.contains_key(digest))
+}
+
+/// The questions whether helm itself keeps the releases whose saved contents are sealed.
+pub(crate) fn probes(undos: &[Undo], sealed: &Sealed) -> BTreeSet<Probe> {
+    undos.iter().filter(|undo| needed(undo, sealed).is_some()).filter_map(revisions).collect()
+}
+
 /// Lets the objects stay whose saved values are sealed, and says why.
-pub(crate) async fn leave_what_is_sealed(
-    target: &Target,
-    undos: &mut [Undo],
-    sealed: &BTreeMap<Digest, SealError>,
-    known: &mut Knowledge,
-) -> Result<(), TargetError> {
-    let needed = |undo: &Undo| content(undo, &undo.before).filter(|digest| sealed.contains_key(digest));
-    let asked: BTreeSet<Probe> =
-        undos.iter().filter(|undo| needed(undo).is_some()).filter_map(revisions).collect();
-    if !asked.is_empty() {
-        target.look(&asked, known).await?;
-    }
+pub(crate) fn leave_what_is_sealed(undos: &mut [Undo], sealed: &Sealed, known: &Knowledge) {
     for undo in undos {
-        let Some(digest) = needed(undo) else { continue };
+        let Some(digest) = needed(undo, sealed) else { continue };
         let has = match revisions(undo).and_then(|probe| known.answer(&probe)) {
             Some(Answer::Api(revisions)) => {
                 revisions.as_array().is_some_and(|all| release::revision_of(all, &digest).is_some())
@@ -57,5 +57,4 @@ pub(crate) async fn leave_what_is_sealed(
             undo.theirs = Some(format!("its saved values cannot be read: {why}"));
         }
     }
-    Ok(())
 }

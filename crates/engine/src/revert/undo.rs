@@ -139,7 +139,7 @@ pub(crate) fn lost(undo: &Undo) -> Option<String> {
     undo.lost.clone().or_else(|| irreversible(forward).filter(|_| without(&undo.object).is_none()))
 }
 
-/// What to say of an object that comes back, though not with all that went with it; `None` of any other.
+/// The note on an object that comes back, though not with all that went with it; `None` for any other.
 pub(crate) fn without(object: &ObjectId) -> Option<&'static str> {
     converge_objects::k8s::comes_back_without(&object.key).filter(|_| object.kind == "k8s")
 }

@@ -1,4 +1,4 @@
-//! What objects of a cluster need to come back: their namespace, and the definition of their kind.
+//! Objects that others of a cluster need to come back: their namespace, and the definition of their kind.
 
 use super::{Edges, Revert};
 use converge_resource::ApiRef;
