@@ -229,6 +229,8 @@ fn roll_back(world: &World, host: &Host, bare: &BTreeSet<String>) {
     let runs = listed["hosts"][0]["runs"].as_array().unwrap();
     let first = runs.iter().filter_map(|r| r["run"].as_str()).min().unwrap();
     world.converge(&["rollback", "hosts.yaml", "--to", first, "--yes"]).unwrap().expect(0);
+    // The line that somebody has added to fstab is his again, and no comment any more.
+    assert_eq!(exec(host, "tail -n1 /etc/fstab; sed -i '$d' /etc/fstab"), "/swap none swap sw 0 0");
     let left = apart(bare, &state(host));
     assert!(left.is_empty(), "{left:#?}");
 }

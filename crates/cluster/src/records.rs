@@ -301,7 +301,7 @@ pub(crate) struct StoredContent {
 pub(crate) enum Beside {
     /// A Secret's values, or a release that holds Secrets (JSON), encrypted by age, base64.
     Sealed(String),
-    /// A release without Secrets, as [`crate::former`] packs it.
+    /// A release without Secrets, as [`crate::saved_release`] packs it.
     Plain(String),
     /// The text itself, of a sensitive item, and what would stand beside it: encrypted as [`Beside::Sealed`]. The text that stands in the open is empty.
     Whole(String),

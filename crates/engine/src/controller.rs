@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason why an object on this machine was not changed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LocalError {
+pub(crate) enum ControllerError {
     /// The file system, or a place that is none.
     #[error(transparent)]
     Fetched(#[from] FetchedError),
@@ -75,7 +75,7 @@ fn changes(item: &Item) -> impl Iterator<Item = &Change> {
 }
 
 /// Tells the host's steps what is here now, and keeps the contents that the item replaces. The host compares and records.
-pub(crate) fn prepare(fetched: &Fetched, item: &mut Item) -> Result<(), LocalError> {
+pub(crate) fn prepare(fetched: &Fetched, item: &mut Item) -> Result<(), ControllerError> {
     let mut reported = Vec::new();
     for change in changes(item) {
         let (state, content) = look(fetched, &change.object)?;
@@ -96,15 +96,15 @@ pub(crate) fn make(
     fetched: &Fetched,
     item: &Item,
     contents: &BTreeMap<Digest, Content>,
-) -> Result<(), LocalError> {
+) -> Result<(), ControllerError> {
     for change in changes(item) {
         let place = &change.object.key;
         match FetchedState::try_from(change.to.clone())? {
             FetchedState::Absent => fetched.remove(place)?,
-            FetchedState::Other { what } => return Err(LocalError::NoFile(what)),
+            FetchedState::Other { what } => return Err(ControllerError::NoFile(what)),
             FetchedState::File { mode, digest } => {
                 let content = contents.get(&digest).cloned().or_else(|| fetched.retained(&digest));
-                let content = content.ok_or(LocalError::NoContent(digest))?;
+                let content = content.ok_or(ControllerError::NoContent(digest))?;
                 fetched.write(place, mode, &content)?;
             }
         }
