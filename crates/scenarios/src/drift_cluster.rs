@@ -19,6 +19,9 @@ pub(crate) async fn taken(engine: &Engine, cluster: &str, first: &FleetPlan) -> 
     forced.filter(|(_, params)| params.get("force_conflicts") == Some(&Value::Bool(true))).collect()
 }
 
+/// The beginning of the key of a namespace.
+const NAMESPACE: &str = "v1/Namespace/";
+
 /// The drifts that can be injected into the claims of the role's items, each facet once.
 pub(crate) fn drifts(
     items: &[ItemClaims],
@@ -29,6 +32,8 @@ pub(crate) fn drifts(
 ) -> Vec<Drift> {
     let mut drifts = Vec::new();
     let mut observed = BTreeSet::new();
+    // With a namespace goes all that other roles have in it.
+    let shared = items.iter().any(|i| i.role != role);
     for item in items.iter().filter(|i| i.role == role) {
         for claim in &item.claims {
             let object = &claim.object;
@@ -43,6 +48,10 @@ pub(crate) fn drifts(
                 ));
                 continue;
             };
+            if shared && object.key.starts_with(NAMESPACE) {
+                left.push(format!("{}, {}: other roles may have objects in it", shown(object), claim.facet));
+                continue;
+            }
             let words = match claim.facet {
                 "presence" if start.get(object).is_some_and(State::is_absent) => {
                     Some(("deleted", of(&["delete"], &target)))
@@ -70,7 +79,7 @@ pub(crate) fn drifts(
         }
     }
     // The objects of a namespace are deleted with it: it comes last.
-    drifts.sort_by_key(|w| w.object.key.starts_with("v1/Namespace/"));
+    drifts.sort_by_key(|w| w.object.key.starts_with(NAMESPACE));
     drifts
 }
 
