@@ -45,7 +45,7 @@ impl VirtualHost<'_> {
         }
         let Some((dir, _)) = object.key.rsplit_once('/') else { return Ok(None) };
         let look = |path: &str, _: &str| {
-            PathState::try_from(self.observed(&at(path))?.state)
+            PathState::try_from(self.found(&at(path))?.state)
                 .map_err(|e| Stop::Failed(format!("{path}: {e}")))
         };
         match ancestors_of(dir, &look) {
