@@ -433,10 +433,13 @@ async fn another_object_of_the_same_name_is_not_ours_and_what_has_an_owner_goes_
         "{end:?}"
     );
     let owner = api.get(&["namespace", "twins"]).unwrap()["metadata"]["uid"].clone();
-    let mut owned = configmap("twins", "y", json!({}));
-    owned["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "v1", "kind": "Namespace", "name": "twins", "uid": owner}]);
+    let owned = configmap("twins", "y", json!({}));
     done(&cluster, &run, &plan_apply(&cluster, &owned, false).await).await;
+    // Somebody else gives it an owner.
+    let given = json!({"metadata": {"ownerReferences":
+        [{"apiVersion": "v1", "kind": "Namespace", "name": "twins", "uid": owner}]}});
+    api.kubectl(&["-n", "twins", "patch", "configmap", "y", "--type=merge", "-p", &given.to_string()])
+        .unwrap();
     let end = work(&cluster, &run, &plan_to(&cluster, &object(&owned), None).await).await.end;
     assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("belongs to namespace twins")), "{end:?}");
     cluster.close(&run.id, "finished").await;
