@@ -13,6 +13,7 @@ mod text_errors;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// The crates that would bring I/O into a crate.
 const RUNTIMES: &[&str] = &["tokio", "russh", "kube", "reqwest", "hyper", "async-std", "smol"];
@@ -94,10 +95,41 @@ fn kinds_do_no_io_and_ssh_knows_no_resource() {
 
 /// `print!` and its like stand only in `render` and `cli`; `lab` has a small tool for contributors with its own exception.
 /// Whether a file holds tests alone, by its name: its module stands behind `#[cfg(test)]` in the file beside it.
-fn is_test(path: &std::path::Path) -> bool {
+fn is_test(path: &Path) -> bool {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
     let below = path.parent().is_some_and(|folder| folder.ends_with("tests"));
     below || stem.is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
+}
+
+/// The root of the workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The files below a folder that are taken, in no order.
+fn files(folder: impl Into<PathBuf>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.into()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if takes(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Whether the name of a file has this ending.
+fn ends(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|own| own == ending)
+}
+
+/// Whether a file is Rust code that is no test.
+fn is_code(path: &Path) -> bool {
+    ends(path, "rs") && !is_test(path)
 }
 
 /// `print!` and its like stand only in `render` and `cli`.
@@ -109,19 +141,11 @@ fn only_render_and_cli_print() {
         packages().iter().filter(|(n, _)| !["render", "cli", "tests"].contains(&n.as_str()))
     {
         let source = package.manifest_path.parent().unwrap().join("src");
-        let mut folders = vec![source.into_std_path_buf()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
-                    let text = std::fs::read_to_string(&path).unwrap();
-                    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-                    if code.lines().any(|l| !l.trim_start().starts_with("//") && print.is_match(l)) {
-                        found.push(format!("{name}: {}", path.display()));
-                    }
-                }
+        for path in files(source, is_code) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            if code.lines().any(|l| !l.trim_start().starts_with("//") && print.is_match(l)) {
+                found.push(format!("{name}: {}", path.display()));
             }
         }
     }
@@ -134,29 +158,15 @@ const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit"];
 
 #[test]
 fn a_new_object_is_known_by_name_nowhere_else() {
-    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
-    let files = |dir: String, ending: &str| -> Vec<std::path::PathBuf> {
-        let (mut found, mut folders) = (Vec::new(), vec![std::path::PathBuf::from(dir)]);
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                match path.is_dir() {
-                    true => folders.push(path),
-                    false if path.to_str().unwrap().ends_with(ending) => found.push(path),
-                    false => {}
-                }
-            }
-        }
-        found
-    };
-    let stem = |path: &std::path::Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let source = |name: &str| root().join("crates").join(name).join("src");
+    let stem = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
     let mut objects: BTreeSet<String> =
-        files(format!("{crates}/objects/src"), ".sh").iter().map(|p| stem(p)).collect();
+        files(source("objects"), |path| ends(path, "sh")).iter().map(|p| stem(p)).collect();
     objects.remove("common");
     assert!(objects.len() > 10, "{objects:?}");
     let mut named = BTreeSet::new();
     for name in ["resource", "planner", "engine", "host", "store", "render", "cli"] {
-        for file in files(format!("{crates}/{name}/src"), ".rs").iter().filter(|file| !is_test(file)) {
+        for file in &files(source(name), is_code) {
             let text = std::fs::read_to_string(file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             for line in code.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
@@ -210,24 +220,16 @@ fn no_comment_begins_with_a_bare_what() {
         [0_usize; 0]
     );
 
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<_> =
-        ["crates", "xtask", "tests", "roles", ".ci", "bench"].iter().map(|f| root.join(f)).collect();
-    let (mut files, mut found) = (0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if matches!(ending.as_str(), "rs" | "sh" | "yaml" | "") {
-                let Ok(text) = std::fs::read_to_string(&path) else { continue };
-                files += 1;
-                found.extend(bare_what(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
-            }
-        }
+    let is_text =
+        |path: &Path| path.extension().is_none() || ["rs", "sh", "yaml"].iter().any(|e| ends(path, e));
+    let folders = ["crates", "xtask", "tests", "roles", ".ci", "bench"].iter();
+    let (mut read, mut found) = (0, Vec::new());
+    for path in folders.flat_map(|folder| files(root().join(folder), is_text)) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        read += 1;
+        found.extend(bare_what(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
     }
-    assert!(files > 500, "{files} files");
+    assert!(read > 500, "{read} files");
     assert!(found.is_empty(), "name the thing, or begin with a verb (docs/style.md): {found:#?}");
 }
 
@@ -311,20 +313,14 @@ fn no_message_says_one_things() {
         [1, 2]
     );
     assert_eq!(numbers_before_plurals("f(\"{host} hosted\");\nf(\"{} of a host's\");\n"), [0_usize; 0]);
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
-    let (mut folders, mut files, mut found) = (vec![root], 0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && !path.ends_with("tests") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") && !is_test(&path) {
-                files += 1;
-                let lines = numbers_before_plurals(&std::fs::read_to_string(&path).unwrap());
-                found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
-            }
-        }
+    let crates = root().join("crates");
+    let in_tests = |path: &Path| path.strip_prefix(&crates).unwrap().iter().any(|part| part == "tests");
+    let code = files(&crates, |path| is_code(path) && !in_tests(path));
+    let mut found = Vec::new();
+    for path in &code {
+        let lines = numbers_before_plurals(&std::fs::read_to_string(path).unwrap());
+        found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
     }
-    assert!(files > 300, "{files} files");
+    assert!(code.len() > 300, "{} files", code.len());
     assert!(found.is_empty(), "write it with `counted` (converge_resource): {found:#?}");
 }

@@ -3,7 +3,7 @@
 //! A file and the files in the folder of its name are one thing: they may use each other. A name that a file only re-exports belongs to
 //! the file that defines it.
 
-use super::{is_test, table};
+use super::table;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Circles that stay: the crate, its files, and why.
@@ -86,20 +86,13 @@ impl Module {
 
 /// The files of a crate by their modules; `[]` is the crate itself.
 fn modules_of(name: &str) -> BTreeMap<Path, Module> {
-    let source = std::path::PathBuf::from(format!("{}/../crates/{name}/src", env!("CARGO_MANIFEST_DIR")));
-    let (mut found, mut folders) = (BTreeMap::new(), vec![source.clone()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let file = entry.unwrap().path();
-            if file.is_dir() {
-                folders.push(file);
-            } else if file.extension().is_some_and(|ending| ending == "rs") && !is_test(&file) {
-                let own = file.strip_prefix(&source).unwrap().with_extension("");
-                let mut own: Path = own.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-                own.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
-                found.insert(own, Module::new(&std::fs::read_to_string(&file).unwrap()));
-            }
-        }
+    let source = super::root().join("crates").join(name).join("src");
+    let mut found = BTreeMap::new();
+    for file in super::files(&source, super::is_code) {
+        let own = file.strip_prefix(&source).unwrap().with_extension("");
+        let mut own: Path = own.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        own.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        found.insert(own, Module::new(&std::fs::read_to_string(&file).unwrap()));
     }
     found
 }

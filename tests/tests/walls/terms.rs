@@ -1,5 +1,7 @@
 //! No name in Rust code is a word of the older dialect: docs/style.md says which term stands for it.
 
+use super::{ends, files, root};
+
 /// Names that nothing has any more, whatever their case.
 const RETIRED: [&str; 18] = [
     "former", "towards", "reach", "ways", "way_back", "wayback", "ours", "seen", "told", "trial", "unsaved",
@@ -44,27 +46,17 @@ fn no_name_is_of_the_older_dialect() {
     assert!(
         declared("// let told = 1;").is_empty() && declared("told_apart(seen::x, \"let told\")").is_empty()
     );
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<_> = ["crates", "xtask", "tests"].iter().map(|folder| root.join(folder)).collect();
-    let (mut files, mut wrong) = (0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
-                files += 1;
-                let text = std::fs::read_to_string(&path).unwrap();
-                for (at, line) in text.lines().enumerate() {
-                    wrong.extend(
-                        declared(line)
-                            .into_iter()
-                            .map(|name| format!("{}:{}: {name}", path.display(), at + 1)),
-                    );
-                }
-            }
+    let folders = ["crates", "xtask", "tests"].iter();
+    let code: Vec<_> =
+        folders.flat_map(|folder| files(root().join(folder), |path| ends(path, "rs"))).collect();
+    let mut wrong = Vec::new();
+    for path in &code {
+        for (at, line) in std::fs::read_to_string(path).unwrap().lines().enumerate() {
+            wrong.extend(
+                declared(line).into_iter().map(|name| format!("{}:{}: {name}", path.display(), at + 1)),
+            );
         }
     }
-    assert!(files > 500, "{files} files");
+    assert!(code.len() > 500, "{} files", code.len());
     assert!(wrong.is_empty(), "docs/style.md has the terms: {wrong:#?}");
 }

@@ -1,7 +1,8 @@
 //! Errors are types: no function gives a text as its error.
 
-use super::is_test;
+use super::{files, is_code, root};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Functions that may give a text as their error: the file, the function, and why no type can name the cause.
 const TEXT_IS_THE_ERROR: &[(&str, &str, &str)] =
@@ -53,23 +54,16 @@ fn errors_are_types_and_not_texts() {
     let fine = "fn f() -> Result<String, Box<E>> {}\n// Result<(), String>\n#[cfg(test)]\nfn g() -> Result<(), String> {}";
     assert_eq!(text_errors(fine), [""; 0]);
 
-    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates"));
-    let (mut folders, mut files, mut found) = (vec![root.to_owned()], 0, BTreeSet::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let source = path.components().any(|part| part.as_os_str() == "src");
-            if path.is_dir() {
-                folders.push(path);
-            } else if source && path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
-                files += 1;
-                let file = path.strip_prefix(root).unwrap().display().to_string();
-                let text = std::fs::read_to_string(&path).unwrap();
-                found.extend(text_errors(&text).into_iter().map(|function| (file.clone(), function)));
-            }
-        }
+    let crates = root().join("crates");
+    let file_of = |path: &Path| path.strip_prefix(&crates).unwrap().to_owned();
+    let code = files(&crates, |path| is_code(path) && file_of(path).iter().any(|part| part == "src"));
+    let mut found = BTreeSet::new();
+    for path in &code {
+        let file = file_of(path).display().to_string();
+        let text = std::fs::read_to_string(path).unwrap();
+        found.extend(text_errors(&text).into_iter().map(|function| (file.clone(), function)));
     }
-    assert!(files > 300, "{files} files");
+    assert!(code.len() > 300, "{} files", code.len());
     let allowed = |(file, function, _): &(&str, &str, &str)| ((*file).to_owned(), (*function).to_owned());
     let allowed: BTreeSet<(String, String)> = TEXT_IS_THE_ERROR.iter().map(allowed).collect();
     assert_eq!(found, allowed, "give the error a type with a variant for each cause (docs/style.md)");
