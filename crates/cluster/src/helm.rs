@@ -4,6 +4,7 @@
 use crate::connect::{Access, Cluster};
 use crate::login;
 use crate::options::ClusterOptions;
+use crate::program::{environment, in_path};
 use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
 use secrecy::ExposeSecret as _;
@@ -24,20 +25,6 @@ const SLACK: Duration = Duration::from_secs(90);
 
 /// The limit of its output that is kept.
 const OUTPUT: u64 = 64 << 20;
-
-/// Variables that it may see: where programs are, and the way out to chart repositories.
-const PASSED: [&str; 10] = [
-    "PATH",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "TMPDIR",
-];
 
 /// A file of this machine that cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -154,9 +141,7 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, HelmError> {
     if let Some(path) = &options.helm {
         return if path.is_file() { Ok(path.clone()) } else { Err(HelmError::NotAt(path.clone())) };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("helm")).find(|p| p.is_file());
-    found.ok_or(HelmError::NotInPath)
+    in_path("helm").ok_or(HelmError::NotInPath)
 }
 
 /// Puts a file there that only we can read.
@@ -275,12 +260,7 @@ impl Helm {
     pub(crate) async fn run(&self, arguments: &[String], limit: Duration) -> Result<String, HelmError> {
         let limit = limit + SLACK;
         let mut command = Command::new(&self.program);
-        command.env_clear();
-        for name in PASSED {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
+        command.env_clear().envs(environment());
         // A proxy to the outside does not lead to the API server.
         let mut direct = format!("127.0.0.1,{}", self.server);
         for name in ["NO_PROXY", "no_proxy"] {

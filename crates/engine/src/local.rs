@@ -1,9 +1,10 @@
 //! Questions to this machine: manifests that kustomize makes, texts of addresses.
 
+use converge_cluster::{environment, in_path};
 use converge_resource::{Digest, LocalProbe};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
@@ -16,20 +17,6 @@ const MOST: usize = 16 << 20;
 
 /// Characters of the words of a program that failed.
 const SAID: usize = 2000;
-
-/// Variables that a program may see: where programs are, and the way out to the network.
-const PASSED: [&str; 10] = [
-    "PATH",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "TMPDIR",
-];
 
 /// The reason why this machine gave no text.
 #[derive(Debug, thiserror::Error)]
@@ -114,8 +101,7 @@ async fn fetched(url: &str, sha256: &str) -> Result<String, LocalError> {
 
 /// The output of a program that succeeds, with this folder as its home.
 async fn ran(mut command: Command, home: &Path) -> Result<Output, LocalError> {
-    command.env_clear().env("HOME", home).stdin(Stdio::null()).kill_on_drop(true);
-    command.envs(PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.env_clear().envs(environment()).env("HOME", home).stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(Duration::from_secs(SECONDS), command.output());
     let output = ended.await.map_err(|_| LocalError::Late)??;
     if output.status.success() {
@@ -124,9 +110,4 @@ async fn ran(mut command: Command, home: &Path) -> Result<Output, LocalError> {
     let said = String::from_utf8_lossy(&output.stderr);
     let said: String = said.trim().chars().take(SAID).collect();
     Err(LocalError::Said(if said.is_empty() { format!("it ended with {}", output.status) } else { said }))
-}
-
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
