@@ -2,7 +2,6 @@
 
 use crate::controller::is_here;
 use crate::{HostEntry, HostResult};
-use converge_objects::path::within;
 use converge_planner::{Item, Outcome, Problem};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +19,7 @@ pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
         for item in &mut plan.items {
             let of_others = claimed(item).find_map(|own| {
-                let meets =
-                    |object: &ObjectId| within(&object.key, &own.key) || within(&own.key, &object.key);
-                hosts.iter().filter(|(object, _)| meets(object)).find_map(|(object, of)| {
+                meeting(&hosts, own).find_map(|(object, of)| {
                     let others: Vec<&str> =
                         of.iter().map(String::as_str).filter(|host| *host != entry.host).collect();
                     (!others.is_empty()).then(|| (object, others.join(", ")))
@@ -37,6 +34,19 @@ pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
             });
         }
     }
+}
+
+/// The entries of an object, of what lies in it, and of what it lies in.
+fn meeting<'a, T>(
+    all: &'a BTreeMap<ObjectId, T>,
+    own: &ObjectId,
+) -> impl Iterator<Item = (&'a ObjectId, &'a T)> {
+    let at = |key: &str| ObjectId::new(&own.kind, key);
+    let above: Vec<ObjectId> = own.key.match_indices('/').map(|(end, _)| at(&own.key[..end])).collect();
+    let inside = at(&format!("{}/", own.key));
+    let below = all.range(inside.clone()..).take_while(move |(object, _)| inside.covers(object));
+    let same = all.get_key_value(own);
+    above.into_iter().filter_map(|object| all.get_key_value(&object)).chain(same).chain(below)
 }
 
 /// The objects of this machine that an item claims, if it applies.
