@@ -8,7 +8,7 @@ use crate::revert::undo::shows;
 use crate::tasks::on_each;
 use crate::{Activity, TargetError};
 use converge_executor::Questions;
-use converge_ledger::{Owned, OwnedRecords, Scope};
+use converge_ledger::{Owned, OwnedRecords, Scope, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe, State};
 use std::collections::BTreeSet;
@@ -93,6 +93,7 @@ async fn read(
     let questions = Questions { probes: &nothing, facts: None, managed: true };
     let records: OwnedRecords =
         target.observe(questions, &mut known).await?.managed.transpose()?.unwrap_or_default();
+    let mut undos = Vec::new();
     if compare {
         let objects = records.things.iter().map(|thing| Probe::Object(thing.object.clone()));
         let mounts = records.things.iter().flat_map(|thing| layers::probes(&thing.lies_in));
@@ -100,13 +101,13 @@ async fn read(
         if !probes.is_empty() {
             target.look(&probes, &mut known).await?;
         }
-        let mut undos: Vec<_> =
-            records.things.iter().map(|thing| undo_of(thing, &[], &BTreeSet::new(), &known)).collect();
+        let whole = |thing| undo_of(thing, &[], &BTreeSet::new(), &known);
+        undos.extend(records.things.iter().map(whole));
         layers::settle_what_is_seen(&mut undos, &known);
         target.saved_contents(&mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
-    let object = |thing: &Owned| ManagedObject {
+    let object = |(at, thing): (usize, &Owned)| ManagedObject {
         object: thing.object.clone(),
         role: thing.roles.first().cloned().unwrap_or_default(),
         item: thing.item.clone(),
@@ -118,13 +119,13 @@ async fn read(
         sensitive: thing.sensitive,
         original: thing.before.clone(),
         left: thing.left.clone(),
-        present: compare.then(|| present(thing, &known)),
+        present: undos.get(at).map(|undo| present(thing, undo, &known)),
     };
-    Ok((records.things.iter().map(object).collect(), records.broken))
+    Ok((records.things.iter().enumerate().map(object).collect(), records.broken))
 }
 
 /// Judged as by a prune.
-fn present(thing: &Owned, known: &Knowledge) -> Present {
+fn present(thing: &Owned, undo: &Undo, known: &Knowledge) -> Present {
     if !layers::is_seen(&thing.lies_in, known) {
         return Present::Unknown("something else is mounted above it".to_owned());
     }
@@ -137,10 +138,8 @@ fn present(thing: &Owned, known: &Knowledge) -> Present {
             Present::Unknown(why.unwrap_or_else(|| "no answer".to_owned()))
         }
         Ok(found) => {
-            let mut undo = undo_of(thing, &[], &BTreeSet::new(), known);
-            layers::settle_what_is_seen(std::slice::from_mut(&mut undo), known);
             let is_open = thing.open.is_some() && found.state != thing.left;
-            if !is_open && shows(&undo, &found.state, known) {
+            if !is_open && shows(undo, &found.state, known) {
                 Present::AsLeft
             } else {
                 Present::Differs(found.state)
