@@ -8,7 +8,7 @@ use converge_ledger::{KnownState, Owned, Project, Undo};
 use converge_objects::{Command, Guard};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
@@ -166,11 +166,16 @@ pub(crate) fn undo_of(
 
 /// Names the project that has changed an object since, by the first of its runs that did.
 pub(super) fn name_other_projects(undos: &mut [Undo], things: &[Owned], scope: &Project, known: &Knowledge) {
+    let mut others: BTreeMap<&ObjectId, Vec<&Owned>> = BTreeMap::new();
+    for thing in things.iter().filter(|thing| !scope.is(&thing.scope)) {
+        others.entry(&thing.object).or_default().push(thing);
+    }
     for undo in undos.iter_mut().filter(|undo| undo.theirs.is_none()) {
-        let Ok(now) = known.observed(&undo.object) else { continue };
-        let is_same = |t: &&Owned| t.object == undo.object && t.layer == undo.layer && !scope.is(&t.scope);
-        let as_left = |t: &&Owned| fulfils(&t.object, &now.state, &t.left);
-        let other = things.iter().filter(is_same).find(as_left);
+        let (Ok(now), Some(others)) = (known.observed(&undo.object), others.get(&undo.object)) else {
+            continue;
+        };
+        let as_left = |t: &&&Owned| t.layer == undo.layer && fulfils(&t.object, &now.state, &t.left);
+        let other = others.iter().find(as_left);
         undo.theirs = other.filter(|_| now.state != undo.left).map(|other| {
             format!(
                 "another project manages it too, since run {} (playbook {}, inventory {}), and has changed it: it is left as it is",
