@@ -16,13 +16,7 @@ cv_many() {
   IFS=$CV_NL
   # A change while the content is read shows in the stamp from before.
   cv_many_stamps first $CV_ROWS
-  cv_i_now=$(
-    CV_TELL_SAFE=yes
-    cv_rows_now "$CV_ROWS"
-  )
-  cv_table before "$cv_i_now"
-  cv_item_safe
-  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
+  cv_item_look :
   cv_i_text= cv_y_rows= cv_y_end=0 cv_y_dirs=$CV_NL
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"

@@ -101,6 +101,20 @@ cv_same() {
   command -v "cv_same_$1" >/dev/null 2>&1 && "cv_same_$1" "$2" "$3" "$4"
 }
 
+# cv_item_look WATCHED: what the rows CV_ROWS and what WATCHED says show now, in the table `before`; knows the safe directories among them. An earlier
+# window is over then. Sets cv_i_now.
+cv_item_look() {
+  cv_i_now=$(
+    CV_TELL_SAFE=yes
+    cv_rows_now "$CV_ROWS"
+    CV_TELL_SAFE=
+    "$1"
+  )
+  cv_table before "$cv_i_now"
+  cv_item_safe
+  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
+}
+
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
 # SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
@@ -110,15 +124,7 @@ cv_item_begin() {
   if [ -e "$CV_DIR/moved" ]; then exit 74; fi
   set -f
   IFS=$CV_NL
-  cv_i_now=$(
-    CV_TELL_SAFE=yes
-    cv_rows_now "$CV_ROWS"
-    CV_TELL_SAFE=
-    cv_watched_now
-  )
-  cv_table before "$cv_i_now"
-  cv_item_safe
-  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
+  cv_item_look cv_watched_now
   cv_i_bad=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"

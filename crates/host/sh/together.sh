@@ -39,20 +39,7 @@ cv_packages_together() {
     cv_together_alone
     return 73
   }
-  cv_i_text=
-  for cv_i_row in $CV_ROWS; do
-    cv_row "$cv_i_row"
-    cv_member_begin
-  done
-  cv_g_lost=
-  cv_journal "$cv_i_text" sync || {
-    cv_cause
-    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
-    cv_g_lost=$CV_ENC
-    cv_together_each cv_together_unsaveable
-    return 73
-  }
-  cv_places_note
+  cv_together_begin || return
   unset IFS
   set +f
   cv_phase change
@@ -93,6 +80,25 @@ cv_together_each() {
     cv_g_item=$row_item
     "$1"
   done
+}
+
+# cv_together_begin: writes into the journal that all rows are begun, and which places are open then. Sets cv_i_text. Status 73: it cannot be written,
+# and every item is told so.
+cv_together_begin() {
+  cv_i_text=
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    cv_member_begin
+  done
+  cv_journal "$cv_i_text" sync && {
+    cv_places_note
+    return 0
+  }
+  cv_cause
+  cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
+  cv_g_lost=$CV_ENC
+  cv_together_each cv_together_unsaveable
+  return 73
 }
 
 # cv_together_alone: says of every item of the group that it goes alone.

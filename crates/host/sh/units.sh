@@ -22,34 +22,14 @@ cv_units_together() {
     esac
   done
   cv_many_stamps first $cv_y_rows
-  cv_i_now=$(
-    CV_TELL_SAFE=yes
-    cv_rows_now "$CV_ROWS"
-    CV_TELL_SAFE=
-    cv_watched_now
-  )
-  cv_table before "$cv_i_now"
-  cv_item_safe
-  [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
+  cv_item_look cv_watched_now
   cv_many_ready
   cv_phase save
   cv_units_planned && cv_units_save 2>/dev/null || {
     cv_together_alone
     return 73
   }
-  cv_i_text=
-  for cv_i_row in $CV_ROWS; do
-    cv_row "$cv_i_row"
-    cv_member_begin
-  done
-  cv_journal "$cv_i_text" sync || {
-    cv_cause
-    cv_enc_to "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
-    cv_g_lost=$CV_ENC
-    cv_together_each cv_together_unsaveable
-    return 73
-  }
-  cv_places_note
+  cv_together_begin || return
   cv_phase change
   cv_v_bad=$CV_NL cv_v_past=''
   cv_units_start
