@@ -127,7 +127,8 @@ fn certificates_inputs_and_nodes_come_and_go() {
 
     // A rollback brings the arguments of before back, and the API server answers when the run ends.
     let manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml";
-    let server = || exec(one, "tr '\\0' '\\n' </proc/$(pgrep -x kube-apiserver)/cmdline");
+    // Nothing while the process that was found ends.
+    let server = || exec(one, "tr '\\0' '\\n' </proc/$(pgrep -x kube-apiserver)/cmdline || :");
     let mut other = changed.clone();
     other["k8s_cluster"]["apiServer"]["extraArgs"] = json!([{"name": "max-requests-inflight", "value": "333"}, {"name": "min-request-timeout", "value": "1801"}]);
     write(other, json!({}));

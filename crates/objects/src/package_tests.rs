@@ -294,7 +294,11 @@ fn what_apt_chooses_by_is_known_in_every_shell() {
     for name in ["etc/preferences.d", "etc/sources.list.d", "etc/auth.conf.d", "lists/partial"] {
         std::fs::create_dir_all(root.join(name)).unwrap();
     }
-    let write = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+    let write = |name: &str, text: &str| {
+        // The kernel counts the time of a change in ticks of up to 10 ms.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(root.join(name), text).unwrap();
+    };
     for shell in shells(root) {
         let choice = || {
             let at = root.display();
