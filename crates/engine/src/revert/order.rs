@@ -337,11 +337,14 @@ impl<'a> Edges<'a> {
             for (path, _) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
                 if turn == Turn::Stops { self.order(at, *path) } else { self.order(*path, at) }
             }
-            // It runs while the command is undone, and may have been restarted for it.
-            if turn == (Turn::Starts { runs: true }) {
-                let later =
-                    self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
-                later.for_each(|(command, _)| self.order(command, at));
+            // Commands of its role that ran before it: one that stops may work on what they made; one that runs on may have to be restarted.
+            let earlier = self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
+            for (command, _) in earlier {
+                match turn {
+                    Turn::Stops => self.order(at, command),
+                    Turn::Starts { runs: true } => self.order(command, at),
+                    Turn::Starts { runs: false } | Turn::Settles => {}
+                }
             }
         }
     }

@@ -163,17 +163,39 @@ fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
     assert_eq!(held_back(&comes.reverts(), &BTreeSet::from([3])), BTreeMap::from([(0, 3)]));
 }
 
-#[test]
-fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_after_it() {
-    let key = Command {
+/// The key of a command that makes /srv/f.
+fn command(user: Option<&str>) -> String {
+    Command {
         guard: Guard::Creates("/srv/f".to_owned()),
         run: "make".to_owned(),
         undo: Some("unmake".to_owned()),
-        user: Some("bob".to_owned()),
+        user: user.map(str::to_owned),
         timeout: None,
         surroundings: Surroundings::default(),
     }
-    .key();
+    .key()
+}
+
+#[test]
+fn a_unit_that_started_after_a_command_stops_before_it_is_undone() {
+    let key = command(None);
+    let unit = |key: &str, item| said("unit", key, "unit enabled active -", "absent", item);
+    let host = Host::new(vec![
+        said("path", "/etc/systemd/system/check.timer", &file(1), "absent", "r/check"),
+        unit("check.timer", "r/check"),
+        said("path", "/usr/sbin/check", &file(1), "absent", "r/program"),
+        said("command", &key, "done", "pending", "r/command"),
+        unit("network.service", "r/network"),
+    ]);
+    let order = host.flat();
+    let at = |key: &str| order.iter().position(|k| k == key);
+    assert!(at("check.timer") < at(&key), "{order:?}");
+    assert!(at(&key) < at("network.service"), "it may need the unit that was there before it: {order:?}");
+}
+
+#[test]
+fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_after_it() {
+    let key = command(Some("bob"));
     let mut other = said("path", "/srv/other", &file(1), "absent", "r/edit");
     other.5 = Some("r/command".to_owned());
     let host = Host::new(vec![
