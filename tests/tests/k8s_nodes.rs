@@ -175,13 +175,18 @@ fn certificates_inputs_and_nodes_come_and_go() {
     });
     let mut quick = changed.clone();
     quick["k8s_leave_timeout"] = json!(5);
+    let leave = |host: &'static str| {
+        ["apply", "hosts.yaml", "--limit", host, "--yes", "--allow-destroy", "kubeadm:node"]
+    };
+    // A copied line of the inventory names another host's node: that one stays.
+    write(quick.clone(), json!({"h3": {"k8s_state": "absent", "k8s_node_name": "h2"}}));
+    run(&leave("h3")).expect(1).says("the node h2 has the addresses").says("the node is left alone");
+    assert_eq!(cluster.kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1 h2 h3");
+    assert!(cluster.says("get node h2 -o 'jsonpath={.spec.unschedulable}'", ""), "it is cordoned");
     write(quick, json!({"h3": {"k8s_state": "absent"}}));
     let refused = run(&["apply", "hosts.yaml", "--limit", "h3", "--yes"]);
     let refused = refused.says("`--allow-destroy kubeadm:node` allows it");
     assert_ne!(refused.code, Some(0));
-    let leave = |host: &'static str| {
-        ["apply", "hosts.yaml", "--limit", host, "--yes", "--allow-destroy", "kubeadm:node"]
-    };
     let begun = std::time::Instant::now();
     run(&leave("h3"))
         .expect(1)

@@ -343,7 +343,7 @@ async fn plan_starts(
     let mut plan =
         crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
     plan.returns = returns;
-    crate::plan::node_removal::ask_hosts(context, &mut plan).await;
+    crate::plan::node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
     plan
 }

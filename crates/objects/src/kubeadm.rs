@@ -87,7 +87,8 @@ pub fn etcd_snapshot(host: Option<String>, endpoint: &str, reason: String) -> Ba
     }
 }
 
-/// The request to a control plane to remove a node of the cluster at this endpoint, within so many seconds.
+/// The request to a control plane to remove a node of the cluster at this endpoint, within so many seconds. The API must confirm that the node is the
+/// host that asks before anything is done to the node.
 pub fn let_go(
     control_plane: &str,
     node: &str,
@@ -236,7 +237,6 @@ impl NodePart for Kubeadm {
 
     fn removal_request(
         way: &NodeRemoval,
-        known_as: &[String],
         from: &KubeadmState,
         to: &KubeadmState,
     ) -> Option<NodeRemovalRequest> {
@@ -247,11 +247,8 @@ impl NodePart for Kubeadm {
         else {
             return None;
         };
-        let fetch = let_go(&way.host, &way.name, endpoint, 600, false);
-        // The API must confirm that the node is this host before anything is done to it.
-        let script = format!("CV_KUBEADM_OF={}; {}", quote(&known_as.join(" ")), fetch.script);
         is_node_name(&way.name).then(|| NodeRemovalRequest {
-            fetch: Fetch { script, ..fetch },
+            fetch: let_go(&way.host, &way.name, endpoint, 600, false),
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],
             note: let_go_note(&way.host, &way.name),
         })

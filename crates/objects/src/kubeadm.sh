@@ -433,10 +433,11 @@ cv_kubeadm_quorum() {
   done <"$dir/rest"
 }
 
-# cv_kubeadm_confirm NODE: ends the subshell unless the node is the host that the controller knows by the names and addresses CV_KUBEADM_OF. A
-# node's name out of a host's records is a claim of that host; the addresses are what the API, or etcd, tells of the node. Reads `stacked`.
+# cv_kubeadm_confirm NODE: ends the subshell unless the node is the host that asks, which the controller knows by the names and addresses
+# CV_FETCH_FOR. A node's name is a claim, of an inventory or of a host's records; the addresses are what the API, or etcd, tells of the node.
+# Reads `stacked`.
 cv_kubeadm_confirm() {
-  [ -n "${CV_KUBEADM_OF+set}" ] || return 0
+  case " ${CV_FETCH_FOR-} " in *" $1 "*) return 0 ;; esac
   if cv_kubeadm_knows "$1"; then
     told=$(cv_bounded 20 kubectl --cache-dir=/dev/null --kubeconfig "$conf" get node "$1" -o 'jsonpath={.status.addresses[*].address}' 2>"$dir/why" </dev/null) || {
       cv_say "the API does not tell the addresses of the node $1: $(sed -n '$p' "$dir/why")"
@@ -448,11 +449,10 @@ cv_kubeadm_confirm() {
     # Nobody is drained or deleted.
     return 0
   fi
-  for own in $CV_KUBEADM_OF; do
-    [ "$own" != "$1" ] || return 0
+  for own in ${CV_FETCH_FOR-}; do
     case " $told " in *" $own "*) return 0 ;; esac
   done
-  cv_say "the node $1 has the addresses ${told:-(none)}, and the host whose records call it its own is ${CV_KUBEADM_OF:-unknown}: it is left alone. Give the host the node's name or address in the inventory, or take the node out by hand"
+  cv_say "the node $1 has the addresses ${told:-(none)}, and the host that is to be this node is ${CV_FETCH_FOR:-unknown}: the node is left alone. Correct the node's name in the inventory, give the host the node's name or address there, or take the node out by hand"
   exit 1
 }
 

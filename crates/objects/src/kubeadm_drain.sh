@@ -82,6 +82,8 @@ cv_kubeadm_free() (
     cv_say "the cluster has no node $node"
     exit 1
   }
+  stacked=
+  cv_kubeadm_confirm "$node"
   cv_kubeadm_drain "$node" upgrade "$@"
   printf 'free %s\n' "$node"
 )

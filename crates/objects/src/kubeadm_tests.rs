@@ -333,17 +333,18 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
             let path = Path::new(&host.tools).join(name);
             if there { std::fs::write(path, "").unwrap() } else { std::fs::remove_file(path).unwrap() }
         };
-        let ask = || host.run("cv_kubeadm_let_go h2 10.0.0.1:6443");
+        let ask = || host.run("CV_FETCH_FOR=h2; cv_kubeadm_let_go h2 10.0.0.1:6443");
         mark("known", true);
         mark("member", true);
         // A host that calls another one's node its own: the API, and etcd where the API has no node, tell otherwise.
-        for known in [true, false] {
+        for (known, asks, knows) in [
+            (true, "CV_FETCH_FOR='w9 10.0.0.9'; ", "w9 10.0.0.9"),
+            (false, "CV_FETCH_FOR='w9 10.0.0.9'; ", "w9 10.0.0.9"),
+            (true, "", "unknown"),
+        ] {
             mark("known", known);
-            let (ended, said) = host.run("CV_KUBEADM_OF='w9 10.0.0.9'; cv_kubeadm_let_go h2 10.0.0.1:6443");
-            assert!(
-                ended == 1 && said.contains("addresses 10.0.0.2") && said.contains("w9 10.0.0.9"),
-                "{said}"
-            );
+            let (ended, said) = host.run(&format!("{asks}cv_kubeadm_let_go h2 10.0.0.1:6443"));
+            assert!(ended == 1 && said.contains("addresses 10.0.0.2") && said.contains(knows), "{said}");
             let asked = host.tool("asked");
             assert!(
                 !asked.contains("drain") && !asked.contains("delete") && !asked.contains("member/remove"),
@@ -366,7 +367,7 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
         }
         // The last try takes no longer than is left.
         mark("budget", true);
-        assert_eq!(host.run("CV_FETCH_SECONDS=8; cv_kubeadm_let_go h2 10.0.0.1:6443").0, 74);
+        assert_eq!(host.run("CV_FETCH_SECONDS=8 CV_FETCH_FOR=h2; cv_kubeadm_let_go h2 10.0.0.1:6443").0, 74);
         assert!(host.tool("asked").contains("--timeout=8s"), "{}", host.tool("asked"));
         mark("budget", false);
         // It does not leave in time: what we have cordoned takes pods again, what another user has stays so.
@@ -381,7 +382,7 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
         mark("budget", false);
         assert_eq!(keep(), (0, String::new()));
         assert!(cordoned(), "it was not ours");
-        let own = host.run("CV_KUBEADM_OF='w2 10.0.0.2'; cv_kubeadm_let_go h2 10.0.0.1:6443");
+        let own = host.run("CV_FETCH_FOR='w2 10.0.0.2'; cv_kubeadm_let_go h2 10.0.0.1:6443");
         assert_eq!(own, (0, "gone h2\n".to_owned()));
         assert!(host.tool("asked").contains("delete node h2"));
         assert!(!Path::new(&host.tools).join("member").exists(), "its member is still in etcd");

@@ -105,7 +105,10 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
         assert!(node.log().contains("kubeadm upgrade node --ignore-preflight-errors="));
         assert_eq!(node.line("follow"), "at v1.36.2");
 
-        assert_eq!(node.run("cv_kubeadm_free w1 10.0.0.1:6443", ""), (0, "free w1".to_owned()));
+        assert_eq!(
+            node.run("CV_FETCH_FOR=w1; cv_kubeadm_free w1 10.0.0.1:6443", ""),
+            (0, "free w1".to_owned())
+        );
         // Cut off here, the next run knows whose cordon it is.
         assert_eq!(node.line("pods:w1"), "cordoned upgrade");
         // Nothing but a control plane's word frees a node.
@@ -132,7 +135,7 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let node = Node::new(&shell);
-        let free = "cv_kubeadm_free w1 10.0.0.1:6443";
+        let free = "CV_FETCH_FOR=w1; cv_kubeadm_free w1 10.0.0.1:6443";
         node.has("unmanaged", Some(""));
         let (status, said) = node.run(free, "");
         assert_eq!(status, 1, "{said}");

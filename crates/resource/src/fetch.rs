@@ -36,7 +36,8 @@ pub struct Fetch {
     /// The inventory's name of the other host. It need not be among the hosts of the run.
     pub host: String,
     /// POSIX shell text that prints the answer. It ends with [`FETCH_NOT_MADE`] or [`FETCH_NOT_READY`] as long as there is no
-    /// answer, and prints the reason on standard error; it is then run again.
+    /// answer, and prints the reason on standard error; it is then run again. It finds in `CV_FETCH_FOR` the names and addresses by which
+    /// the controller knows the host that asks, and in `CV_FETCH_SECONDS` the seconds that are left.
     pub script: String,
     /// Seconds within which the answer must come.
     pub seconds: u64,

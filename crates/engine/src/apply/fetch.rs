@@ -1,10 +1,11 @@
 //! An item that needs a secret or a word of another host: it is asked for at the item's turn, and lives in the controller's memory only.
 
 use super::HostRun;
+use crate::context::RunContext;
 use crate::{Event, ItemResult};
 use bytes::Bytes;
 use converge_planner::Item;
-use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch};
+use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, quote};
 use converge_ssh::{Outcome, Status};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,19 @@ pub(super) fn last_words(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("it said nothing").trim().to_owned()
+}
+
+/// The names and addresses by which this machine knows a host: what a host says of itself is its own claim.
+async fn known_as(context: &RunContext, host: &str) -> Vec<String> {
+    let mut names = vec![host.to_owned()];
+    let declared = context.project.host_var(host, "ansible_host").ok().flatten();
+    if let Some(address) = declared.and_then(|node| node.scalar_text()) {
+        if let Ok(found) = tokio::net::lookup_host((address.as_str(), 22)).await {
+            names.extend(found.map(|socket| socket.ip().to_string()));
+        }
+        names.push(address);
+    }
+    names
 }
 
 impl HostRun {
@@ -95,7 +109,9 @@ impl HostRun {
             Err(lost) => return Said::Never(lost.to_string()),
         };
         // A script that waits there must not wait longer than the time that is left.
-        let script = format!("CV_FETCH_SECONDS={}\n{}", left.as_secs().max(1), fetch.script);
+        let seconds = left.as_secs().max(1);
+        let asks = quote(&known_as(&self.context, &self.lane.host).await.join(" "));
+        let script = format!("CV_FETCH_SECONDS={seconds} CV_FETCH_FOR={asks}\n{}", fetch.script);
         let result = match link.ask_beside(&script, ANSWER).await {
             Ok(result) => result,
             // A host at work may be restarting: its lane brings the session back.

@@ -42,7 +42,7 @@ pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, D
     one_place::refuse_shared(&mut entries);
     let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
     joining_nodes::wait_for_joining(context, &mut plan).await;
-    node_removal::ask_hosts(context, &mut plan).await;
+    node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
     Ok(plan)
 }

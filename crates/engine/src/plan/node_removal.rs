@@ -1,32 +1,13 @@
 //! Requests of reverting items to other hosts: a cluster drains and deletes a node before the host resets itself.
 
-use crate::context::RunContext;
 use crate::{FleetPlan, HostResult};
-use converge_planner::{HostPlan, Item, ItemOrigin, PlannedChange};
+use converge_planner::{Item, ItemOrigin, PlannedChange};
 use converge_resource::{NodeRemoval, NodeRemovalRequest, ObjectId};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Has what goes back ask the hosts that it needs.
-pub(crate) async fn ask_hosts(context: &RunContext, plan: &mut FleetPlan) {
-    let mut known_as = BTreeMap::new();
-    for host in hosts_that_ask(plan) {
-        let mut names = vec![host.clone()];
-        let said = context.project.host_var(&host, "ansible_host").ok().flatten();
-        if let Some(address) = said.and_then(|node| node.scalar_text()) {
-            if let Ok(found) = tokio::net::lookup_host((address.as_str(), 22)).await {
-                names.extend(found.map(|socket| socket.ip().to_string()));
-            }
-            names.push(address);
-        }
-        known_as.insert(host, names);
-    }
-    ask(plan, &known_as);
-}
+use std::collections::BTreeSet;
 
 /// Has the items of a rollback or a prune ask the hosts that they need to be reverted. One that goes itself is not asked: where a cluster's
-/// control plane leaves, nobody has to be let go. `known_as` are the names and addresses by which this machine knows each host: what a host
-/// has recorded is its own claim.
-fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
+/// control plane leaves, nobody has to be let go.
+pub(crate) fn ask_hosts(fleet: &mut FleetPlan) {
     let gone = gone(fleet);
     for entry in &mut fleet.hosts {
         let HostResult::Planned(plan) = &mut entry.result else { continue };
@@ -36,9 +17,7 @@ fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
             if item.changes().iter().any(goes) {
                 continue;
             }
-            let known_as = known_as.get(&entry.host).map(Vec::as_slice).unwrap_or_default();
-            if let Some(NodeRemovalRequest { fetch, settings, note }) = removal_request(item, &way, known_as)
-            {
+            if let Some(NodeRemovalRequest { fetch, settings, note }) = removal_request(item, &way) {
                 item.settings.extend(settings);
                 item.notes.push(note);
                 item.fetch = Some(fetch);
@@ -47,18 +26,10 @@ fn ask(fleet: &mut FleetPlan, known_as: &BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// The hosts of which an item asks another host to be reverted.
-fn hosts_that_ask(fleet: &FleetPlan) -> Vec<String> {
-    let asks =
-        |plan: &&HostPlan| plan.items.iter().any(|item| goes_back(item) && item.node_removal.is_some());
-    fleet.planned().filter(asks).map(|plan| plan.host.clone()).collect()
-}
-
-fn removal_request(item: &Item, way: &NodeRemoval, known_as: &[String]) -> Option<NodeRemovalRequest> {
+fn removal_request(item: &Item, way: &NodeRemoval) -> Option<NodeRemovalRequest> {
     let mut changes = item.changes().iter().map(|planned| &planned.change);
-    changes.find_map(|change| {
-        converge_objects::object(&change.object.kind)?.node().removal_request(way, known_as, change)
-    })
+    changes
+        .find_map(|change| converge_objects::object(&change.object.kind)?.node().removal_request(way, change))
 }
 
 /// Whether an item gives back what a run has made; all others keep what their rollback needs for the record of their run.
@@ -80,7 +51,7 @@ fn gone(fleet: &FleetPlan) -> BTreeSet<(String, ObjectId)> {
 mod tests {
     use super::*;
     use crate::HostEntry;
-    use converge_planner::Outcome;
+    use converge_planner::{HostPlan, Outcome};
     use converge_resource::{Change, Reversibility, State};
     use std::time::Duration;
 
@@ -108,7 +79,7 @@ mod tests {
     /// A rollback of these, when it was seen whom it asks.
     fn asked(hosts: Vec<HostEntry>) -> FleetPlan {
         let mut fleet = FleetPlan { hosts, ..FleetPlan::default() };
-        ask(&mut fleet, &BTreeMap::from([("w2".to_owned(), vec!["w2".to_owned(), "10.0.0.2".to_owned()])]));
+        ask_hosts(&mut fleet);
         fleet
     }
 
@@ -121,10 +92,7 @@ mod tests {
         let late = asked(vec![leaves("w2", "h2", Some("h1"))]);
         let [item] = items(&late)[..] else { panic!("one item") };
         let fetch = item.fetch.as_ref().unwrap();
-        assert_eq!(
-            (fetch.host.as_str(), fetch.script.as_str()),
-            ("h1", "CV_KUBEADM_OF='w2 10.0.0.2'; cv_kubeadm_let_go h2 a:1")
-        );
+        assert_eq!((fetch.host.as_str(), fetch.script.as_str()), ("h1", "cv_kubeadm_let_go h2 a:1"));
         assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
         assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
         // An odd value in a record is no name of a node; the cluster goes as a whole.

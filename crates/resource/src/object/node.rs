@@ -25,10 +25,9 @@ pub trait NodePart: Object {
     }
 
     /// The question to another host before a rollback makes this change, if the run recorded one. The record is data of the
-    /// host and not trusted: `known_as` are the names and addresses by which the controller knows the host.
+    /// host and not trusted.
     fn removal_request(
         _way: &NodeRemoval,
-        _known_as: &[String],
         _from: &Self::State,
         _to: &Self::State,
     ) -> Option<NodeRemovalRequest> {
@@ -55,12 +54,7 @@ pub trait DynNodePart: Send + Sync {
         None
     }
     /// [`NodePart::removal_request`]; none for a bad state.
-    fn removal_request(
-        &self,
-        _way: &NodeRemoval,
-        _known_as: &[String],
-        _change: &Change,
-    ) -> Option<NodeRemovalRequest> {
+    fn removal_request(&self, _way: &NodeRemoval, _change: &Change) -> Option<NodeRemovalRequest> {
         None
     }
 }
@@ -80,12 +74,7 @@ impl<O: NodePart> DynNodePart for Erased<O> {
     fn backup(&self, change: &Change) -> Option<Backup> {
         typed::<O>(change).ok().and_then(|(from, to)| O::backup(&from, &to))
     }
-    fn removal_request(
-        &self,
-        way: &NodeRemoval,
-        known_as: &[String],
-        change: &Change,
-    ) -> Option<NodeRemovalRequest> {
-        typed::<O>(change).ok().and_then(|(from, to)| O::removal_request(way, known_as, &from, &to))
+    fn removal_request(&self, way: &NodeRemoval, change: &Change) -> Option<NodeRemovalRequest> {
+        typed::<O>(change).ok().and_then(|(from, to)| O::removal_request(way, &from, &to))
     }
 }
