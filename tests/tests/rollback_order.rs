@@ -10,6 +10,8 @@ mod cut_off;
 mod packages;
 #[path = "rollback_order/places.rs"]
 mod places;
+#[path = "rollback_order/units.rs"]
+mod units;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until, until_exec};
