@@ -254,8 +254,6 @@ cv_undo_main() {
       judged='its line in /etc/fstab stays, and so does the mount: left alone'
     fi
     cv_u_last=$row_kind CV_ITEM=$row_item
-    # Started although something stays as it is, it has no record of running with all of it.
-    case "$failed $row_kind $row_before" in 'yes unit unit '*' active '*) row_before="${row_before% *} -" ;; esac
     case $judged in
     restore)
       cv_u_seq=$((cv_u_seq + 1))

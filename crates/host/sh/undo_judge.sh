@@ -158,18 +158,21 @@ cv_undo_unit_stays() (
   done | grep -q stays
 )
 
-# cv_undo_restarts: the unit of the row would be started again. Where an earlier run in force has changed what it runs with, and did not come to start it
-# again, it is not recorded as started with what it ran with before: row_before and cv_u_part say so. The same rule as in
-# crates/engine/src/revert/restarts.rs.
+# cv_undo_restarts: the unit of the row would be started again. Where something of the run stays, or an earlier run in force has changed what it runs with
+# and did not come to start it again, it is not recorded as started with what it ran with before: row_before and cv_u_part say so. The same rule as in
+# crates/engine/src/revert/restarts.rs. Reads failed, and cv_c_left while it is only asked what can be done.
 cv_undo_restarts() {
-  cv_undo_inputs_stay || return 0
-  case $row_before in
-  *' -') judged="the earlier run $cv_u_earlier has changed what it runs with: undo that one first" ;;
-  *)
-    row_before="${row_before% *} -" cv_u_part=yes
-    [ "$CV_NOW" != "$row_before" ] || judged=same
-    ;;
-  esac
+  if [ -z "${failed:-}${cv_c_left:-}" ]; then
+    cv_undo_inputs_stay || return 0
+    case $row_before in *' -')
+      judged="the earlier run $cv_u_earlier has changed what it runs with: undo that one first"
+      return 0
+      ;;
+    esac
+  fi
+  case $row_before in *' -') return 0 ;; esac
+  row_before="${row_before% *} -" cv_u_part=yes
+  [ "$CV_NOW" != "$row_before" ] || judged=same
 }
 
 # cv_undo_inputs_stay: whether an earlier run in force has set out to start the unit of the row again, and did not; that run in cv_u_earlier.
@@ -323,7 +326,7 @@ cv_undo_system() {
 
 # cv_undo_can RUN: whether something of it can be reverted now.
 cv_undo_can() (
-  CV_FROM_RUN=$1 cv_u_stays=
+  CV_FROM_RUN=$1 cv_u_stays= cv_c_left=
   cv_undo_after "$1"
   cv_c_rows=$(cv_undo_rows "$1" whole)
   [ -n "$cv_c_rows" ] || exit 0
@@ -338,7 +341,10 @@ cv_undo_can() (
       echo restore
       break
       ;;
-    *) case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac ;;
+    *)
+      cv_c_left=yes
+      case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac
+      ;;
     esac
   done | sort -u
 )

@@ -44,7 +44,7 @@ fn a_unit_that_a_later_run_has_restarted_goes_back_with_the_file_of_the_earlier_
         assert_eq!(runs_with(host), "two two");
         match way {
             "rollback" => {
-                rollback(&world, &[]).expect(0);
+                rollback(&world, &[]).expect(0).says("it goes back with that run");
                 assert_eq!(runs_with(host), "two two");
                 rollback(&world, &[]).expect(0);
             }

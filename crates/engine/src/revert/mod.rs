@@ -410,6 +410,9 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
     }
+    let with_inputs = members.iter().filter(|m| m.in_part && m.undo.inputs_stay);
+    let mut notes: Vec<String> =
+        with_inputs.map(|m| format!("{}: {}", m.undo.object, restarts::INPUTS_STAY)).collect();
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for Judged { undo, verdict, .. } in members {
         match verdict {
@@ -422,7 +425,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }
-    let mut notes = stay.clone();
+    notes.extend(stay.clone());
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
     let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
     notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));

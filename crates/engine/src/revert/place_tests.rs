@@ -93,6 +93,7 @@ fn a_unit_whose_input_stays_is_started_without_a_record() {
     let started = items("unit disabled active d1", "unit disabled active d2");
     assert_eq!(started.changes()[0].change.to.line(), "unit disabled active -");
     assert!(started.settings.iter().any(|(_, value)| value == "in-part"));
+    assert!(started.notes[0].contains("it goes back with that run"), "{:?}", started.notes);
     assert_eq!(items("unit disabled active d1", "unit disabled active -").outcome, Outcome::Unchanged);
     let left = items("unit disabled active -", "unit disabled active d2").outcome;
     assert!(matches!(left, Outcome::Refused(_)), "{left:?}");

@@ -7,6 +7,10 @@ use converge_ledger::{Ledger, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_objects::UnitState;
 use std::collections::BTreeSet;
 
+/// Said of a unit that stays, or is started with what is there.
+pub(crate) const INPUTS_STAY: &str =
+    "an earlier run, which is not reverted, has changed what it runs with: it goes back with that run";
+
 /// Marks the units of which an earlier run, that is not among `reverted`, has changed what they run with, and did not come to start them again.
 pub(crate) fn mark_inputs_that_stay(
     undos: &mut [Undo],
