@@ -207,6 +207,19 @@ impl World {
         self.write("playbooks/site.yaml", &format!("- hosts: lab\n  roles: [{name}]\n"))
     }
 
+    /// Runs the binary with these arguments for a project of this name on all hosts, whose inventory is written before; with `resources` also its only role.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the binary does not build.
+    pub fn of_project(&self, name: &str, args: &[&str], resources: Option<&str>) -> Result<Ran, Error> {
+        let inventory = format!("{name}.yaml");
+        self.write(&inventory, &self.inventory(&format!("converge_project: {name}")))?;
+        if let Some(resources) = resources {
+            self.only_role(name, &format!("resources:\n{resources}"))?;
+        }
+        self.converge(&[args, &[inventory.as_str()]].concat())
+    }
+
     /// The binary, to be started in the project's folder with this machine's ssh agent and home out of sight.
     ///
     /// # Errors
@@ -241,6 +254,14 @@ impl World {
         let prune = number.map_or("--prune".to_owned(), |number| format!("--prune={number}"));
         Ok(["apply", "--yes", &prune, "hosts.yaml"].map(str::to_owned).to_vec())
     }
+}
+
+/// Prunes with the number that the command asks for; `run` takes the option.
+pub fn prune_by_number(run: impl Fn(&str) -> Ran) -> Ran {
+    let asked = run("--prune");
+    let all = asked.all();
+    let number = all.split_once("write --prune=").and_then(|(_, rest)| rest.split(' ').next());
+    number.map_or(asked, |number| run(&format!("--prune={number}")))
 }
 
 /// The output of a shell command on a host, without the newline at its end.

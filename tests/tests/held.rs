@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_tests::{Ran, World, exec};
+use converge_tests::{Ran, World, exec, prune_by_number};
 
 const ROLE: &str = "
 resources:
@@ -258,23 +258,9 @@ fn what_was_saved_before_a_command_fills_the_disk_is_changed_and_rolled_back() {
     assert_eq!(exec(host, "cat /srv/f /srv/e; ls /run/c-*"), "f one\ne one\n/run/c-one");
 }
 
-/// Runs `converge` for a project of this name, after its role is written.
-fn of_project(world: &World, name: &str, args: &[&str], role: Option<&str>) -> Ran {
-    let file = format!("{name}.yaml");
-    world.write(&file, &world.inventory(&format!("converge_project: {name}"))).unwrap();
-    if let Some(role) = role {
-        world.only_role(name, &format!("resources:\n{role}")).unwrap();
-    }
-    world.converge(&[args, &[file.as_str()]].concat()).unwrap()
-}
-
-/// Prunes all of a project, with the number that it asks for.
+/// Prunes all of a project.
 fn prune_all_of(world: &World, name: &str) -> Ran {
-    let prune = |option: &str| of_project(world, name, &["apply", "--yes", option], Some("  []\n"));
-    let said = prune("--prune");
-    let all = said.all();
-    let Some((_, rest)) = all.split_once("write --prune=") else { return said };
-    prune(&format!("--prune={}", rest.split(' ').next().unwrap()))
+    prune_by_number(|option| world.of_project(name, &["apply", "--yes", option], Some("  []\n")).unwrap())
 }
 
 const MOUNT_A: &str = "  - mount: {path: /mnt/a, source: tmpfs, fstype: tmpfs, options: size=1M}\n";
@@ -292,12 +278,12 @@ fn a_project_brings_no_lines_of_fstab_back_that_another_one_has_taken_back() {
     for (order, way) in orders.iter().flat_map(|order| [(order, "rollback"), (order, "prune")]) {
         exec(host, "printf '# orig\n' >/etc/fstab");
         for (name, role) in [("pa", [MOUNT_A, LINE_X].concat()), ("pb", [BLOCK_Y, MOUNT_B].concat())] {
-            of_project(&world, name, &["apply", "--yes"], Some(&role)).expect(0);
+            world.of_project(name, &["apply", "--yes"], Some(&role)).unwrap().expect(0);
         }
         for name in order {
             match way {
                 "prune" => prune_all_of(&world, name),
-                _ => of_project(&world, name, &["rollback", "--yes"], None),
+                _ => world.of_project(name, &["rollback", "--yes"], None).unwrap(),
             }
             .expect(0);
         }
@@ -306,6 +292,11 @@ fn a_project_brings_no_lines_of_fstab_back_that_another_one_has_taken_back() {
             "# orig",
             "{order:?} {way}"
         );
+        // A rollback leaves the roles as they are.
+        for name in order.iter().filter(|_| way == "prune") {
+            let plan = world.of_project(name, &["plan"], None).unwrap().expect(0).all();
+            assert!(!plan.contains("orphaned"), "{order:?} {name}: {plan}");
+        }
     }
 }
 
@@ -323,20 +314,22 @@ fn a_mount_that_stays_keeps_its_line_and_goes_when_nothing_is_in_it_any_more() {
     ] {
         for way in ["rollback", "prune"] {
             exec(host, "printf '' >/etc/fstab");
-            of_project(&world, "pa", &["apply", "--yes"], Some(&role)).expect(0);
-            of_project(&world, "pb", &["apply", "--yes"], Some("  - file: {path: /mnt/a/bf, content: b}\n"))
+            world.of_project("pa", &["apply", "--yes"], Some(&role)).unwrap().expect(0);
+            world
+                .of_project("pb", &["apply", "--yes"], Some("  - file: {path: /mnt/a/bf, content: b}\n"))
+                .unwrap()
                 .expect(0);
             let back = |code| {
                 let ran = match way {
                     "prune" => prune_all_of(&world, "pa"),
-                    _ => of_project(&world, "pa", &["rollback", "--yes"], None),
+                    _ => world.of_project("pa", &["rollback", "--yes"], None).unwrap(),
                 };
                 ran.expect(code).all()
             };
             let said = back(4);
             assert!(said.contains("it holds /mnt/a/bf"), "{said}");
             assert_eq!((lines(), mounted()), (left.to_owned(), left.to_owned()), "{role} {way}");
-            of_project(&world, "pb", &["rollback", "--yes"], None).expect(0);
+            world.of_project("pb", &["rollback", "--yes"], None).unwrap().expect(0);
             back(0);
             assert_eq!((lines(), mounted()), (String::new(), String::new()), "{role} {way}");
         }

@@ -416,3 +416,36 @@ fn a_dependency_that_another_project_needs_goes_when_nothing_needs_it_any_more()
     rollback("pa.yaml", 0);
     assert_eq!(packages(host), before);
 }
+
+/// A package whose script failed in one run and that the next one has settled is the runs' own: it goes with the first of them.
+#[test]
+fn a_package_that_a_second_run_has_settled_goes_with_the_first() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    let role =
+        "  - package: {name: t-leans}\n  - package: {name: t-a}\n  - file: {path: /srv/after, content: x}\n";
+    roles(&world, &[("r", role)]);
+    for way in ["rollback", "undo.sh"] {
+        exec(host, "rm -f /srv/mended");
+        apply(&world).expect(1);
+        exec(host, "touch /srv/mended");
+        apply(&world).expect(0);
+        assert!(packages(host).contains("t-leans 1 installed"), "{}", packages(host));
+        let mut said = String::new();
+        for _ in 0..3 {
+            let ran = match way {
+                "rollback" => converge(&world, &["rollback", "--yes", "hosts.yaml"]).all(),
+                _ => {
+                    let ran = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                    ran.stdout + &ran.stderr
+                }
+            };
+            said = said + "\n--\n" + &ran;
+        }
+        assert_eq!(packages(host), before, "{way}: {said}");
+        assert!(!said.contains("someone else"), "{said}");
+        assert!(!host.exec("test -e /srv/after").unwrap().success());
+        exec(host, "rm -rf /var/lib/converge");
+    }
+}

@@ -252,3 +252,17 @@ fn a_host_without_the_run_is_named_and_left() {
     both(&["rollback", "--yes"]).expect(0).says("is damaged: 2 of its lines");
     assert_eq!(shown(second), "./a:one ./b:one");
 }
+
+/// A command without `undo` is not waited for: the rollback says that it stays, and the run is over.
+#[test]
+fn a_run_with_a_command_without_undo_is_rolled_back_once_and_says_so() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = "resources:\n  - name: before\n    file: {path: /srv/back/before, content: x}\n  - name: action\n    command: {run: touch /srv/back/made, creates: /srv/back/made}\n";
+    world.only_role("rb", role).unwrap();
+    converge(&world, &["apply", "--yes"]).expect(0);
+    let first = rollback(&world, &[]).expect(1).says("What cannot be undone stays as it is");
+    assert!(!first.all().contains("The next run takes up what is left"), "{}", first.all());
+    assert_eq!(exec(host, "ls /srv/back"), "made");
+    rollback(&world, &[]).expect(0).says("no host has a run to roll back");
+}

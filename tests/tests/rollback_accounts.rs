@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use converge_lab::Host;
-use converge_tests::{Ran, World, exec, until_exec};
+use converge_tests::{Ran, World, exec, prune_by_number, until_exec};
 use std::process::Stdio;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -163,5 +163,37 @@ fn an_account_that_was_being_made_when_the_power_went_is_the_runs_own() {
             assert_eq!((code, exec(host, &there).as_str()), (0, ""), "{what}: {said}");
             exec(host, "rm -rf /var/lib/converge; groupdel crew 2>/dev/null; rm -rf /home/crew; true");
         }
+    }
+}
+
+/// The group that came with a user stays while a user of another project is in it, and goes after that one.
+#[test]
+fn a_group_that_came_with_its_user_goes_when_no_other_user_is_in_it_any_more() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let accounts = || exec(host, "getent passwd nine crew | cut -d: -f1; getent group nine | cut -d: -f1");
+    role(&world, "a", "\n  - user: {name: nine, create_home: false}");
+    role(&world, "b", "\n  - user: {name: crew, group: nine, create_home: false}");
+    for way in ["rollback", "prune"] {
+        role(&world, "a", "\n  - user: {name: nine, create_home: false}");
+        role(&world, "b", "\n  - user: {name: crew, group: nine, create_home: false}");
+        converge(&world, "apply", "a", &[]).expect(0);
+        converge(&world, "apply", "b", &[]).expect(0);
+        let back = |name: &str, code: i32| {
+            let ran = match way {
+                "rollback" => converge(&world, "rollback", name, &[]),
+                _ => {
+                    role(&world, name, " []");
+                    prune_by_number(|option| converge(&world, "apply", name, &[option]))
+                }
+            };
+            ran.expect(code)
+        };
+        let said = back("a", 4).says("group:nine").all();
+        assert_eq!(accounts(), "crew\nnine", "{way}: {said}");
+        back("b", 0);
+        let said = back("a", 0).all();
+        assert_eq!(accounts(), "", "{way}: {said}");
+        exec(host, "rm -rf /var/lib/converge");
     }
 }

@@ -10,6 +10,8 @@ mod cut_off;
 mod packages;
 #[path = "rollback_order/places.rs"]
 mod places;
+#[path = "rollback_order/units.rs"]
+mod units;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until, until_exec};
@@ -104,15 +106,29 @@ fn a_unit_runs_with_what_has_come_back() {
     let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
     assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
     assert_eq!(runs(host), wanted("v1"));
-    // A file that a user has changed stays; the unit has no record of running with another one.
-    apply(&world, &demo("v2"));
-    exec(host, "sed -i s/v2/v3/ /usr/local/bin/demo");
-    rollback(&world, &[]).expect(4).says("changed by someone else");
-    assert!(runs(host).starts_with("v3\nv1\nv1\n"), "{}", runs(host));
-    assert!(!host.exec("test -e /var/lib/converge/started/demo.service").unwrap().success());
-    exec(host, "sed -i s/v3/v2/ /usr/local/bin/demo");
-    rollback(&world, &[]).expect(0);
-    assert_eq!(runs(host), wanted("v1"));
+    // A file that a user has changed stays; the unit has no record of running with another one, and goes back with the file.
+    for way in ["rollback", "undo.sh"] {
+        let back = |code: i32| match way {
+            "rollback" => rollback(&world, &[]).expect(code).all(),
+            _ => {
+                let ran = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                assert_eq!(ran.success(), code == 0, "{}{}", ran.stdout, ran.stderr);
+                ran.stdout
+            }
+        };
+        apply(&world, &demo("v2"));
+        exec(host, "sed -i s/v2/v3/ /usr/local/bin/demo");
+        let said = back(4);
+        assert!(
+            said.contains("changed by someone else") || said.contains("someone else has changed"),
+            "{said}"
+        );
+        assert!(runs(host).starts_with("v3\nv1\nv1\n"), "{}", runs(host));
+        assert!(!host.exec("test -e /var/lib/converge/started/demo.service").unwrap().success());
+        exec(host, "sed -i s/v3/v2/ /usr/local/bin/demo");
+        back(0);
+        assert_eq!(runs(host), wanted("v1"), "{way}");
+    }
     // And to before the first run: the unit that was there runs with its own file again.
     rollback(&world, &[]).expect(0);
     assert_eq!(

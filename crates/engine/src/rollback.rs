@@ -8,7 +8,7 @@ use crate::revert::undo::{
     base_of, brought_along, goes_back, owners_probe, part_from_others, role_of, take_contents,
     without_gone_workloads,
 };
-use crate::revert::{self, Group, holders, layers};
+use crate::revert::{self, Group, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{
     Activity, Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError,
@@ -370,6 +370,7 @@ async fn plan_back(
             let mut undos = brought_along(undos);
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             holders::leave_those_of_others(&mut undos, &ledger, &records.runs, &runs, &project);
+            restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);

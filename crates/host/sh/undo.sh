@@ -152,7 +152,7 @@ cv_undo_group() {
   set +f
   # The line above has the last one.
   case $cv_u_status:$CV_FLAGS in
-  0:* | *:sensitive) ;;
+  0:* | *:sensitive*) ;;
   *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; /^[[:space:]]*$/d' | sed '$d; s/^/               /' ;;
   esac
   CV_ROWS= CV_FLAGS=-
@@ -239,12 +239,13 @@ cv_undo_main() {
     [ "$row_kind $cv_u_last" = "package package" ] || cv_undo_group
     # The group has had rows of its own.
     cv_row "$cv_u_row"
-    if command -v "cv_keeps_$row_kind" >/dev/null 2>&1; then
+    if cv_undo_keeps; then
       cv_undo_name "$row_kind" "$row_key" "$row_item"
       printf 'passed over    %s: it is not taken back\n' "$CV_SHOWN"
       cv_u_last=
       continue
     fi
+    cv_u_part=
     cv_undo_judge "$cv_u_row"
     if [ "$judged $row_kind $row_before" = "restore package absent" ] && cv_undo_file_stays; then
       judged="$cv_u_file, which is left alone, would go with its package: left alone"
@@ -253,14 +254,13 @@ cv_undo_main() {
       judged='its line in /etc/fstab stays, and so does the mount: left alone'
     fi
     cv_u_last=$row_kind CV_ITEM=$row_item
-    # Started although something stays as it is, it has no record of running with all of it.
-    case "$failed $row_kind $row_before" in 'yes unit unit '*' active '*) row_before="${row_before% *} -" ;; esac
     case $judged in
     restore)
       cv_u_seq=$((cv_u_seq + 1))
       CV_ROWS=$CV_ROWS$cv_u_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_before$CV_NL
       # Its record says it too, and of what is one transaction the whole is as secret as a part.
       [ "$row_flags" != sensitive ] || CV_FLAGS=sensitive
+      [ -z "$cv_u_part" ] || CV_FLAGS=$CV_FLAGS,in-part
       ;;
     *)
       cv_undo_name "$row_kind" "$row_key" "$row_item"
@@ -277,6 +277,15 @@ cv_undo_main() {
     esac
   done
   cv_undo_group
+  cv_u_on=$(cv_undo_runs_on "$target")
+  cv_split_by "$CV_NL"
+  set -- $cv_u_on
+  cv_split_end
+  for cv_u_each; do
+    cv_undo_name unit "${cv_u_each#* }" -
+    printf 'LEFT ALONE     %s: the later run %s has started it with what this run had left: undo that one next\n' "$CV_SHOWN" "${cv_u_each%% *}"
+    failed=yes
+  done
   if [ -n "$reload" ] && [ -d "$CV_SYSTEMD" ]; then systemctl daemon-reload; fi
   [ -n "$failed" ] || printf 'undoes\t%s\n' "$target" >>"$CV_ROOT/runs/$CV_RUN/meta"
   # Its ID is made by this host's clock, which may be wrong: nothing is too old.

@@ -1,5 +1,8 @@
 # --- undo: whether a change can be undone now ---
 
+# cv_undo_keeps: whether the row is not taken back at all.
+cv_undo_keeps() { command -v "cv_keeps_$row_kind" >/dev/null 2>&1 && "cv_keeps_$row_kind" "$row_before"; }
+
 # cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
 # CV_NOW.
 cv_undo_judge() {
@@ -38,7 +41,11 @@ cv_undo_judge() {
   else
     judged='someone else has changed it since: left alone'
   fi
+  case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
   case $judged$row_kind$row_before$CV_NOW in
+  'restorepathabsentfile '*)
+    if cv_undo_unit_stays; then judged='its unit stays, and needs it: left alone'; fi
+    ;;
   'restorepathabsentdir '*)
     if cv_undo_holds; then
       judged='it holds what is not undone: left alone'
@@ -129,6 +136,87 @@ cv_undo_home_stays() (
     case $judged in restore | same | undone) ;; *) echo stays ;; esac
   done | grep -q stays
 )
+
+# cv_undo_unit_stays: whether the path of the row is a file of a unit that runs or starts at boot, and stays. The same rule as in
+# crates/engine/src/revert/order.rs.
+cv_undo_unit_stays() (
+  cv_dec_to "$row_key"
+  case $CV_DEC in "$CV_UNIT_LINKS"/*) ;; *) return 1 ;; esac
+  cv_s_file=${CV_DEC#"$CV_UNIT_LINKS"/}
+  cv_s_file=${cv_s_file%%/*}
+  cv_s_file=${cv_s_file%.d}
+  printf '%s\n' "${cv_c_rows:-$cv_u_rows}" | while IFS= read -r cv_s_row; do
+    cv_row "$cv_s_row"
+    [ "$row_kind" = unit ] || continue
+    cv_dec_to "$row_key"
+    case $cv_s_file in "$CV_DEC" | "${CV_DEC%%@*}@.${CV_DEC##*.}") ;; *) continue ;; esac
+    cv_undo_judge "$cv_s_row" </dev/null
+    case $judged:$CV_NOW in
+    restore:* | same:* | undone:*) ;;
+    *:'unit enabled'* | *:'unit '*' active '*) echo stays ;;
+    esac
+  done | grep -q stays
+)
+
+# cv_undo_restarts: the unit of the row would be started again. Where something of the run stays, or an earlier run in force has changed what it runs with
+# and did not come to start it again, it is not recorded as started with what it ran with before: row_before and cv_u_part say so. The same rule as in
+# crates/engine/src/revert/restarts.rs. Reads failed, and cv_c_left while it is only asked what can be done.
+cv_undo_restarts() {
+  if [ -z "${failed:-}${cv_c_left:-}" ]; then
+    cv_undo_inputs_stay || return 0
+    case $row_before in *' -')
+      judged="the earlier run $cv_u_earlier has changed what it runs with: undo that one first"
+      return 0
+      ;;
+    esac
+  fi
+  case $row_before in *' -') return 0 ;; esac
+  row_before="${row_before% *} -" cv_u_part=yes
+  [ "$CV_NOW" != "$row_before" ] || judged=same
+}
+
+# cv_undo_inputs_stay: whether an earlier run in force has set out to start the unit of the row again, and did not; that run in cv_u_earlier.
+cv_undo_inputs_stay() {
+  cv_u_earlier=$(
+    cv_e_runs=
+    for cv_e_run in $(cv_order); do
+      [ "$cv_e_run" != "$CV_FROM_RUN" ] || break
+      cv_e_runs="$cv_e_run $cv_e_runs"
+    done
+    for cv_e_run in $cv_e_runs; do
+      cv_undo_settles "$cv_e_run" "$row_key" || break
+      cv_meta_of "$cv_e_run" | grep -Fqx "planned$CV_TAB$row_item" || continue
+      printf '%s' "$CV_LIVE" | awk -F '\t' -v run="$cv_e_run" '
+        $1 == run && $3 != "unit" && $3 != "command" { found = 1 }
+        END { exit !found }' || continue
+      printf '%s' "$cv_e_run"
+      break
+    done
+  )
+  [ -n "$cv_u_earlier" ]
+}
+
+# cv_undo_settles RUN KEY: status 1: the run has left that unit as it set out to.
+cv_undo_settles() {
+  cv_journal_of "$1" | CV_U_KEY=$2 awk -F '\t' '
+    $1 == "begin" && $3 == "unit" && $4 == ENVIRON["CV_U_KEY"] { at[$2] }
+    $1 == "done" && ($2 in at) { found = 1 }
+    END { exit found }'
+}
+
+# cv_undo_runs_on RUN: the units that later runs in force have started with what the run has left, and that it had set out to start itself: LATER and the
+# key of each.
+cv_undo_runs_on() {
+  cv_r_planned=$CV_NL$(cv_meta_of "$1" | grep "^planned$CV_TAB")$CV_NL
+  printf '%s' "$CV_LIVE" | awk -F '\t' -v runs=" $later " '$3 == "unit" && index(runs, " " $1 " ") { print $1, $4 }' | sort -u |
+    while read -r cv_r_run cv_r_key; do
+      cv_journal_of "$cv_r_run" | CV_U_KEY=$cv_r_key CV_U_PLANNED=$cv_r_planned awk -F '\t' '
+        BEGIN { key = ENVIRON["CV_U_KEY"]; planned = ENVIRON["CV_U_PLANNED"] }
+        $1 == "begin" && $3 == "unit" && $4 == key && index(planned, "\nplanned\t" $7 "\n") { found = 1 }
+        END { exit !found }' || continue
+      if cv_undo_settles "$1" "$cv_r_key"; then printf '%s %s\n' "$cv_r_run" "$cv_r_key"; fi
+    done
+}
 
 # cv_undo_stays KIND LINE: something stays, in this state: so do the accounts that it belongs to, in cv_u_stays.
 # shellcheck disable=SC2086
@@ -238,14 +326,14 @@ cv_undo_system() {
 
 # cv_undo_can RUN: whether something of it can be reverted now.
 cv_undo_can() (
-  CV_FROM_RUN=$1 cv_u_stays=
+  CV_FROM_RUN=$1 cv_u_stays= cv_c_left=
   cv_undo_after "$1"
   cv_c_rows=$(cv_undo_rows "$1" whole)
   [ -n "$cv_c_rows" ] || exit 0
   cv_c_asks=yes
   printf '%s\n' "$cv_c_rows" | while IFS= read -r cv_c_row; do
     cv_row "$cv_c_row"
-    ! command -v "cv_keeps_$row_kind" >/dev/null 2>&1 || continue
+    ! cv_undo_keeps || continue
     cv_undo_judge "$cv_c_row" </dev/null
     case $judged in
     same | undone) ;;
@@ -253,7 +341,10 @@ cv_undo_can() (
       echo restore
       break
       ;;
-    *) case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac ;;
+    *)
+      cv_c_left=yes
+      case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac
+      ;;
     esac
   done | sort -u
 )

@@ -60,6 +60,8 @@ pub struct Undo {
     pub guard: Option<SavedGuard>,
     /// The item whose foreign code changed it first, when it was foreign code.
     pub moved_by: Option<String>,
+    /// An earlier run, which is not reverted, has changed what it was started with before, and did not come to start it again.
+    pub inputs_stay: bool,
 }
 
 impl Undo {
@@ -120,6 +122,7 @@ pub(crate) fn compose<'a>(
                 node_removal: None,
                 guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
+                inputs_stay: false,
             },
         };
         if !undo.states.is_empty() {

@@ -63,3 +63,6 @@ cv_dpkg_configure() {
   printf '%s\n' "$cv_d_out"
   return "$cv_d_status"
 }
+
+# cv_keeps_dpkg: packages that were configured stay so.
+cv_keeps_dpkg() { :; }

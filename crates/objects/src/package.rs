@@ -2,8 +2,8 @@
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AlteredFact, Disruption, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object,
-    Reversibility, State, Step, Traits, quote, state_of_words,
+    AlteredFact, Contents, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased, Facets, MayBring,
+    Object, Past, Reversibility, Shared, State, Step, Traits, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -76,6 +76,7 @@ impl Object for Package {
         concat!(include_str!("package.sh"), include_str!("package_ask.sh"), include_str!("package_plan.sh"));
     const TRAITS: Traits = Traits { offers: &["path", "unit", "user", "group", "sysctl"], ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = PackageState;
 
     fn title(key: &str, from: &PackageState, to: &PackageState) -> String {
@@ -187,6 +188,14 @@ impl Effects for Package {
     /// Which packages come along is not known yet either.
     fn may_alter(_: &str) -> Vec<&'static str> {
         OF_PROGRAMS.to_vec()
+    }
+}
+
+impl Shared for Package {
+    /// What a run has left half done is its own when dpkg has configured it since, whoever called that: nobody has chosen anything.
+    fn shows(now: &PackageState, past: &Past<'_, PackageState>, _: &Contents<'_>) -> bool {
+        now == past.left
+            || matches!((past.left, now), (PackageState::Broken { .. }, PackageState::Present { .. }))
     }
 }
 

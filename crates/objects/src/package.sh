@@ -172,6 +172,15 @@ cv_amid_package() {
   return 1
 }
 
+# cv_shows_package FOUND BEFORE LEFT: whether the package still shows what the run made of it; as in package.rs.
+cv_shows_package() {
+  case "$1 from $3" in 'present '*' from broken '*) return 0 ;; esac
+  [ "$1" = "$3" ]
+}
+
+# cv_keeps_package LINE: a package that dpkg had left half done before the run, and that it has configured since, stays configured.
+cv_keeps_package() { case $1 in 'broken '*) return 0 ;; *) return 1 ;; esac }
+
 cv_restore_package() { cv_apply_packages "$1" "$2"; }
 
 # While the transaction runs, policy-rc.d denies starts. It looks whether the lock of its maker is still held: after a

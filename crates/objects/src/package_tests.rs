@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::shells;
+use converge_resource::Past;
 use std::os::unix::fs::PermissionsExt;
 
 fn present(version: &str, auto: bool, hold: bool) -> PackageState {
@@ -344,5 +345,29 @@ fn another_transaction_is_reported_in_words_in_every_shell() {
             "{}",
             shell.name
         );
+    }
+}
+
+#[test]
+fn what_a_run_has_left_half_done_is_its_own_when_it_is_configured() {
+    let dir = tempfile::tempdir().unwrap();
+    let (broken, absent) = ("broken half-configured", "absent");
+    let cases = [
+        ("present 1 auto -", broken, true),
+        (broken, broken, true),
+        ("absent", broken, false),
+        ("present 2 manual -", "present 1 manual -", false),
+        ("present 1 manual -", absent, false),
+    ];
+    for (now, left, shows) in cases {
+        let states = [now, absent, left].map(|line| PackageState::try_from(State::from_line(line)).unwrap());
+        let past = Past { before: &states[1], left: &states[2], between: &[] };
+        assert_eq!(Package::shows(&states[0], &past, &|_| None), shows, "{now}, {left}");
+        for shell in shells(dir.path()) {
+            let script =
+                format!("if cv_shows_package '{now}' {absent} '{left}'; then echo true; else echo false; fi");
+            let says = shell.good(dir.path(), &script, &[], b"");
+            assert_eq!(says.trim(), shows.to_string(), "{now}, {left}, {}", shell.name);
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::plan::{lost_why, machines};
 use crate::text::{Line, Text, Tone};
 use crate::timings::{Slow, push_slowest};
 use converge_engine::{ApplyReport, HostApply, ItemResult, PathStep};
-use converge_planner::{Item, Outcome};
+use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Reversibility;
 
 /// Items of the critical path that are named.
@@ -112,13 +112,24 @@ pub fn applied(report: &ApplyReport, rollback: &str, slowest: &[Slow]) -> Text {
     text.push(line.faint(format!(" · run {} · {}", report.run, span(report.took))));
     push_path(&mut text, &report.critical_path);
     push_slowest(&mut text, slowest);
-    if all.stopped > 0 || all.failed > 0 || all.skipped > 0 {
+    let items = || report.hosts.iter().flat_map(|host| &host.items);
+    let is_left = |result: &ItemResult| {
+        matches!(result, ItemResult::Stopped | ItemResult::Failed { .. } | ItemResult::Skipped { .. })
+    };
+    if items().any(|(item, result)| is_left(result) && !cannot_be_undone(item)) {
         text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
+    } else if items().any(|(item, _)| cannot_be_undone(item)) {
+        text.push(Line::at(0).faint("What cannot be undone stays as it is.").fold(0));
     }
-    if report.hosts.iter().flat_map(|host| &host.items).any(can_be_put_back) {
+    if items().any(can_be_put_back) {
         text.push(Line::at(0).faint("To revert: ").plain(rollback).fold(2));
     }
     text
+}
+
+/// Whether this is an item of a rollback that no run can do.
+fn cannot_be_undone(item: &Item) -> bool {
+    item.origin == ItemOrigin::Rollback && matches!(item.outcome, Outcome::Failed(_))
 }
 
 /// Whether a rollback has something to revert here.

@@ -215,7 +215,8 @@ async fn add_prune_items(
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
         let given_up = |judged: &&Judged| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
-            back && !judged.in_part && is_by_lines(&judged.undo.object) && judged.undo.theirs.is_none()
+            let object = &judged.undo.object;
+            back && !judged.in_part && is_by_lines(object) && !declares.objects.contains(object)
         };
         let given_up: Vec<Judged> = undo.iter().filter(given_up).cloned().collect();
         let role = declares.name(revert::undo::role_of(&address)).to_owned();

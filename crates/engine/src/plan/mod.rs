@@ -39,7 +39,8 @@ pub(crate) async fn plan_fleet(context: &Arc<RunContext>) -> Result<FleetPlan, D
     });
     let begun = begun.await;
     let mut entries = target::complete(context, roles, begun).await;
-    one_place::refuse_shared(&mut entries);
+    let elsewhere = one_place::declared_elsewhere(context, &entries);
+    one_place::refuse_shared(&mut entries, elsewhere);
     let mut plan = crate::batches::new_plan(context, Purpose::Converge, entries);
     joining_nodes::wait_for_joining(context, &mut plan).await;
     node_removal::ask_hosts(&mut plan);

@@ -1,14 +1,42 @@
 //! Places on this machine that several hosts would write: none of them may.
 
+use crate::context::RunContext;
 use crate::controller::is_here;
+use crate::plan::source::{HostSource, Part};
 use crate::{HostEntry, HostResult};
-use converge_planner::{Item, Outcome, Problem};
+use converge_model::Facts;
+use converge_planner::{Item, Outcome, Outputs, Problem};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Refuses the items of all hosts that claim one object of this machine, or one that lies in another.
-pub(crate) fn refuse_shared(entries: &mut [HostEntry]) {
-    let mut hosts: BTreeMap<ObjectId, BTreeSet<String>> = BTreeMap::new();
+/// By object of this machine, the hosts that claim it.
+type Hosts = BTreeMap<ObjectId, BTreeSet<String>>;
+
+/// The objects of this machine that are declared for hosts without a plan: those outside `--limit`, and those that do not answer. None where no plan
+/// claims such an object.
+pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) -> Hosts {
+    let mut hosts = Hosts::new();
+    let plans = entries.iter().filter_map(|entry| match &entry.result {
+        HostResult::Planned(plan) => Some((entry.host.as_str(), plan)),
+        HostResult::Lost(_) => None,
+    });
+    if plans.clone().flat_map(|(_, plan)| &plan.items).flat_map(claimed).next().is_none() {
+        return hosts;
+    }
+    let planned: BTreeSet<&str> = plans.map(|(host, _)| host).collect();
+    let (facts, nothing) = (Facts::none(), Outputs::new());
+    for host in context.project.all_hosts().filter(|host| !planned.contains(host)) {
+        let source =
+            HostSource::new(&context.project, &context.graph, host, &facts, Part::Converge, &nothing);
+        for object in source.declares(&nothing).0.into_iter().filter(is_here) {
+            hosts.entry(object).or_default().insert(host.to_owned());
+        }
+    }
+    hosts
+}
+
+/// Refuses the items of all hosts that claim one object of this machine, or one that lies in another. `hosts`: the objects that other hosts have there.
+pub(crate) fn refuse_shared(entries: &mut [HostEntry], mut hosts: Hosts) {
     for entry in entries.iter() {
         let HostResult::Planned(plan) = &entry.result else { continue };
         for object in plan.items.iter().flat_map(claimed) {
@@ -79,7 +107,7 @@ mod tests {
             entry("f", "folder/file", Outcome::Unchanged),
             entry("g", "folder-2", Outcome::Unchanged),
         ];
-        refuse_shared(&mut entries);
+        refuse_shared(&mut entries, Hosts::new());
         let failed: Vec<bool> = entries
             .iter()
             .map(|entry| match &entry.result {
@@ -88,5 +116,12 @@ mod tests {
             })
             .collect();
         assert_eq!(failed, [true, true, false, false, true, true, false]);
+        let elsewhere =
+            Hosts::from([(ObjectId::new("fetched", "own/file"), BTreeSet::from(["h".to_owned()]))]);
+        let mut entries = vec![entry("c", "own", Outcome::Unchanged)];
+        refuse_shared(&mut entries, elsewhere);
+        assert!(
+            matches!(&entries[0].result, HostResult::Planned(plan) if matches!(plan.items[0].outcome, Outcome::Failed(_)))
+        );
     }
 }

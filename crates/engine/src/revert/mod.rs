@@ -10,6 +10,7 @@ pub(crate) mod lines;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
+pub(crate) mod restarts;
 pub(crate) mod saved;
 pub(crate) mod sealed;
 pub(crate) mod undo;
@@ -17,11 +18,12 @@ pub(crate) mod undo;
 use crate::revert::layers::{Sight, sights};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others, without,
+    Verdict, back, creates_before, destroys, is_half_installed, lost, planned, role_of, same, shows,
+    takes_from_others, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
-use converge_objects::{CommandState, PackageState, UnitState};
+use converge_objects::{CommandState, UnitState};
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +82,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
             *verdict = Verdict::Stays(format!("{} stays, which needs it or is needed for it", first.object));
         }
     }
-    let mut in_part = start_with_nothing_certain(&reverts, &mut verdicts);
+    let mut in_part = start_with_nothing_certain(&undos, &reverts, &mut verdicts);
     in_part.extend(lines::leave_lines_of_mounts_that_stay(&undos, &mut verdicts, known));
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let after = groups_before(&reverts, &order);
@@ -179,15 +181,15 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
     if !shows(undo, &now, known) {
         return Verdict::Stays("it was changed by someone else since and is left as it is".to_owned());
     }
-    if let Some(why) = lost(undo) {
-        return Verdict::Lost(why);
+    if let Some(why) = lost(undo).map(Verdict::Lost).or_else(|| restarts::judge(undo)) {
+        return why;
     }
     let to = back(undo, &now, known);
     let back = Change { object: undo.object.clone(), from: now, to };
     // An object that converge was about to destroy already is no loss.
     let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
     // Nor is what a failed script has left of a package: nobody can want that state back.
-    let on_its_way = on_its_way || is_half_done(&back);
+    let on_its_way = on_its_way || is_half_installed(&back.object, &back.from);
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
     }
@@ -203,11 +205,6 @@ const SCRIPTS_LEAVE: &str =
 
 fn removes_package(change: &Change) -> bool {
     change.object.kind == "package" && change.to.is_absent()
-}
-
-fn is_half_done(back: &Change) -> bool {
-    let package = PackageState::try_from(back.from.clone()).ok().filter(|_| back.object.kind == "package");
-    matches!(package, Some(PackageState::Broken { .. }))
 }
 
 /// An object that a command has made goes with it, whatever was edited in it since: its path was not there before the command.
@@ -303,24 +300,26 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
 }
 
 /// A unit that is started although something that it may run with stays is not recorded as started with all of it. The places of these units.
-fn start_with_nothing_certain(reverts: &[Revert<'_>], verdicts: &mut [Verdict]) -> BTreeSet<usize> {
+fn start_with_nothing_certain(
+    undos: &[Undo],
+    reverts: &[Revert<'_>],
+    verdicts: &mut [Verdict],
+) -> BTreeSet<usize> {
     let stay: BTreeSet<usize> =
         (0..).zip(verdicts.iter()).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
+    let edges = if stay.is_empty() { Vec::new() } else { order::edges(reverts) };
+    let of_these = edges.iter().filter(|e| stay.contains(&e.first)).map(|e| e.then);
+    let of_others = (0..).zip(undos).filter(|(_, undo)| undo.inputs_stay).map(|(at, _)| at);
     let mut in_part = BTreeSet::new();
-    if stay.is_empty() {
-        return in_part;
-    }
-    for edge in order::edges(reverts).iter().filter(|e| stay.contains(&e.first)) {
-        let Some(Verdict::Back(change)) = verdicts.get_mut(edge.then) else { continue };
-        if change.object.kind != "unit" {
-            continue;
-        }
-        if let Ok(UnitState::Unit { enabled, active, started: Some(_) }) =
+    for at in of_these.chain(of_others).collect::<BTreeSet<usize>>() {
+        let Some(Verdict::Back(change)) = verdicts.get_mut(at) else { continue };
+        let Ok(UnitState::Unit { enabled, active, started: Some(_) }) =
             UnitState::try_from(change.to.clone())
-        {
-            change.to = UnitState::Unit { enabled, active, started: None }.into();
-            in_part.insert(edge.then);
-        }
+        else {
+            continue;
+        };
+        change.to = UnitState::Unit { enabled, active, started: None }.into();
+        in_part.insert(at);
     }
     for verdict in verdicts.iter_mut() {
         if matches!(verdict, Verdict::Back(change) if change.from == change.to) {
@@ -411,6 +410,9 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
     }
+    let with_inputs = members.iter().filter(|m| m.in_part && m.undo.inputs_stay);
+    let mut notes: Vec<String> =
+        with_inputs.map(|m| format!("{}: {}", m.undo.object, restarts::INPUTS_STAY)).collect();
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for Judged { undo, verdict, .. } in members {
         match verdict {
@@ -423,7 +425,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }
-    let mut notes = stay.clone();
+    notes.extend(stay.clone());
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
     let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
     notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));

@@ -14,7 +14,8 @@ use converge_objects::{Command, CommandState, Guard, PathState, UserState};
 use converge_resource::{ObjectId, State};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use unit::{Turn, is_read_for, turn_of};
+pub(crate) use unit::may_run_with;
+use unit::{Turn, a_unit_may_run_with, is_read_for, is_used, turn_of};
 
 /// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
 #[derive(Clone, Copy, Debug)]
@@ -334,8 +335,12 @@ impl<'a> Edges<'a> {
                     Turn::Settles => {}
                 }
             }
-            for (path, _) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
-                if turn == Turn::Stops { self.order(at, *path) } else { self.order(*path, at) }
+            for (path, revert) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
+                match turn {
+                    Turn::Stops if revert.goes() && is_used(unit.from) => self.need(at, *path),
+                    Turn::Stops => self.order(at, *path),
+                    _ => self.order(*path, at),
+                }
             }
             // Commands of its role that ran before it: one that stops may work on what they made; one that runs on may have to be restarted.
             let earlier = self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
@@ -460,17 +465,6 @@ fn units_of(object: &ObjectId) -> &'static [&'static str] {
 /// Whether this is a unit that must run while the other object is reverted.
 fn serves(unit: &Revert<'_>, other: &Revert<'_>) -> bool {
     units_of(other.object).contains(&unit.object.key.as_str())
-}
-
-/// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
-fn a_unit_may_run_with(object: &ObjectId) -> bool {
-    !["unit", "command"].contains(&object.kind.as_str())
-        && converge_objects::object(&object.kind).is_none_or(|o| {
-            !o.node().stays_unless_allowed()
-                && !o.traits().back_last
-                && !o.traits().restarts_host
-                && !o.traits().passes
-        })
 }
 
 /// Whether the revert runs a command's `undo`.

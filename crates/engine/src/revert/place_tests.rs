@@ -64,3 +64,38 @@ fn what_lies_behind_a_link_is_reverted_where_the_link_led_when_it_was_changed() 
     let third = changes(&[("/srv/l", "link /srv/C")]);
     assert!(third.is_empty(), "{third:?}");
 }
+
+/// A unit that stays keeps its file while it is used, and goes with it else.
+#[test]
+fn a_unit_that_stays_keeps_its_file_while_it_is_used() {
+    let file = undo("path", "/etc/systemd/system/u.service", "link f", "absent");
+    let stays = |now: &str| {
+        let unit = Undo {
+            theirs: Some("another project".to_owned()),
+            ..undo("unit", "u.service", "unit disabled active d1", "absent")
+        };
+        let items = plan(&[unit, file.clone()], &[("u.service", now)], &[]);
+        !items.iter().flat_map(Item::changes).any(|planned| planned.change.object.kind == "path")
+    };
+    assert!(stays("unit disabled active d2"));
+    assert!(stays("unit enabled inactive d2"));
+    assert!(!stays("unit disabled inactive d2"));
+}
+
+/// A unit whose input stays is not recorded as started with it, once.
+#[test]
+fn a_unit_whose_input_stays_is_started_without_a_record() {
+    let unit = |before: &str| Undo {
+        inputs_stay: true,
+        ..undo("unit", "u.service", "unit disabled active d2", before)
+    };
+    let items = |before: &str, now: &str| plan(&[unit(before)], &[("u.service", now)], &[]).remove(0);
+    let started = items("unit disabled active d1", "unit disabled active d2");
+    assert_eq!(started.changes()[0].change.to.line(), "unit disabled active -");
+    assert!(started.settings.iter().any(|(_, value)| value == "in-part"));
+    assert!(started.notes[0].contains("it goes back with that run"), "{:?}", started.notes);
+    assert_eq!(items("unit disabled active d1", "unit disabled active -").outcome, Outcome::Unchanged);
+    let left = items("unit disabled active -", "unit disabled active d2").outcome;
+    assert!(matches!(left, Outcome::Refused(_)), "{left:?}");
+    assert!(items("unit disabled inactive -", "unit disabled active d2").is_pending());
+}

@@ -18,6 +18,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         theirs: None,
         since: Vec::new(),
         moved_by: None,
+        inputs_stay: false,
         item: format!("k8s/{key}"),
         sensitive: false,
         run: "r1".to_owned(),

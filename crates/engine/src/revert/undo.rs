@@ -1,6 +1,7 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
 use converge_ledger::{SavedChange, SavedOutcome, Undo};
+use converge_objects::PackageState;
 use converge_objects::k8s::from_text;
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
@@ -28,8 +29,16 @@ pub(crate) enum Verdict {
 pub(crate) fn goes_back(change: &SavedChange) -> bool {
     let Some(object) = converge_objects::object(&change.object.kind) else { return true };
     // A restart of the host is not reverted. An object that helm has moved in a cluster goes back with its release.
-    let moved = change.outcome == SavedOutcome::Moved && object.place() == Place::Cluster;
+    // Nor is a dpkg that the run has settled made unconfigured again.
+    let is_left = object.place() == Place::Cluster || is_half_installed(&change.object, &change.before);
+    let moved = change.outcome == SavedOutcome::Moved && is_left;
     !object.traits().restarts_host && !object.traits().passes && !moved
+}
+
+/// Whether dpkg has left a package half installed in this state.
+pub(crate) fn is_half_installed(object: &ObjectId, state: &State) -> bool {
+    let package = PackageState::try_from(state.clone()).ok().filter(|_| object.kind == "package");
+    matches!(package, Some(PackageState::Broken { .. }))
 }
 
 /// The same with what goes or comes with another object; [`crate::revert::arrange`] brings them into the order in which they are reverted.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 ///
 /// It lies below the folder `fetched` of the project, with mode 0600, and is compared like every other file: the plan shows the difference, and
 /// whoever edits it there finds it corrected. Put `fetched/` into `.gitignore`. Nothing is written through a link there, or over a directory, and
-/// two hosts that fetch to one path are refused: name the host in `to`. What the file holds is data of the host: no other file of the project
+/// two hosts of the inventory that fetch to one path, or one below the other, are refused, whichever of them the run has: name the host in `to`. What the file holds is data of the host: no other file of the project
 /// is ever written.
 ///
 /// A rollback puts the former file back, or removes it where there was none. The former contents are kept in `~/.local/state/converge/fetched` of this

@@ -151,6 +151,7 @@ pub(crate) fn undo_of(
         between: thing.between.clone(),
         open: thing.open.clone(),
         moved_by: moved.map(|m| m.by.clone()),
+        inputs_stay: false,
         states: vec![known_left],
         theirs: None,
         since: Vec::new(),

@@ -1,8 +1,10 @@
 //! Units among the reverts: whether they stop or start, and which files systemd reads for them.
 
 use super::Revert;
+use crate::revert::undo::role_of;
+use converge_ledger::SavedChange;
 use converge_objects::UnitState;
-use converge_resource::State;
+use converge_resource::{ObjectId, State};
 
 pub(super) fn unit_state(state: &State) -> Option<UnitState> {
     UnitState::try_from(state.clone()).ok()
@@ -48,4 +50,29 @@ pub(super) fn is_read_for(path: &str, unit: &str) -> bool {
     let name = name.strip_suffix(".d").unwrap_or(name);
     let template = unit.split_once('@').zip(unit.rsplit_once('.'));
     name == unit || template.is_some_and(|((stem, _), (_, suffix))| name == format!("{stem}@.{suffix}"))
+}
+
+/// Whether a unit in this state runs, or starts at boot: then it needs its files.
+pub(super) fn is_used(state: &State) -> bool {
+    let used = |enabled: &str, active: &str| {
+        enabled.starts_with("enabled") || !["inactive", "failed"].contains(&active)
+    };
+    matches!(unit_state(state), Some(UnitState::Unit { enabled, active, .. }) if used(&enabled, &active))
+}
+
+/// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
+pub(super) fn a_unit_may_run_with(object: &ObjectId) -> bool {
+    !["unit", "command"].contains(&object.kind.as_str())
+        && converge_objects::object(&object.kind).is_none_or(|o| {
+            !o.node().stays_unless_allowed()
+                && !o.traits().back_last
+                && !o.traits().restarts_host
+                && !o.traits().passes
+        })
+}
+
+/// Whether a unit, which an item has changed, may run with the object of a change.
+pub(crate) fn may_run_with(unit: &ObjectId, item: &str, change: &SavedChange) -> bool {
+    let of_role = role_of(item) == role_of(&change.item) && a_unit_may_run_with(&change.object);
+    of_role || (change.object.kind == "path" && is_read_for(&change.object.key, &unit.key))
 }

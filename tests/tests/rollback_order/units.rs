@@ -1,0 +1,190 @@
+//! Units whose files and restarts are of different runs, or of different projects.
+
+use super::*;
+use converge_tests::prune_by_number;
+
+/// A unit and the file that it is restarted on; what stands between the two may fail.
+fn cut(version: &str, between: &str) -> String {
+    format!(
+        "resources:
+  - name: setting
+    file: {{path: /srv/setting, content: \"{version}\\n\"}}
+{between}  - name: runs
+    unit:
+      name: cut
+      content: |
+        [Service]
+        ExecStart=/bin/sh -c 'cp /srv/setting /srv/runs-with; exec sleep infinity'
+      state: started
+      restart_on: [setting]
+"
+    )
+}
+
+fn runs_with(host: &Host) -> String {
+    until_exec(host, 20, "test -s /srv/runs-with");
+    exec(host, "sleep 0.3; cat /srv/setting /srv/runs-with | xargs")
+}
+
+/// The run that failed has changed the file, the run after it has restarted the unit: the unit goes back with the file, in any way.
+#[test]
+fn a_unit_that_a_later_run_has_restarted_goes_back_with_the_file_of_the_earlier_one() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let barred = "  - name: barred\n    command: {run: 'test -e /srv/open && touch /srv/done', creates: /srv/done, undo: rm /srv/done}\n";
+    for way in ["rollback", "undo.sh"] {
+        exec(host, "touch /srv/open");
+        apply(&world, &cut("one", ""));
+        assert_eq!(runs_with(host), "one one");
+        exec(host, "rm /srv/open");
+        world.only_role("r", &cut("two", barred)).unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
+        exec(host, "touch /srv/open");
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0).says("restart cut.service");
+        assert_eq!(runs_with(host), "two two");
+        match way {
+            "rollback" => {
+                rollback(&world, &[]).expect(0).says("it goes back with that run");
+                assert_eq!(runs_with(host), "two two");
+                rollback(&world, &[]).expect(0);
+            }
+            _ => {
+                let undo = || host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                let ran = undo();
+                assert_eq!(runs_with(host), "two two", "{}{}", ran.stdout, ran.stderr);
+                // The file goes back, and the unit that runs with the other one is named.
+                let ran = undo();
+                assert_eq!(runs_with(host), "one two", "{}{}", ran.stdout, ran.stderr);
+                assert!(
+                    !ran.success() && ran.stdout.contains("unit:cut.service"),
+                    "{}{}",
+                    ran.stdout,
+                    ran.stderr
+                );
+                let ran = undo();
+                assert!(ran.success(), "{}{}", ran.stdout, ran.stderr);
+            }
+        }
+        assert_eq!(runs_with(host), "one one", "{way}");
+        world.only_role("r", &cut("one", "")).unwrap();
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        exec(
+            host,
+            "systemctl stop cut; rm -rf /etc/systemd/system/cut.service /var/lib/converge /srv/*; systemctl daemon-reload",
+        );
+    }
+}
+
+/// `systemctl` that waits, while `/srv/hold` names its verb.
+const WAITS: &str = "printf '#!/bin/sh\nwhile grep -qsx -- \"$1\" /srv/hold; do touch /srv/held; sleep 0.1; done\nexec /usr/bin/systemctl \"$@\"\n' \
+     >/usr/local/sbin/systemctl; chmod 755 /usr/local/sbin/systemctl";
+
+/// The run is cut off behind the file of a unit and before its restart, and the next one restarts it.
+#[test]
+fn a_unit_whose_run_was_cut_off_before_the_restart_goes_back_with_its_file() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let unit = |seconds: &str| {
+        format!(
+            "resources:\n  - name: runs\n    unit: {{name: cut, content: \"[Service]\\nExecStart=/bin/sleep {seconds}\\n\", state: started}}\n"
+        )
+    };
+    let is = || {
+        exec(
+            host,
+            "grep -o '100[0-9]*' /etc/systemd/system/cut.service; ps -o args= -p $(systemctl show -p MainPID --value cut) | grep -o '100[0-9]*'",
+        )
+    };
+    exec(host, WAITS);
+    for (verb, way) in
+        ["daemon-reload", "restart"].into_iter().flat_map(|v| [(v, "rollback"), (v, "undo.sh")])
+    {
+        apply(&world, &unit("100001"));
+        exec(host, &format!("echo {verb} >/srv/hold"));
+        world.only_role("r", &unit("100002")).unwrap();
+        let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until_exec(host, 60, "test -e /srv/held");
+        exec(
+            host,
+            "for fd in /proc/[0-9]*/fd/9; do [ ! $fd -ef /var/lib/converge/lock ] || { pid=${fd#/proc/}; kill -9 ${pid%%/*}; }; done",
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        exec(
+            host,
+            "for pid in $(pgrep -f '^/bin/sh /usr/local/sbin/systemctl'); do kill -9 $pid; done; rm -f /srv/hold /srv/held",
+        );
+        until_exec(host, 60, "flock -n /var/lib/converge/lock true");
+        assert_eq!(is(), "100002\n100001", "{verb}");
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+        assert_eq!(is(), "100002\n100002", "{verb}");
+        let mut said = String::new();
+        for _ in 0..4 {
+            if is() == "100001\n100001" {
+                break;
+            }
+            let ran = match way {
+                "rollback" => rollback(&world, &[]).expect(0).all(),
+                _ => host.exec("sh /var/lib/converge/undo.sh").unwrap().stdout,
+            };
+            said = said + "\n--\n" + &ran;
+            assert!(is() != "100001\n100002" || ran.contains("LEFT ALONE     unit:cut.service"), "{said}");
+        }
+        assert_eq!(is(), "100001\n100001", "{verb}, {way}: {said}");
+        world.only_role("r", &unit("100001")).unwrap();
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        exec(
+            host,
+            "systemctl stop cut; rm -rf /etc/systemd/system/cut.service /var/lib/converge; systemctl daemon-reload",
+        );
+    }
+    exec(host, "rm /usr/local/sbin/systemctl");
+}
+
+const OWN: &str =
+    "  - unit: {name: cut, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\", state: started}\n";
+const DROP_IN: &str =
+    "  - unit: {name: cut, drop_in: x, content: \"[Service]\\nNice=5\\n\", state: started}\n";
+
+/// A unit that another project has restarted since keeps its file; it goes when the other project has given it back.
+#[test]
+fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let is = || {
+        exec(
+            host,
+            "systemctl show -p LoadState -p ActiveState -p Nice cut | sed 's/.*=//' | xargs; cd /etc/systemd/system; ls -d cut.service* | xargs",
+        )
+    };
+    let same = ["rollback", "prune", "undo.sh"].map(|way| (way, way));
+    for (way, other) in same.into_iter().chain([("rollback", "prune"), ("prune", "undo.sh")]) {
+        world.of_project("pa", &["apply", "--yes"], Some(OWN)).unwrap().expect(0);
+        world.of_project("pb", &["apply", "--yes"], Some(DROP_IN)).unwrap().expect(0);
+        let whole = "5 loaded active\ncut.service cut.service.d";
+        assert_eq!(is(), whole);
+        let first = first_run(host);
+        let back = |name: &str, code: i32| match if name == "pa" { way } else { other } {
+            "rollback" => drop(world.of_project(name, &["rollback", "--yes"], None).unwrap().expect(code)),
+            "prune" => {
+                let prune = |option: &str| {
+                    world.of_project(name, &["apply", "--yes", option], Some("  []\n")).unwrap()
+                };
+                drop(prune_by_number(prune).expect(code));
+            }
+            _ => {
+                let run = if name == "pa" { first.as_str() } else { "" };
+                let ran = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
+                assert_eq!(ran.success(), code == 0, "{}{}", ran.stdout, ran.stderr);
+            }
+        };
+        back("pa", 4);
+        assert_eq!(is(), whole, "{way}, {other}");
+        back("pb", 0);
+        assert_eq!(is(), "0 loaded active\ncut.service", "{way}, {other}");
+        back("pa", 0);
+        assert_eq!(is(), "0 not-found inactive", "{way}, {other}");
+        exec(host, "rm -rf /var/lib/converge");
+    }
+}
