@@ -404,17 +404,31 @@ fn a_dependency_that_another_project_needs_goes_when_nothing_needs_it_any_more()
     let world = world();
     let host = &world.hosts()[0];
     let before = packages(host);
-    for (project, package) in [("pa", "t-a"), ("pb", "t-b")] {
-        let file = format!("{project}.yaml");
-        world.write(&file, &world.inventory(&format!("converge_project: {project}"))).unwrap();
-        roles(&world, &[("r", &format!("  - package: {{name: {package}}}\n"))]);
-        converge(&world, &["apply", "--yes", &file]).expect(0);
-    }
+    let install = || {
+        for (project, package) in [("pa", "t-a"), ("pb", "t-b")] {
+            let file = format!("{project}.yaml");
+            world.write(&file, &world.inventory(&format!("converge_project: {project}"))).unwrap();
+            roles(&world, &[("r", &format!("  - package: {{name: {package}}}\n"))]);
+            converge(&world, &["apply", "--yes", &file]).expect(0);
+        }
+    };
+    let needed = "package:t-lib: the package t-b needs it";
+    install();
     let rollback = |file: &str, code| converge(&world, &["rollback", "--yes", file]).expect(code);
-    rollback("pa.yaml", 4).says("package:t-lib: the package t-b needs it");
+    rollback("pa.yaml", 4).says(needed);
     rollback("pb.yaml", 0);
     rollback("pa.yaml", 0);
     assert_eq!(packages(host), before);
+    // A prune leaves it too, says so when nothing is left for which it came, and takes it when it can.
+    install();
+    roles(&world, &[("r", "  []\n")]);
+    let prune = |file: &str| converge(&world, &["apply", "--yes", "--prune", file]);
+    prune("pa.yaml").expect(0);
+    prune("pa.yaml").expect(4).says(needed);
+    prune("pb.yaml").expect(0);
+    prune("pa.yaml").expect(0).says("t-lib");
+    assert_eq!(packages(host), before);
+    converge(&world, &["plan", "--prune", "pa.yaml"]).expect(0);
 }
 
 /// A package whose script failed in one run and that the next one has settled is the runs' own: it goes with the first of them.

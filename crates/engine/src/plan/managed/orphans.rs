@@ -20,7 +20,8 @@ pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &De
     };
     things
         .iter()
-        .filter(|t| remains(t) && !t.by_product && scope.is(&t.scope) && !is_declared(t))
+        .filter(|t| remains(t) && scope.is(&t.scope) && !is_declared(t))
+        .filter(|t| !t.by_product || is_left_alone(t, things))
         .filter(|t| t.roles.iter().all(|r| declares.surely_without(r)))
         .collect()
 }
@@ -30,6 +31,12 @@ pub(super) fn remains(thing: &Owned) -> bool {
     let change =
         || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
     thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
+}
+
+/// Whether it is a package that came along, and nothing is managed any more for which it came: a prune has left it because another one needed it.
+fn is_left_alone(thing: &Owned, things: &[Owned]) -> bool {
+    let brought = |t: &Owned| !t.by_product && t.item == thing.item && t.scope == thing.scope;
+    thing.object.kind == "package" && thing.before.is_absent() && !things.iter().any(brought)
 }
 
 /// Whether a prune or a rollback that was cut off has led the object to the state before: its record does not say so.
