@@ -422,7 +422,7 @@ fn a_dependency_that_another_project_needs_goes_when_nothing_needs_it_any_more()
     // A prune leaves it too, says so when nothing is left for which it came, and takes it when it can.
     install();
     roles(&world, &[("r", "  []\n")]);
-    let prune = |file: &str| converge(&world, &["apply", "--yes", "--prune", file]);
+    let prune = |file: &str| converge(&world, &["apply", "--yes", "--prune=1", file]);
     prune("pa.yaml").expect(0);
     prune("pa.yaml").expect(4).says(needed);
     prune("pb.yaml").expect(0);
