@@ -6,6 +6,8 @@
 mod circles;
 #[path = "walls/lengths.rs"]
 mod lengths;
+#[path = "walls/pages.rs"]
+mod pages;
 #[path = "walls/terms.rs"]
 mod terms;
 #[path = "walls/text_errors.rs"]
@@ -93,7 +95,6 @@ fn kinds_do_no_io_and_ssh_knows_no_resource() {
     assert!(uses(&packages["ssh"]).iter().all(|u| !u.starts_with("converge-")));
 }
 
-/// `print!` and its like stand only in `render` and `cli`; `lab` has a small tool for contributors with its own exception.
 /// Whether a file holds tests alone, by its name: its module stands behind `#[cfg(test)]` in the file beside it.
 fn is_test(path: &Path) -> bool {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());

@@ -17,7 +17,7 @@ const BUILT: &str = "CONVERGE_BINARY_IS_BUILT";
 /// apt of new lab hosts knows what the tests install, and not all of Debian, for which each of its thousand answers would take most of a second.
 const FEW_PACKAGES: (&str, &str) = ("CONVERGE_LAB_PACKAGES", "few");
 
-enum Outcome {
+enum CheckOutcome {
     Passed,
     /// The step could not run here: why.
     Skipped(String),
@@ -26,7 +26,7 @@ enum Outcome {
 
 struct Step {
     name: String,
-    outcome: Outcome,
+    outcome: CheckOutcome,
     took: Duration,
 }
 
@@ -36,14 +36,14 @@ struct Report {
 }
 
 impl Report {
-    fn step(&mut self, name: &str, check: impl FnOnce() -> Outcome) {
+    fn step(&mut self, name: &str, check: impl FnOnce() -> CheckOutcome) {
         println!("\n== {name}");
         let start = Instant::now();
         let outcome = check();
         match &outcome {
-            Outcome::Passed => {}
-            Outcome::Skipped(why) => println!("*** SKIPPED: {why}"),
-            Outcome::Failed(why) => println!("*** FAILED: {why}"),
+            CheckOutcome::Passed => {}
+            CheckOutcome::Skipped(why) => println!("*** SKIPPED: {why}"),
+            CheckOutcome::Failed(why) => println!("*** FAILED: {why}"),
         }
         self.steps.push(Step { name: name.to_owned(), outcome, took: start.elapsed() });
     }
@@ -60,12 +60,12 @@ impl Report {
         let (mut failed, mut skipped) = (Vec::new(), 0);
         for step in &self.steps {
             let (word, why) = match &step.outcome {
-                Outcome::Passed => ("ok", ""),
-                Outcome::Skipped(why) => {
+                CheckOutcome::Passed => ("ok", ""),
+                CheckOutcome::Skipped(why) => {
                     skipped += 1;
                     ("SKIPPED", why.as_str())
                 }
-                Outcome::Failed(why) => {
+                CheckOutcome::Failed(why) => {
                     failed.push(step.name.as_str());
                     ("FAILED", why.as_str())
                 }
@@ -88,10 +88,10 @@ impl Report {
     }
 }
 
-fn outcome(result: Result<()>) -> Outcome {
+fn outcome(result: Result<()>) -> CheckOutcome {
     match result {
-        Ok(()) => Outcome::Passed,
-        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(()) => CheckOutcome::Passed,
+        Err(error) => CheckOutcome::Failed(error.to_string()),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn run(choice: &Choice) -> Result<()> {
     let built = deny_build.join().unwrap_or_else(|_| Err("the thread that builds cargo-deny died".into()));
     match built {
         Ok(program) => deny(&mut report, &program),
-        Err(error) => report.step("cargo-deny", || Outcome::Failed(error.to_string())),
+        Err(error) => report.step("cargo-deny", || CheckOutcome::Failed(error.to_string())),
     }
     report.step("cargo xtask generate --check", || {
         outcome(binary().and_then(|program| generate::check(Some(&program))))
@@ -163,7 +163,7 @@ fn some(choice: &Choice, report: &mut Report, on_ci: bool) {
 
 /// All tests, or those that are chosen: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself); beside them, since they
 /// wait more than they work, the roles' own tests and rustdoc.
-fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> Outcome {
+fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> CheckOutcome {
     // The binary is: the tests of its own crate need it.
     let mut environment = vec![(BUILT, Path::new("1")), (FEW_PACKAGES.0, Path::new(FEW_PACKAGES.1))];
     environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
@@ -171,7 +171,7 @@ fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> Outcome {
     let more = match binary() {
         Ok(program) if choice.is_all() => vec![scenarios(&program), documents()],
         Ok(_) => Vec::new(),
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return CheckOutcome::Failed(error.to_string()),
     };
     let logs = target_dir().join("suite");
     println!("what the programs print is kept in {}", logs.display());
@@ -198,18 +198,18 @@ fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> Outcome {
         println!("{:7.1} s  {name}", took.as_secs_f64());
     }
     match done {
-        Err(error) => return Outcome::Failed(error.to_string()),
-        Ok(0) => return Outcome::Failed("no test is of this name and tier".to_owned()),
+        Err(error) => return CheckOutcome::Failed(error.to_string()),
+        Ok(0) => return CheckOutcome::Failed("no test is of this name and tier".to_owned()),
         Ok(programs) => println!("{programs} programs"),
     }
     if !failed.is_empty() {
-        return Outcome::Failed(failed.join("; "));
+        return CheckOutcome::Failed(failed.join("; "));
     }
     match skipped.as_slice() {
-        [] => Outcome::Passed,
+        [] => CheckOutcome::Passed,
         skipped => {
             let list = format!("{} skipped: {}", skipped.len(), skipped.join("; "));
-            if on_ci { Outcome::Failed(list) } else { Outcome::Skipped(list) }
+            if on_ci { CheckOutcome::Failed(list) } else { CheckOutcome::Skipped(list) }
         }
     }
 }

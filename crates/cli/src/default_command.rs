@@ -15,11 +15,11 @@ pub fn with_default_command(mut arguments: Vec<OsString>, definition: &clap::Com
 
 fn wants_default(arguments: &[OsString], definition: &clap::Command) -> bool {
     let word = match first_word(arguments, definition) {
-        First::Question => return false,
+        FirstArgument::Question => return false,
         // Only flags: of the default command, unless there is nothing at all.
-        First::Nothing => return !arguments.is_empty(),
-        First::Operands => return true,
-        First::Word(word) => word,
+        FirstArgument::Nothing => return !arguments.is_empty(),
+        FirstArgument::Operands => return true,
+        FirstArgument::Word(word) => word,
     };
     let text = word.to_string_lossy();
     let mut names = definition.get_subcommands().map(clap::Command::get_name).chain(["help"]);
@@ -27,7 +27,7 @@ fn wants_default(arguments: &[OsString], definition: &clap::Command) -> bool {
 }
 
 /// The first argument that is no flag.
-pub enum First<'a> {
+pub enum FirstArgument<'a> {
     /// Before it something is asked of the program itself: `--help`.
     Question,
     /// There is only flags.
@@ -39,16 +39,16 @@ pub enum First<'a> {
 }
 
 /// Finds the first argument that is no flag and no value of one.
-pub fn first_word<'a>(arguments: &'a [OsString], definition: &clap::Command) -> First<'a> {
+pub fn first_word<'a>(arguments: &'a [OsString], definition: &clap::Command) -> FirstArgument<'a> {
     let with_value = flags_with_value(definition);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let text = argument.to_string_lossy();
         if matches!(text.as_ref(), "-h" | "--help" | "-V" | "--version") {
-            return First::Question;
+            return FirstArgument::Question;
         }
         if text == "--" {
-            return First::Operands;
+            return FirstArgument::Operands;
         }
         if text.len() > 1 && text.starts_with('-') {
             if with_value.contains(text.as_ref()) {
@@ -56,9 +56,9 @@ pub fn first_word<'a>(arguments: &'a [OsString], definition: &clap::Command) -> 
             }
             continue;
         }
-        return First::Word(argument);
+        return FirstArgument::Word(argument);
     }
-    First::Nothing
+    FirstArgument::Nothing
 }
 
 /// `-i`, `--inventory` … of the default command and of all commands.

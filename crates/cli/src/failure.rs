@@ -6,16 +6,8 @@ use converge_syntax::Diagnostics;
 
 /// Exit codes.
 pub mod code {
-    /// Nothing to do, or done.
-    pub const DONE: u8 = 0;
-    /// Failed.
-    pub const FAILED: u8 = 1;
-    /// Changes are pending.
-    pub const PENDING: u8 = 2;
-    /// A host was unreachable.
-    pub const UNREACHABLE: u8 = 3;
-    /// Refused.
-    pub const REFUSED: u8 = 4;
+    pub use converge_engine::exit_code::{DONE, FAILED, PENDING, REFUSED, UNREACHABLE};
+
     /// Wrong usage or bad input.
     pub const USAGE: u8 = 64;
     /// All else went well, but its output or report could not be written.

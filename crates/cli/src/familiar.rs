@@ -3,7 +3,7 @@
 //! Options that are here are translated; for the others the error says what to write. The names of options are those of
 //! `converge_model::ansible_option`, from which `docs/ansible.md` is made too.
 
-use crate::default_command::{First, first_word};
+use crate::default_command::{FirstArgument, first_word};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use converge_model::ansible_option;
@@ -65,7 +65,7 @@ const WORDS: &[(&[&str], &str)] = &[
 
 /// The error for a first word that is no command, and can be no inventory either: there is no such file, and no host list has this form.
 pub fn unknown_command(arguments: &[OsString], definition: &clap::Command) -> Option<Failure> {
-    let First::Word(word) = first_word(arguments.get(1..).unwrap_or_default(), definition) else {
+    let FirstArgument::Word(word) = first_word(arguments.get(1..).unwrap_or_default(), definition) else {
         return None;
     };
     let text = word.to_str()?;
@@ -114,7 +114,7 @@ pub fn unknown_option(error: &mut clap::Error) -> Option<Failure> {
 /// differences.
 pub fn translated(arguments: Vec<OsString>, definition: &clap::Command) -> Vec<OsString> {
     let command = match first_word(arguments.get(1..).unwrap_or_default(), definition) {
-        First::Word(word) => word.to_string_lossy().into_owned(),
+        FirstArgument::Word(word) => word.to_string_lossy().into_owned(),
         _ => return arguments,
     };
     let only_reads = matches!(command.as_str(), "plan" | "drift");

@@ -11,7 +11,7 @@ use converge_engine::{
     ApplyReport, Engine, Event, EventSink, FleetPlan, Options, Question, Steps, StopSwitch, TimedEvent,
 };
 use converge_model::Project;
-use converge_render::{Look, Progress, Size, Slow};
+use converge_render::{Look, Progress, Slow, TerminalSize};
 use converge_syntax::Diagnostics;
 use std::io::Write;
 use std::time::Instant;
@@ -307,7 +307,7 @@ fn progress(hosts: &[String], console: &Console) -> Progress {
     } else {
         (console.look, Box::new(std::io::stdout()))
     };
-    Progress::new(look, hosts, live.then(|| Box::new(terminal_size) as Size), out)
+    Progress::new(look, hosts, live.then(|| Box::new(terminal_size) as TerminalSize), out)
         .aside(console.error_look, Box::new(std::io::stderr()))
 }
 

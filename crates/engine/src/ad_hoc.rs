@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::tasks::side_by_side;
 use crate::{Event, HostRan, RanCommand, TargetError};
-use converge_ssh::{Batch, Event as Said, Item, Status, Stderr};
+use converge_ssh::{Batch, ShellEvent as Said, ShellItem, Status, Stderr};
 use std::time::{Duration, Instant};
 
 /// Bytes of each stream of one host that are kept; what is shown as it comes is not cut.
@@ -41,7 +41,7 @@ async fn run_on(
     // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
     // It goes through a pipe: all users of the host can read the list of processes.
     let script = converge_resource::unlisted("", script);
-    let item = Item { stderr: Stderr::Separate, timeout: Some(limit), ..Item::new(1, script) };
+    let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script) };
     let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut ran = RanCommand::default();

@@ -57,12 +57,12 @@ struct Inner {
     requires: BTreeMap<String, Vec<Required>>,
     /// Host → its roles → the play that gives it the role. Roles without work are here too.
     declared: BTreeMap<String, BTreeMap<String, usize>>,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     /// Host → role → how far it is. Hosts that are out of the run are not here.
     hosts: BTreeMap<String, BTreeMap<String, RoleState>>,
     turns: Vec<Turns>,
@@ -105,7 +105,7 @@ impl StepState {
     }
 }
 
-impl State {
+impl GateState {
     /// Whether the facts of other hosts that an item reads are known.
     fn facts_for(&self, item: &Item) -> Permit {
         let mut open = Vec::new();
@@ -133,15 +133,15 @@ impl Gates {
         declared: BTreeMap<String, BTreeMap<String, usize>>,
         turns: Vec<Turns>,
     ) -> Self {
-        let state = Mutex::new(State { turns, ..State::default() });
+        let state = Mutex::new(GateState { turns, ..GateState::default() });
         Self(Arc::new(Inner { requires, declared, state, changed: Notify::new() }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, state: &mut State) {
+    fn tell(&self, state: &mut GateState) {
         state.news += 1;
         self.0.changed.notify_waiters();
     }
@@ -366,7 +366,7 @@ impl Gates {
 
     /// Whether a role may begin on a host by the roles before it. A required role that this host has too is a matter of this host alone,
     /// unless the edge reaches over the fleet; else it has to be over on every host that it runs on.
-    fn required(&self, state: &State, host: &str, role: &str, counts: &dyn Fn(&str) -> bool) -> Permit {
+    fn required(&self, state: &GateState, host: &str, role: &str, counts: &dyn Fn(&str) -> bool) -> Permit {
         let own = self.0.declared.get(host);
         let mut open: Vec<String> = Vec::new();
         for required in self.0.requires.get(role).into_iter().flatten() {

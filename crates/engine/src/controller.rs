@@ -7,7 +7,7 @@ use converge_planner::{Item, Knowledge};
 use converge_resource::{
     Answer, BadState, Change, Content, Digest, ObjectId, Observed, Probe, State, encode_field,
 };
-use converge_store::{Fetched, FetchedError, Lies};
+use converge_store::{FetchedError, FetchedFiles, Lies};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reason why an object on this machine was not changed.
@@ -42,7 +42,7 @@ pub(crate) fn is_asked_here(probe: &Probe) -> bool {
 }
 
 /// Answers those of the questions that are for this machine.
-pub(crate) async fn answer(fetched: Option<&Fetched>, probes: &BTreeSet<Probe>, said: &mut Answers) {
+pub(crate) async fn answer(fetched: Option<&FetchedFiles>, probes: &BTreeSet<Probe>, said: &mut Answers) {
     for probe in probes {
         let answer = match (probe, fetched) {
             (Probe::Local(question), _) => Answer::Local(crate::local::answer(question).await),
@@ -59,7 +59,7 @@ pub(crate) async fn answer(fetched: Option<&Fetched>, probes: &BTreeSet<Probe>, 
     }
 }
 
-fn look(fetched: &Fetched, object: &ObjectId) -> Result<(FetchedState, Option<Content>), FetchedError> {
+fn look(fetched: &FetchedFiles, object: &ObjectId) -> Result<(FetchedState, Option<Content>), FetchedError> {
     Ok(match fetched.look(&object.key)? {
         Lies::Nothing => (FetchedState::Absent, None),
         Lies::Other(what) => (FetchedState::Other { what }, None),
@@ -75,7 +75,7 @@ fn changes(item: &Item) -> impl Iterator<Item = &Change> {
 }
 
 /// Tells the host's steps what is here now, and keeps the contents that the item replaces. The host compares and records.
-pub(crate) fn prepare(fetched: &Fetched, item: &mut Item) -> Result<(), ControllerError> {
+pub(crate) fn prepare(fetched: &FetchedFiles, item: &mut Item) -> Result<(), ControllerError> {
     let mut reported = Vec::new();
     for change in changes(item) {
         let (state, content) = look(fetched, &change.object)?;
@@ -93,7 +93,7 @@ pub(crate) fn prepare(fetched: &Fetched, item: &mut Item) -> Result<(), Controll
 
 /// Makes the changes of an item that the host has recorded.
 pub(crate) fn make(
-    fetched: &Fetched,
+    fetched: &FetchedFiles,
     item: &Item,
     contents: &BTreeMap<Digest, Content>,
 ) -> Result<(), ControllerError> {
@@ -113,7 +113,7 @@ pub(crate) fn make(
 }
 
 /// Brings the kept contents that a rollback needs, and marks the objects whose content is not here: another machine keeps it, or it was too old.
-pub(crate) fn previous(fetched: &Fetched, undos: &mut [Undo], known: &mut Knowledge) {
+pub(crate) fn previous(fetched: &FetchedFiles, undos: &mut [Undo], known: &mut Knowledge) {
     for undo in undos.iter_mut().filter(|undo| is_here(&undo.object)) {
         let Some(object) = converge_objects::object(&undo.object.kind) else { continue };
         let Some(digest) = object.content(&undo.before).filter(|digest| known.content(digest).is_none())

@@ -12,7 +12,7 @@ use converge_executor::without_name as bare;
 use converge_ledger::{FORMAT, reads_format};
 use converge_objects::KUBEADM_FILES;
 use converge_planner::Summary;
-use converge_ssh::{Batch, Become, ConnectError, Item, Mark, Session, ShellError, Target, Trust};
+use converge_ssh::{Batch, Become, ConnectError, Mark, Session, ShellError, ShellItem, Target, Trust};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -313,13 +313,13 @@ async fn inside(chart: &mut HostDoctor, session: &Session, become_: &Become) {
     chart.findings.extend(host::diagnose(&answer, jiff::Timestamp::now()));
 }
 
-type Answer = BTreeMap<String, String>;
+type CheckAnswers = BTreeMap<String, String>;
 
-async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, ShellError> {
+async fn ask(session: &Session, become_: &Become, what: &str) -> Result<CheckAnswers, ShellError> {
     let shell = session.shell(become_).await?;
-    let item = Item {
+    let item = ShellItem {
         timeout: Some(Duration::from_secs(60)),
-        ..Item::new(1, format!("CV_WHAT={what}\n{KUBEADM_FILES}{SCRIPT}"))
+        ..ShellItem::new(1, format!("CV_WHAT={what}\n{KUBEADM_FILES}{SCRIPT}"))
     };
     let before = SystemTime::now();
     let (results, error) = shell.run_to_end(&Batch::of(vec![item])).await?;
@@ -332,7 +332,7 @@ async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, 
         .first()
         .map(|result| String::from_utf8_lossy(&result.output).into_owned())
         .unwrap_or_default();
-    let mut answer: Answer = said
+    let mut answer: CheckAnswers = said
         .lines()
         .filter_map(|line| line.split_once('\t'))
         .map(|(key, value)| (key.to_owned(), value.trim().chars().filter(|c| !c.is_control()).collect()))
@@ -352,7 +352,7 @@ async fn ask(session: &Session, become_: &Become, what: &str) -> Result<Answer, 
     Ok(answer)
 }
 
-fn tell_tools(chart: &mut HostDoctor, answer: &Answer) {
+fn tell_tools(chart: &mut HostDoctor, answer: &CheckAnswers) {
     let shell = answer.get("shell").filter(|shell| !shell.is_empty()).map_or("sh", String::as_str);
     match answer.get("missing").map(|missing| missing.trim()).filter(|missing| !missing.is_empty()) {
         None => chart.say("shell", Health::Well, format!("{shell}, with all tools that converge runs"), None),
@@ -365,7 +365,7 @@ fn tell_tools(chart: &mut HostDoctor, answer: &Answer) {
     }
 }
 
-fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
+fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
     let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let is_root = get("uid") == Some("0");
     if get("readonly").is_some() {
@@ -450,7 +450,7 @@ fn tell_state(chart: &mut HostDoctor, answer: &Answer) {
     tell_packages(chart, answer);
 }
 
-fn tell_packages(chart: &mut HostDoctor, answer: &Answer) {
+fn tell_packages(chart: &mut HostDoctor, answer: &CheckAnswers) {
     let Some(audit) = answer.get("audit") else { return };
     let mut well = true;
     if !audit.is_empty() {

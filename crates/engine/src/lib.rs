@@ -12,6 +12,7 @@ mod critical_path;
 mod doctor;
 mod engine;
 mod event;
+pub mod exit_code;
 mod local;
 mod managed_objects;
 mod options;

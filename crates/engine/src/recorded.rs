@@ -1,9 +1,8 @@
 //! Answers of hosts, kept in a file: plans are made of them without any host.
 
 use converge_planner::Knowledge;
-use converge_resource::{Answer, Content, ObjectId, Observed, Probe, RunAnswer, State};
+use converge_resource::{Answer, Content, ObjectId, Observed, Probe, RunAnswer, State, from_hex, to_hex};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 
 /// The facts and answers of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,20 +71,6 @@ pub struct RecordedScript {
     pub error: Option<String>,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _infallible = write!(out, "{byte:02x}");
-        out
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
-    let digits = digits.filter(|d| d.len().is_multiple_of(2))?;
-    Some(digits.chunks(2).filter_map(|pair| Some(pair.first()? << 4 | pair.get(1)?)).collect())
-}
-
 impl HostRecording {
     /// Everything that is known and may be kept.
     pub fn of(facts: Option<serde_json::Value>, known: &Knowledge, keep: impl Fn(&Probe) -> bool) -> Self {
@@ -116,7 +101,7 @@ impl HostRecording {
                         _ => None,
                     };
                     let text = content.and_then(Content::text).map(str::to_owned);
-                    let hex = content.filter(|_| text.is_none()).map(|c| hex(c.bytes()));
+                    let hex = content.filter(|_| text.is_none()).map(|c| to_hex(c.bytes()));
                     out.contents.push(RecordedContent { path: path.clone(), text, hex });
                 }
                 Probe::Run { script, user, timeout } => {
@@ -148,7 +133,7 @@ pub(crate) fn learn(recording: &HostRecording, known: &mut Knowledge) {
     for content in &recording.contents {
         let bytes = match (&content.text, &content.hex) {
             (Some(text), _) => Some(text.clone().into_bytes()),
-            (None, Some(hex)) => unhex(hex),
+            (None, Some(hex)) => from_hex(hex),
             (None, None) => None,
         };
         known.learn(Probe::Content(content.path.clone()), Answer::Content(bytes.map(Content::new)));
@@ -189,6 +174,5 @@ mod tests {
             assert_eq!(again.answer(probe), Some(answer), "{probe:?}");
         }
         assert!(!again.knows(&Probe::Content("/secret".into())));
-        assert_eq!(unhex("0g"), None);
     }
 }

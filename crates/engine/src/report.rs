@@ -1,7 +1,6 @@
 //! The results of commands, as data.
 
-use crate::ItemResult;
-use crate::PathStep;
+use crate::{ItemResult, PathStep, exit_code};
 use converge_executor::TargetError;
 use converge_planner::{HostPlan, Item, ItemOrigin, PlayOrder};
 use converge_resource::{Content, Digest};
@@ -158,7 +157,7 @@ impl FleetPlan {
         self.planned().all(HostPlan::is_empty)
     }
 
-    /// The exit code of `plan` and `drift`: 1 wrong items, 4 refused, 3 unreachable hosts, 2 changes pending, 0 nothing.
+    /// The exit code of `plan` and `drift`, the first of these that holds: wrong items, a refused host, an unreachable one, pending changes, nothing.
     pub fn exit_code(&self) -> u8 {
         let lost: Vec<&TargetError> = self
             .hosts
@@ -169,15 +168,15 @@ impl FleetPlan {
             })
             .collect();
         if self.planned().any(|p| p.summary().failed > 0) {
-            1
+            exit_code::FAILED
         } else if lost.iter().any(|l| !l.is_unreachable()) {
-            4
+            exit_code::REFUSED
         } else if !lost.is_empty() {
-            3
+            exit_code::UNREACHABLE
         } else if self.is_empty() {
-            0
+            exit_code::DONE
         } else {
-            2
+            exit_code::PENDING
         }
     }
 }
@@ -222,25 +221,27 @@ pub struct HostApply {
 }
 
 impl ApplyReport {
-    /// 0 done; 1 failed; 3 a host was unreachable; 4 refused; 5 a guarded change was reverted.
+    /// The exit code of `apply`, the first of these that holds: a guarded change was reverted, something failed, was refused, was unreachable, all is done.
     pub fn exit_code(&self) -> u8 {
         let items = || self.hosts.iter().flat_map(|h| h.items.iter().map(|(_, r)| r));
         if items().any(|r| matches!(r, ItemResult::PutBack { .. })) {
-            return 5;
+            return exit_code::REVERTED;
         }
         let failed = items().any(|r| {
             matches!(r, ItemResult::Failed { .. } | ItemResult::Stopped | ItemResult::Unknown { .. })
         });
         if failed || self.hosts.iter().any(|h| !h.differences.is_empty()) {
-            1
+            exit_code::FAILED
         } else if items().any(|r| matches!(r, ItemResult::Refused { .. }))
             || self.hosts.iter().any(|h| h.lost.as_ref().is_some_and(|l| !l.is_unreachable()))
         {
-            4
+            exit_code::REFUSED
         } else if self.hosts.iter().any(|h| h.lost.is_some()) {
-            3
+            exit_code::UNREACHABLE
+        } else if items().any(ItemResult::is_bad) {
+            exit_code::FAILED
         } else {
-            u8::from(items().any(ItemResult::is_bad))
+            exit_code::DONE
         }
     }
 }

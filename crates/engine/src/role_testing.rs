@@ -12,7 +12,7 @@ use converge_executor::FactGroups as Groups;
 use converge_model::Facts;
 use converge_planner::{Folded, History, Knowledge, Outputs, Resolved, Source, fold};
 use converge_resource::{Answer, Claim, ObjectId, Probe, RunAnswer, State};
-use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
+use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
 use converge_syntax::Diagnostics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) async fn script(
     limit: Duration,
 ) -> Result<RunAnswer, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
-    let item = Item { stderr: Stderr::Separate, timeout: Some(limit), ..Item::new(1, script) };
+    let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script) };
     let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
@@ -56,7 +56,7 @@ pub(crate) async fn script(
     let result = results.into_iter().next().ok_or_else(|| lost(format!("{host}: gave no answer")))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match result.outcome {
-        Outcome::Finished { status: Status::Exited(status), .. } => {
+        ShellOutcome::Finished { status: Status::Exited(status), .. } => {
             Ok(RunAnswer { status, stdout: text(&result.output), stderr: text(&result.stderr) })
         }
         _ => Err(lost(format!("{host}: a script did not end within {} s", limit.as_secs()))),

@@ -11,7 +11,7 @@ pub use page::facts_page;
 pub use shape::HostFacts;
 
 use converge_objects::KUBEADM_FILES;
-use parse::Said;
+use parse::AnswerLines;
 use serde_json::Value;
 
 /// The script of the facts that every host answers in a few milliseconds.
@@ -69,7 +69,7 @@ pub fn watch_script() -> String {
 
 /// Makes facts of the answer. What is missing or odd is `null`.
 pub fn parse(answer: &str, groups: &Groups) -> Value {
-    let said = Said::new(answer);
+    let said = AnswerLines::new(answer);
     let mut facts = parse::base(&said);
     for group in groups {
         match *group {

@@ -1,7 +1,7 @@
 //! Signs of life of a run's controller: without them the host ends the run and frees its lock.
 
 use crate::records::{self as host, SILENCE};
-use converge_ssh::{Batch, Become, Item, Session, ShellError};
+use converge_ssh::{Batch, Become, Session, ShellError, ShellItem};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -44,7 +44,7 @@ async fn beat(session: &Session, become_: &Become, run: &str) -> Result<(), Shel
     let shell = session.shell(become_).await?;
     let mut script = host::watch_script(run, &token, SILENCE);
     for number in 1.. {
-        let item = Item { timeout: Some(Duration::from_secs(SILENCE)), ..Item::new(1, script) };
+        let item = ShellItem { timeout: Some(Duration::from_secs(SILENCE)), ..ShellItem::new(1, script) };
         let (_, error) = shell.run_to_end(&Batch::of(vec![item])).await?;
         if let Some(error) = error {
             return Err(error);

@@ -6,7 +6,7 @@ use crate::heartbeat::Heart;
 use crate::records::{SILENCE, library};
 use converge_executor::TargetError;
 use converge_ledger::NewBase;
-use converge_ssh::{Batch, Become, Item, ItemResult, Room, Session, Shell, ShellError, Stderr};
+use converge_ssh::{Batch, Become, Room, Session, Shell, ShellError, ShellItem, ShellItemResult, Stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Link {
         let script = format!(": > {}", converge_resource::quote(stop_file));
         match self.session.shell(&self.become_).await {
             Ok(shell) => {
-                let batch = Batch::of(vec![Item::new(1, script)]);
+                let batch = Batch::of(vec![ShellItem::new(1, script)]);
                 if let Err(error) = shell.run_to_end(&batch).await {
                     tracing::warn!(host = self.host, %error, "the stop was not heard");
                 }
@@ -111,7 +111,7 @@ impl Link {
     ///
     /// # Errors
     /// The session is over.
-    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
+    pub async fn ask_beside(&self, script: &str, seconds: u64) -> Result<ShellItemResult, ShellError> {
         self.aside().await?.ask(script, seconds).await
     }
 
@@ -183,7 +183,7 @@ impl Link {
         }
     }
 
-    /// A new run begins: what a former one of this process has found is over.
+    /// A new run begins: what an earlier one of this process has found is over.
     pub fn begin(&self) {
         self.look_anew();
         let mut known = self.facts();
@@ -224,11 +224,11 @@ impl Aside {
     ///
     /// # Errors
     /// The session is over.
-    pub async fn ask(&self, script: &str, seconds: u64) -> Result<ItemResult, ShellError> {
-        let item = Item {
+    pub async fn ask(&self, script: &str, seconds: u64) -> Result<ShellItemResult, ShellError> {
+        let item = ShellItem {
             stderr: Stderr::Separate,
             timeout: Some(Duration::from_secs(seconds)),
-            ..Item::new(1, script)
+            ..ShellItem::new(1, script)
         };
         let (results, error) = self.0.run_to_end(&Batch::of(vec![item])).await?;
         match (error, results.into_iter().next()) {

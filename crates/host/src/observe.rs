@@ -6,7 +6,7 @@ use crate::records;
 use converge_executor::{Answers, Questions, TargetError};
 use converge_ledger::{OwnedRecords, parse_owned};
 use converge_resource::{Answer, AnswerError, Content, Probe, RunAnswer, quote, unlisted};
-use converge_ssh::{Batch, Item, ItemResult, Outcome, ShellError, Status, Stderr};
+use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, ShellOutcome, Status, Stderr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -65,12 +65,12 @@ pub(crate) const TOO_LARGE: &str = "its records of runs are larger than what is 
      /var/lib/converge/runs on the host (what these runs changed stays as it is, is managed no more, and cannot be rolled back)";
 
 /// The records of the host. None where they may not be read.
-fn owned(result: &ItemResult) -> Result<OwnedRecords, TargetError> {
+fn owned(result: &ShellItemResult) -> Result<OwnedRecords, TargetError> {
     let unread =
         |why: &str| TargetError::Refused(format!("the record of what is managed cannot be read: {why}"));
     match result.outcome {
-        Outcome::Finished { status: Status::Exited(0), .. } if result.cut => Err(unread(TOO_LARGE)),
-        Outcome::Finished { status: Status::Exited(0), .. } => {
+        ShellOutcome::Finished { status: Status::Exited(0), .. } if result.cut => Err(unread(TOO_LARGE)),
+        ShellOutcome::Finished { status: Status::Exited(0), .. } => {
             Ok(parse_owned(&String::from_utf8_lossy(&result.output)))
         }
         _ => Err(unread(&failure(result))),
@@ -78,7 +78,7 @@ fn owned(result: &ItemResult) -> Result<OwnedRecords, TargetError> {
 }
 
 /// Merges probes of one sort into one item each.
-fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<Item>, BTreeMap<u32, Asked>) {
+fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<ShellItem>, BTreeMap<u32, Asked>) {
     let mut items = Vec::new();
     let mut asked = BTreeMap::new();
     if let Some(groups) = facts {
@@ -126,24 +126,30 @@ fn see_script(kind: &str, keys: &[String]) -> String {
     script
 }
 
-fn probe_item(id: u32, script: String, seconds: u64) -> Item {
-    Item { stderr: Stderr::Separate, timeout: Some(Duration::from_secs(seconds)), ..Item::new(id, script) }
+fn probe_item(id: u32, script: String, seconds: u64) -> ShellItem {
+    ShellItem {
+        stderr: Stderr::Separate,
+        timeout: Some(Duration::from_secs(seconds)),
+        ..ShellItem::new(id, script)
+    }
 }
 
 fn content_script(path: &str) -> String {
     format!("cv_content {} {}", quote(path), Probe::CONTENT_LIMIT)
 }
 
-fn failure(result: &ItemResult) -> String {
+fn failure(result: &ShellItemResult) -> String {
     let said = text(&result.stderr);
     let said = said.trim();
     match result.outcome {
-        Outcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
+        ShellOutcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
             format!("ended with status {n}")
         }
-        Outcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
-        Outcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
-        Outcome::Skipped(_) | Outcome::Lost | Outcome::Unknown => "was not answered".to_owned(),
+        ShellOutcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
+        ShellOutcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
+        ShellOutcome::Skipped(_) | ShellOutcome::Lost | ShellOutcome::Unknown => {
+            "was not answered".to_owned()
+        }
     }
 }
 
@@ -161,9 +167,9 @@ fn parse_objects(
 }
 
 /// The answers for objects of one kind.
-fn answers(kind: &str, keys: &[String], result: &ItemResult) -> Vec<(Probe, Answer)> {
+fn answers(kind: &str, keys: &[String], result: &ShellItemResult) -> Vec<(Probe, Answer)> {
     let mut parsed = match result.outcome {
-        Outcome::Finished { status: Status::Exited(_), .. } if !result.cut => {
+        ShellOutcome::Finished { status: Status::Exited(_), .. } if !result.cut => {
             parse_objects(kind, keys, &result.output)
         }
         _ => BTreeMap::new(),
@@ -179,8 +185,8 @@ fn answers(kind: &str, keys: &[String], result: &ItemResult) -> Vec<(Probe, Answ
     keys.iter().map(one).collect()
 }
 
-fn answer(probe: &Probe, result: &ItemResult) -> Answer {
-    let Outcome::Finished { status: Status::Exited(status), .. } = result.outcome else {
+fn answer(probe: &Probe, result: &ShellItemResult) -> Answer {
+    let ShellOutcome::Finished { status: Status::Exited(status), .. } = result.outcome else {
         return Answer::Failed(failure(result));
     };
     match probe {

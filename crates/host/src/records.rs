@@ -8,10 +8,10 @@ mod group;
 mod item;
 mod together;
 mod units;
-pub use group::{MOST_FILES, Member, PlainFile, group_piece, group_said};
+pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub use together::{joins, together_piece};
-pub use units::units_piece;
+pub use units::{StartedUnit, units_piece};
 
 use converge_executor::RunMeta;
 use converge_ledger::{NewBase, Scope};

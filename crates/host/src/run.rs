@@ -7,7 +7,7 @@ use bytes::Bytes;
 use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError, without_name};
 use converge_ledger::{Records, parse_records};
 use converge_resource::Content;
-use converge_ssh::{Batch, Item, ItemResult, ShellError, Stderr};
+use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, Stderr};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -48,10 +48,10 @@ impl Executor for Link {
 async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
     let base = link.base.lock().unwrap_or_else(PoisonError::into_inner).take();
     let pieces = [Some(records::undo_piece()), base.map(|base| records::base_piece(&meta.id, &base))];
-    let item = |(id, (piece, content)): (u32, (Piece, Content))| Item {
+    let item = |(id, (piece, content)): (u32, (Piece, Content))| ShellItem {
         payload: Some(Bytes::copy_from_slice(content.bytes())),
         timeout: Some(Duration::from_secs(piece.timeout)),
-        ..Item::new(id, piece.script)
+        ..ShellItem::new(id, piece.script)
     };
     let items = (1..).zip(pieces.into_iter().flatten()).map(item).collect();
     let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
@@ -63,7 +63,7 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
         Some(ShellError::Prelude { said, .. }) => Err(TargetError::Refused(bare(&said))),
         Some(error) => Err(link.lost(&error)),
         // A base that is not taken is brought by the next run.
-        None if results.first().is_some_and(ItemResult::success) => {
+        None if results.first().is_some_and(ShellItemResult::success) => {
             link.beat(&meta.id);
             Ok(())
         }
@@ -77,7 +77,7 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
 }
 
 async fn history(link: &Link) -> Result<Records, TargetError> {
-    let item = Item { stderr: Stderr::Separate, ..Item::new(1, records::list_script()) };
+    let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, records::list_script()) };
     let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
@@ -87,7 +87,7 @@ async fn history(link: &Link) -> Result<Records, TargetError> {
 }
 
 /// The records in an answer, if they are in it as a whole.
-fn read_history(result: &ItemResult) -> Result<Records, TargetError> {
+fn read_history(result: &ShellItemResult) -> Result<Records, TargetError> {
     if !result.success() {
         return Err(TargetError::Refused(String::from_utf8_lossy(&result.stderr).trim().to_owned()));
     }
@@ -100,15 +100,15 @@ fn read_history(result: &ItemResult) -> Result<Records, TargetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_ssh::{Outcome, Status};
+    use converge_ssh::{ShellOutcome, Status};
 
     #[test]
     fn records_that_do_not_fit_into_an_answer_are_refused_and_not_read_in_part() {
-        let outcome = Outcome::Finished { status: Status::Exited(0), duration: Duration::ZERO };
+        let outcome = ShellOutcome::Finished { status: Status::Exited(0), duration: Duration::ZERO };
         let output = b"converge\t4\nrun\ta\nclose\tfinished\n".to_vec();
-        let whole = ItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
+        let whole = ShellItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
         assert_eq!(read_history(&whole).unwrap().runs.len(), 1);
-        let why = read_history(&ItemResult { cut: true, ..whole }).unwrap_err().to_string();
+        let why = read_history(&ShellItemResult { cut: true, ..whole }).unwrap_err().to_string();
         assert!(why.contains("larger than what is read") && why.contains("/var/lib/converge/runs"), "{why}");
     }
 }

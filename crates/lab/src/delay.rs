@@ -19,11 +19,11 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Frames that wait for their time.
 #[derive(Default)]
-struct Line {
+struct FrameQueue {
     waiting: VecDeque<(Instant, Box<[u8]>)>,
 }
 
-impl Line {
+impl FrameQueue {
     fn push(&mut self, due: Instant, frame: &[u8]) {
         if self.waiting.len() < QUEUE {
             self.waiting.push_back((due, frame.into()));
@@ -67,7 +67,7 @@ pub fn forward(a: &str, b: &str, delay: Duration, stop: &dyn Fn() -> bool) -> Re
 }
 
 fn forward_between([a, b]: &[SyncDevice; 2], delay: Duration, stop: &dyn Fn() -> bool) -> Result<()> {
-    let (mut to_b, mut to_a) = (Line::default(), Line::default());
+    let (mut to_b, mut to_a) = (FrameQueue::default(), FrameQueue::default());
     let mut buffer = vec![0_u8; FRAME];
     while !stop() {
         let now = Instant::now();
@@ -108,7 +108,7 @@ fn open(name: &str) -> Result<SyncDevice> {
     Ok(tap)
 }
 
-fn deliver(line: &mut Line, tap: &SyncDevice, now: Instant) -> Result<()> {
+fn deliver(line: &mut FrameQueue, tap: &SyncDevice, now: Instant) -> Result<()> {
     while let Some(frame) = line.pop_due(now) {
         match tap.send(&frame) {
             Ok(_) => {}
@@ -121,7 +121,7 @@ fn deliver(line: &mut Line, tap: &SyncDevice, now: Instant) -> Result<()> {
     Ok(())
 }
 
-fn receive(tap: &SyncDevice, line: &mut Line, delay: Duration, buffer: &mut [u8]) -> Result<()> {
+fn receive(tap: &SyncDevice, line: &mut FrameQueue, delay: Duration, buffer: &mut [u8]) -> Result<()> {
     loop {
         match tap.recv(buffer) {
             Ok(0) => return Ok(()),
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn frames_leave_in_order_and_not_before_their_time() {
         let start = Instant::now();
-        let mut line = Line::default();
+        let mut line = FrameQueue::default();
         line.push(start + Duration::from_millis(10), b"one");
         line.push(start + Duration::from_millis(11), b"two");
         assert_eq!(line.pop_due(start), None);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_full_line_drops_frames() {
-        let mut line = Line::default();
+        let mut line = FrameQueue::default();
         let now = Instant::now();
         for _ in 0..QUEUE + 5 {
             line.push(now, b"x");

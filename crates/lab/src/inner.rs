@@ -1,7 +1,7 @@
 //! The state that the hosts of a lab share.
 
 use crate::error::{LabError, Result};
-use crate::mirror::Endpoint;
+use crate::mirror::MirrorAddress;
 use crate::net::Net;
 use crate::packages;
 use fs_err as fs;
@@ -21,7 +21,7 @@ pub(crate) struct Inner {
     pub base: PathBuf,
     pub state: PathBuf,
     pub cgroup2: PathBuf,
-    pub mirror: Vec<Endpoint>,
+    pub mirror: Vec<MirrorAddress>,
     /// Whether hosts can become nodes.
     pub kube: bool,
     /// Whether Debian packages that are missing on this machine are installed.

@@ -18,7 +18,7 @@ pub(crate) struct Mirror {
 
 /// One address that the hosts may reach.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Endpoint {
+pub(crate) struct MirrorAddress {
     pub name: String,
     pub address: Ipv4Addr,
     pub port: u16,
@@ -75,7 +75,7 @@ impl Mirror {
     }
 
     /// The addresses behind the mirror, resolved now; empty on a machine that cannot resolve names.
-    pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
+    pub(crate) fn endpoints(&self) -> Vec<MirrorAddress> {
         let mut found = BTreeSet::new();
         for uri in std::iter::once(&self.archive).chain(&self.security) {
             let Some((name, port)) = authority(uri) else { continue };
@@ -84,7 +84,7 @@ impl Mirror {
                 SocketAddr::V4(v4) => Some(*v4.ip()),
                 SocketAddr::V6(_) => None,
             });
-            found.extend(first.map(|address| Endpoint { name, address, port }));
+            found.extend(first.map(|address| MirrorAddress { name, address, port }));
         }
         found.into_iter().collect()
     }

@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::error::{LabError, Result};
-use crate::mirror::Endpoint;
+use crate::mirror::MirrorAddress;
 use fs_err as fs;
 use std::net::Ipv4Addr;
 
@@ -99,7 +99,7 @@ impl Net {
     }
 
     /// Addresses and rules: the hosts reach each other, this machine and the mirror, and nothing else.
-    pub(crate) fn configure(self, mirror: &[Endpoint]) -> Result<()> {
+    pub(crate) fn configure(self, mirror: &[MirrorAddress]) -> Result<()> {
         let bridge = self.bridge();
         command::run("sysctl", &["-qw", &format!("net.ipv6.conf.{bridge}.disable_ipv6=1")])?;
         command::run("ip", &["addr", "replace", &format!("{}/24", self.gateway()), "dev", &bridge])?;
@@ -118,7 +118,7 @@ impl Net {
         }
         rule(&["-t", "nat", "-N", &bridge])?;
         rule(&["-t", "nat", "-A", "POSTROUTING", "-j", &bridge])?;
-        for Endpoint { address, port, .. } in mirror {
+        for MirrorAddress { address, port, .. } in mirror {
             let (address, port) = (address.to_string(), port.to_string());
             let to = ["-s", &subnet, "-d", &address, "-p", "tcp", "--dport", &port];
             let back = ["-d", &subnet, "-s", &address, "-p", "tcp", "--sport", &port];

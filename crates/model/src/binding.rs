@@ -30,7 +30,7 @@ impl fmt::Debug for Binding {
 }
 
 /// Collects the parts of a binding.
-struct Parts<'a> {
+struct BindingParts<'a> {
     used: &'a RoleUse,
     scope: Scope,
     sensitive: bool,
@@ -42,7 +42,8 @@ impl RoleUse {
     /// The source and the inputs of an item, as far as they are known.
     pub fn binding(&self, item: &DeclaredItem, registered: &Registered) -> Binding {
         let scope = self.item_scope(item, registered);
-        let mut parts = Parts { used: self, scope, sensitive: item.item.sensitive, lookups: BTreeSet::new() };
+        let mut parts =
+            BindingParts { used: self, scope, sensitive: item.item.sensitive, lookups: BTreeSet::new() };
         let written = parts.written(item);
         let params = parts.values(&item.item.params);
         let files = parts.files(item, &params);
@@ -63,7 +64,7 @@ impl RoleUse {
     }
 }
 
-impl Parts<'_> {
+impl BindingParts<'_> {
     fn source(&mut self, node: &Node) -> Json {
         self.sensitive |= node.span.source.is_secret();
         let plain = match &node.value {

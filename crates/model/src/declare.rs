@@ -83,7 +83,7 @@ pub struct RoleUse {
     pub complete: bool,
     /// The role's inputs have errors on this host; they are in [`HostPlan::errors`].
     pub problems: Diagnostics,
-    pub(crate) when: Gate,
+    pub(crate) when: ConditionAnswer,
     /// The conditions of its use, as written, and what they read.
     pub(crate) conditions: Vec<Node>,
     pub(crate) when_lookups: BTreeSet<String>,
@@ -108,7 +108,7 @@ impl RoleUse {
 
 /// The answer of a condition.
 #[derive(Clone, Debug)]
-pub(crate) enum Gate {
+pub(crate) enum ConditionAnswer {
     Yes,
     No(String),
     Unknown(BTreeSet<String>),
@@ -216,7 +216,7 @@ pub(crate) struct UseContext<'a> {
     pub role: &'a Arc<Role>,
     pub play: String,
     pub span: &'a Span,
-    pub when: Gate,
+    pub when: ConditionAnswer,
     pub conditions: Vec<Node>,
     pub when_lookups: BTreeSet<String>,
     pub tags: Vec<String>,
@@ -271,7 +271,7 @@ pub(crate) fn declare(
     used.complete = used.items.iter().all(|item| item.selected && !item.is_unexpanded())
         && role_selected
         && project.start_at.is_none()
-        && !matches!(used.when, Gate::Unknown(_) | Gate::Wrong(_));
+        && !matches!(used.when, ConditionAnswer::Unknown(_) | ConditionAnswer::Wrong(_));
     if selected {
         // Preconditions guard whatever part of the role runs, and results are read-only and needed by others.
         used.checks.iter_mut().for_each(|item| item.selected = true);
@@ -310,7 +310,7 @@ fn expand(
     let Some(each) = &item.for_each else {
         return vec![one];
     };
-    if matches!(used.when, Gate::No(_)) {
+    if matches!(used.when, ConditionAnswer::No(_)) {
         // The role is not used: its lists need not make sense.
         return vec![one];
     }
@@ -383,7 +383,7 @@ pub(crate) fn gate(
     conditions: &[Node],
     scope: &Scope,
     lookups: &mut BTreeSet<String>,
-) -> Gate {
+) -> ConditionAnswer {
     let mut unknown = BTreeSet::new();
     let mut wrong = Diagnostics::new();
     for condition in conditions {
@@ -395,7 +395,10 @@ pub(crate) fn gate(
             Ok(Evaluation::Known(answer)) if answer.value => {}
             Ok(Evaluation::Known(_)) => {
                 let text = condition.scalar_text().unwrap_or_default();
-                return Gate::No(format!("when: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
+                return ConditionAnswer::No(format!(
+                    "when: {}",
+                    text.split_whitespace().collect::<Vec<_>>().join(" ")
+                ));
             }
             Ok(Evaluation::Unknown { names, .. }) => unknown.extend(names),
             Err(why) => wrong.extend(why),
@@ -406,9 +409,9 @@ pub(crate) fn gate(
         }
     }
     if !wrong.is_empty() {
-        return Gate::Wrong(wrong);
+        return ConditionAnswer::Wrong(wrong);
     }
-    if unknown.is_empty() { Gate::Yes } else { Gate::Unknown(unknown) }
+    if unknown.is_empty() { ConditionAnswer::Yes } else { ConditionAnswer::Unknown(unknown) }
 }
 
 impl RoleUse {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
-use converge_template::Engine;
+use converge_template::TemplateEngine;
 use indexmap::IndexMap;
 
 use crate::fields::{is_identifier, wrong_type};
@@ -86,7 +86,7 @@ fn circles(expressions: &IndexMap<String, Expression>, diags: &mut Diagnostics) 
     if expressions.is_empty() {
         return;
     }
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let uses: BTreeMap<&str, BTreeSet<String>> =
         expressions.values().map(|e| (e.name.as_str(), engine.references(&e.node))).collect();
     let mut done = BTreeSet::new();

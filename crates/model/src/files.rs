@@ -14,13 +14,13 @@ use crate::tree;
 use crate::vault::{Vault, decrypted_text, is_vault};
 
 /// The content of a file, or the reason why it has none. Both are kept for all places that name the file.
-type Read<T> = Result<T, Arc<FileError>>;
+type FileContent<T> = Result<T, Arc<FileError>>;
 
 /// A cache of the files read so far.
 pub(crate) struct Files {
     vault: Vault,
-    templates: Mutex<HashMap<Utf8PathBuf, Read<Arc<Source>>>>,
-    sources: Mutex<HashMap<Utf8PathBuf, Read<Bytes>>>,
+    templates: Mutex<HashMap<Utf8PathBuf, FileContent<Arc<Source>>>>,
+    sources: Mutex<HashMap<Utf8PathBuf, FileContent<Bytes>>>,
 }
 
 /// The bytes of a file of a role.
@@ -128,7 +128,7 @@ impl Files {
                 Load::Tree => tree::packed(path, MAX_BYTES, |file| self.plain(file))?,
                 _ => self.plain(path)?,
             };
-            Ok(Bytes { hex: hex(&bytes).into(), secret })
+            Ok(Bytes { hex: converge_resource::to_hex(&bytes).into(), secret })
         };
         let read = || read().map_err(Arc::new);
         known.entry(path.to_owned()).or_insert_with(read).clone().map_err(|why| unreadable(path, &why, span))
@@ -156,20 +156,4 @@ fn check_size(path: &Utf8Path) -> Result<(), FileError> {
 
 fn unreadable(path: &Utf8Path, why: &FileError, span: &Span) -> Diagnostic {
     Diagnostic::error("unreadable", format!("cannot read {path}: {why}")).label(span, "named here")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_become_lower_case_hexadecimal() {
-        assert_eq!(hex(&[0, 255, 7, 0x1f]), "00ff071f");
-    }
 }

@@ -13,7 +13,7 @@ pub const GROUP_KEYS: [&str; 3] = ["name", "when", "tags"];
 
 /// A group of items, as written.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct ItemGroup {
     /// Its name, for people.
     pub name: Option<String>,
     /// Its own conditions, which all of its items share.
@@ -24,7 +24,7 @@ pub struct Group {
     pub span: Span,
 }
 
-impl Group {
+impl ItemGroup {
     /// Adds the name of the group to the reason for which one of its conditions leaves an item out.
     pub(crate) fn explain(&self, why: String) -> String {
         match &self.name {
@@ -35,7 +35,7 @@ impl Group {
 }
 
 /// An item as written, and the groups that it stands in, outermost first.
-pub(crate) type Grouped<'n> = (&'n Node, Vec<Arc<Group>>);
+pub(crate) type Grouped<'n> = (&'n Node, Vec<Arc<ItemGroup>>);
 
 /// The items of a list of a role in order, those of nested groups included. Complains about wrong groups.
 pub(crate) fn flatten<'n>(
@@ -51,7 +51,7 @@ pub(crate) fn flatten<'n>(
 fn walk<'n>(
     entries: &'n [Node],
     section: Section,
-    groups: &[Arc<Group>],
+    groups: &[Arc<ItemGroup>],
     found: &mut Vec<Grouped<'n>>,
     diags: &mut Diagnostics,
 ) {
@@ -80,13 +80,13 @@ fn walk<'n>(
             );
             continue;
         };
-        let group = Group {
+        let group = ItemGroup {
             name: name(entry, diags),
             when: conditions(entry, diags),
             tags: tags(entry, diags),
             span: entry.span.clone(),
         };
-        let inner: Vec<Arc<Group>> = groups.iter().cloned().chain([Arc::new(group)]).collect();
+        let inner: Vec<Arc<ItemGroup>> = groups.iter().cloned().chain([Arc::new(group)]).collect();
         walk(items, section, &inner, found, diags);
     }
 }
@@ -134,7 +134,7 @@ fn name(group: &Node, diags: &mut Diagnostics) -> Option<String> {
 }
 
 /// The tags of groups and of an item in them, each once.
-pub(crate) fn shared_tags(groups: &[Arc<Group>], own: Vec<String>) -> Vec<String> {
+pub(crate) fn shared_tags(groups: &[Arc<ItemGroup>], own: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for tag in groups.iter().flat_map(|group| group.tags.clone()).chain(own) {
         if !all.contains(&tag) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use converge_syntax::{Diagnostics, Node, Span, Value};
 use converge_template::{HostScopes, Variable};
 
-use crate::declare::{Gate, HostPlan, Registered, UseContext, declare, gate};
+use crate::declare::{ConditionAnswer, HostPlan, Registered, UseContext, declare, gate};
 use crate::item::Item;
 use crate::loaded::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
@@ -59,7 +59,7 @@ impl Inner {
             let tags: Vec<String> = used.tags.iter().chain(&item.tags).cloned().collect();
             self.filter.selects(&tags)
         };
-        used.role_selected && !matches!(used.when, Gate::No(_)) && used.role.items().any(selected)
+        used.role_selected && !matches!(used.when, ConditionAnswer::No(_)) && used.role.items().any(selected)
     }
 
     fn hostvars(&self, facts: &Facts) -> Arc<dyn HostScopes> {

@@ -16,7 +16,7 @@ use converge_template::{AnsibleSort, ansible_instead};
 use crate::catalog::{KindCatalog, KindSpec};
 use crate::expressions::Expression;
 use crate::fields::{conditions, flag, is_identifier, is_template, string, tags, wrong_type};
-use crate::group::{Group, flatten, shared_tags};
+use crate::group::{ItemGroup, flatten, shared_tags};
 use crate::input::Input;
 use crate::schema;
 use crate::section::{COMMON_KEYS, Section};
@@ -45,7 +45,7 @@ pub struct Item {
     /// The kind's parameters, not evaluated.
     pub params: Node,
     /// The groups that it stands in, outermost first.
-    pub groups: Vec<Arc<Group>>,
+    pub groups: Vec<Arc<ItemGroup>>,
     /// Conditions that must all hold: those of its groups, then its own.
     pub when: Vec<Node>,
     /// The list or map to repeat over, not evaluated.
@@ -116,7 +116,7 @@ pub(crate) fn read_items(
 
 fn read_item(
     node: &Node,
-    (section, groups): (Section, Vec<Arc<Group>>),
+    (section, groups): (Section, Vec<Arc<ItemGroup>>),
     scope: Place,
     catalog: &KindCatalog,
     diags: &mut Diagnostics,

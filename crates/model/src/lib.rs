@@ -47,7 +47,7 @@ pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
 pub use empty::blank_limit;
 pub use expressions::Expression;
 pub use fact_names::FactNames;
-pub use group::{GROUP_KEYS, Group};
+pub use group::{GROUP_KEYS, ItemGroup};
 pub use input::{Input, InputType};
 pub use item::{DISRUPTIONS, GUARD_SECONDS, GUARDS, Item};
 pub use loaded::{HostErrors, Needs};

@@ -25,7 +25,7 @@ use crate::needed_files;
 use crate::options::LoadOptions;
 use crate::play::Playbook;
 use crate::role::Role;
-use crate::scope::Shared;
+use crate::scope::SharedState;
 use crate::set_expressions;
 use crate::stray;
 use crate::vars::{SET, SetVars};
@@ -99,7 +99,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {
-        shared: Shared::new(
+        shared: SharedState::new(
             inventory,
             set,
             playbook_dir.as_str(),
@@ -156,9 +156,8 @@ fn unique(diags: Diagnostics) -> Diagnostics {
     diags.into_iter().filter(|diagnostic| observed.insert(diagnostic.to_string())).collect()
 }
 
-type Loaded = (Inventory, Diagnostics);
+type LoadedInventory = (Inventory, Diagnostics);
 
-/// The inventory, and the path of the playbook that it belongs to.
 /// Whoever may change the files of a project becomes root on its hosts.
 fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Diagnostics) {
     use std::os::unix::fs::MetadataExt as _;
@@ -182,7 +181,8 @@ fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Di
     }
 }
 
-fn inventory_and_path(options: &LoadOptions) -> Result<(Loaded, Utf8PathBuf), Diagnostics> {
+/// The inventory, and the path of the playbook that it belongs to.
+fn inventory_and_path(options: &LoadOptions) -> Result<(LoadedInventory, Utf8PathBuf), Diagnostics> {
     if let Some(given) = &options.plays {
         let inventory = Inventory::read(&options.inventories, None, &options.vault)?;
         return Ok((inventory, given.path.clone()));

@@ -13,7 +13,7 @@ use crate::fact_names::FactNames;
 use crate::files::Files;
 use crate::play::{Play, Playbook, RoleRef};
 use crate::role::Role;
-use crate::scope::{Facts, Shared};
+use crate::scope::{Facts, SharedState};
 use crate::tags::TagFilter;
 
 /// The facts to read before the declarations of a host are known.
@@ -44,7 +44,7 @@ pub(crate) struct Used {
 
 /// A project without its verbs.
 pub(crate) struct Inner {
-    pub shared: Shared,
+    pub shared: SharedState,
     pub catalog: KindCatalog,
     pub playbook: Playbook,
     pub roles: IndexMap<String, Arc<Role>>,

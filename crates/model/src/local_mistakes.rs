@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_syntax::{Diagnostic, Diagnostics};
 
-use crate::inventory::{Connection, Transport};
+use crate::inventory::{ConnectionSettings, Transport};
 use crate::project::Project;
 
 /// The variables that name a key file.
@@ -34,7 +34,7 @@ impl Project {
                 None
             }
         };
-        let resolved = Connection::resolve(host, lookup, |node| Ok(node.clone()));
+        let resolved = ConnectionSettings::resolve(host, lookup, |node| Ok(node.clone()));
         let mut found = complaints.into_inner();
         match resolved {
             Err(more) => found.extend(more),

@@ -9,7 +9,7 @@ use converge_template::Moment;
 use crate::catalog::KindCatalog;
 use crate::declare::{HostPlan, Registered};
 use crate::fact_names::FactNames;
-use crate::inventory::{Connection, Inventory};
+use crate::inventory::{ConnectionSettings, Inventory};
 use crate::loaded::{HostErrors, Inner, Needs, Used};
 use crate::options::LoadOptions;
 use crate::play::Playbook;
@@ -155,11 +155,6 @@ impl Project {
         names
     }
 
-    /// Does anything that runs on the host read its facts?
-    pub fn needs_facts(&self, host: &str) -> bool {
-        self.0.needs.get(host).is_some_and(|needs| needs.facts)
-    }
-
     /// A variable of a host outside any role, evaluated: `ansible_host` and the like.
     ///
     /// # Errors
@@ -172,7 +167,7 @@ impl Project {
     ///
     /// # Errors
     /// Connection variables with wrong values, all of them.
-    pub fn connection(&self, host: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+    pub fn connection(&self, host: &str) -> Result<(ConnectionSettings, Diagnostics), Diagnostics> {
         crate::report::connection(&self.0, host)
     }
 

@@ -4,7 +4,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Span};
 use converge_template::{Evaluation, Scope};
 use indexmap::IndexMap;
 
-use crate::inventory::Connection;
+use crate::inventory::ConnectionSettings;
 use crate::loaded::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
 use crate::vars::{Candidate, Layers, VarReport, Winner, host_layers, role_layers};
@@ -51,9 +51,12 @@ pub(crate) fn host_var(project: &Inner, host: &str, name: &str) -> Result<Option
 }
 
 /// The connection of a host.
-pub(crate) fn connection(project: &Inner, host: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+pub(crate) fn connection(
+    project: &Inner,
+    host: &str,
+) -> Result<(ConnectionSettings, Diagnostics), Diagnostics> {
     let reader = HostReader::new(project, host);
-    Connection::resolve(host, |name| reader.written(name), |node| reader.render(node))
+    ConnectionSettings::resolve(host, |name| reader.written(name), |node| reader.render(node))
 }
 
 /// The variables of a host, or of a cluster through its first entry host. Of a host that is one, the roles of the cluster count too.

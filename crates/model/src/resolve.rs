@@ -8,7 +8,7 @@ use converge_template::{Evaluated, Evaluation, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
-use crate::declare::{DeclaredItem, Each, Gate, Registered, RoleUse, gate};
+use crate::declare::{ConditionAnswer, DeclaredItem, Each, Registered, RoleUse, gate};
 use crate::files::locate;
 use crate::schema;
 
@@ -177,10 +177,10 @@ impl RoleUse {
         lookups: &mut BTreeSet<String>,
     ) -> Resolution {
         match &self.when {
-            Gate::No(why) => return Resolution::Skipped { why: why.clone() },
-            Gate::Wrong(why) => return Resolution::Invalid(why.clone()),
-            Gate::Unknown(names) => return self.waits(names.clone(), item, registered),
-            Gate::Yes => {}
+            ConditionAnswer::No(why) => return Resolution::Skipped { why: why.clone() },
+            ConditionAnswer::Wrong(why) => return Resolution::Invalid(why.clone()),
+            ConditionAnswer::Unknown(names) => return self.waits(names.clone(), item, registered),
+            ConditionAnswer::Yes => {}
         }
         match &item.each {
             Each::Wrong(why) => return Resolution::Invalid(why.clone()),
@@ -188,7 +188,7 @@ impl RoleUse {
             Each::Empty { .. } => {
                 let scope = self.item_scope(item, registered);
                 let why = match self.conditions(item, &scope, lookups) {
-                    Gate::No(why) => why,
+                    ConditionAnswer::No(why) => why,
                     // Its conditions may read the element that there is none of.
                     _ => EMPTY_LIST.to_owned(),
                 };
@@ -198,10 +198,10 @@ impl RoleUse {
         }
         let scope = self.item_scope(item, registered);
         match self.conditions(item, &scope, lookups) {
-            Gate::No(why) => return Resolution::Skipped { why },
-            Gate::Wrong(why) => return Resolution::Invalid(why),
-            Gate::Unknown(names) => return self.waits(names, item, registered),
-            Gate::Yes => {}
+            ConditionAnswer::No(why) => return Resolution::Skipped { why },
+            ConditionAnswer::Wrong(why) => return Resolution::Invalid(why),
+            ConditionAnswer::Unknown(names) => return self.waits(names, item, registered),
+            ConditionAnswer::Yes => {}
         }
         match self.parameters(item, &scope) {
             Ok(Ok(ready)) => Resolution::Ready(ready),
@@ -211,11 +211,16 @@ impl RoleUse {
     }
 
     /// Evaluates the conditions of an item: group by group from the outermost, then its own.
-    fn conditions(&self, item: &DeclaredItem, scope: &Scope, lookups: &mut BTreeSet<String>) -> Gate {
+    fn conditions(
+        &self,
+        item: &DeclaredItem,
+        scope: &Scope,
+        lookups: &mut BTreeSet<String>,
+    ) -> ConditionAnswer {
         for group in &item.item.groups {
             match gate(&self.project, &group.when, scope, lookups) {
-                Gate::Yes => {}
-                Gate::No(why) => return Gate::No(group.explain(why)),
+                ConditionAnswer::Yes => {}
+                ConditionAnswer::No(why) => return ConditionAnswer::No(group.explain(why)),
                 other => return other,
             }
         }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
-use converge_template::{Engine, Entries, Evaluated, Evaluation, HostScopes, Moment, Scope, Variable};
+use converge_template::{
+    Entries, Evaluated, Evaluation, HostScopes, Moment, Scope, TemplateEngine, Variable,
+};
 use serde_json::Value as Json;
 
 use crate::fields::has_template;
@@ -16,11 +18,11 @@ use crate::vault::Vault;
 
 /// Facts by host name. A host without an entry has not been asked. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Facts(Arc<BTreeMap<String, HostFacts>>);
+pub struct Facts(Arc<BTreeMap<String, RunFacts>>);
 
 /// The facts of one host.
 #[derive(Clone)]
-struct HostFacts {
+struct RunFacts {
     now: Arc<Node>,
     /// The facts before this run changed anything.
     before: Arc<Node>,
@@ -38,7 +40,7 @@ impl Facts {
     pub fn new(facts: impl IntoIterator<Item = (String, Json)>) -> Self {
         let of_host = |(host, json): (String, Json)| {
             let now = facts_node(&host, &json);
-            (host, HostFacts { before: now.clone(), now, unknown: BTreeSet::new() })
+            (host, RunFacts { before: now.clone(), now, unknown: BTreeSet::new() })
         };
         Self(Arc::new(facts.into_iter().map(of_host).collect()))
     }
@@ -47,7 +49,7 @@ impl Facts {
     pub fn in_a_run(facts: impl IntoIterator<Item = (String, Json, Json)>) -> Self {
         let of_host = |(host, now, before): (String, Json, Json)| {
             let (now, before) = (facts_node(&host, &now), facts_node(&host, &before));
-            (host, HostFacts { now, before, unknown: BTreeSet::new() })
+            (host, RunFacts { now, before, unknown: BTreeSet::new() })
         };
         Self(Arc::new(facts.into_iter().map(of_host).collect()))
     }
@@ -119,8 +121,8 @@ fn facts_node(host: &str, json: &Json) -> Arc<Node> {
 
 /// State that all scopes of a project share.
 #[derive(Clone)]
-pub(crate) struct Shared {
-    pub engine: Engine,
+pub(crate) struct SharedState {
+    pub engine: TemplateEngine,
     pub inventory: Arc<Inventory>,
     pub set: Arc<SetVars>,
     pub playbook_dir: Arc<str>,
@@ -130,7 +132,7 @@ pub(crate) struct Shared {
     pub secrets: Arc<BTreeSet<String>>,
 }
 
-impl Shared {
+impl SharedState {
     pub fn new(
         inventory: Inventory,
         set: SetVars,
@@ -139,7 +141,7 @@ impl Shared {
         vault: &Vault,
         moment: Option<Moment>,
     ) -> Self {
-        let engine = Engine::new().with_vault(Arc::new(vault.clone()));
+        let engine = TemplateEngine::new().with_vault(Arc::new(vault.clone()));
         let span = Span::nowhere("converge");
         let texts = |names: &[&str]| {
             let items = names.iter().map(|name| Node::new(*name, span.clone())).collect();
@@ -164,13 +166,13 @@ impl Shared {
 }
 
 /// `hostvars`: the variables of the inventory and `--set` of each host, made when they are asked for.
-struct Hosts {
-    shared: Shared,
+struct InventoryHostScopes {
+    shared: SharedState,
     facts: Facts,
     made: Mutex<BTreeMap<String, Scope>>,
 }
 
-impl HostScopes for Hosts {
+impl HostScopes for InventoryHostScopes {
     fn names(&self) -> Vec<String> {
         self.shared.inventory.hosts().map(|host| host.name().to_owned()).collect()
     }
@@ -192,11 +194,11 @@ impl HostScopes for Hosts {
 }
 
 /// The `hostvars` of a run. One for all hosts, so that what is rendered once is kept.
-pub(crate) fn hostvars(shared: &Shared, facts: &Facts) -> Arc<dyn HostScopes> {
-    Arc::new(Hosts { shared: shared.clone(), facts: facts.clone(), made: Mutex::default() })
+pub(crate) fn hostvars(shared: &SharedState, facts: &Facts) -> Arc<dyn HostScopes> {
+    Arc::new(InventoryHostScopes { shared: shared.clone(), facts: facts.clone(), made: Mutex::default() })
 }
 
-fn add_winners(scope: &mut Scope, shared: &Shared, layers: &Layers) {
+fn add_winners(scope: &mut Scope, shared: &SharedState, layers: &Layers) {
     for (name, candidates) in layers {
         let Some(winner) = candidates.last() else {
             continue;
@@ -209,7 +211,7 @@ fn add_winners(scope: &mut Scope, shared: &Shared, layers: &Layers) {
     }
 }
 
-fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str, prefix: &str) {
+fn add_magic(scope: &mut Scope, shared: &SharedState, facts: &Facts, host: &str, prefix: &str) {
     let (now, before) = facts.variables(host, prefix);
     let span = Span::nowhere("converge");
     let text = |text: &str| Node::new(text, span.clone());
@@ -230,7 +232,12 @@ fn add_magic(scope: &mut Scope, shared: &Shared, facts: &Facts, host: &str, pref
 }
 
 /// The scope of a host outside any role.
-pub(crate) fn host_scope(shared: &Shared, facts: &Facts, hosts: &Arc<dyn HostScopes>, host: &str) -> Scope {
+pub(crate) fn host_scope(
+    shared: &SharedState,
+    facts: &Facts,
+    hosts: &Arc<dyn HostScopes>,
+    host: &str,
+) -> Scope {
     let layers = host_layers(&shared.inventory, &shared.set, host);
     let mut scope = Scope::new(&shared.engine);
     add_winners(&mut scope, shared, &layers);
@@ -253,7 +260,7 @@ pub(crate) struct RoleScope {
 /// Makes the scope of a role: inputs are evaluated and checked, and have the type that they are declared with. An input
 /// with a problem is unknown, so that what uses it does not complain again.
 pub(crate) fn role_scope(
-    shared: &Shared,
+    shared: &SharedState,
     facts: &Facts,
     hosts: &Arc<dyn HostScopes>,
     host: &str,
@@ -312,7 +319,7 @@ pub(crate) fn role_scope(
 
 /// The checked value of an input; `None` where no layer gives one or it waits for facts.
 fn input_value(
-    shared: &Shared,
+    shared: &SharedState,
     host: &str,
     role: &Role,
     input: &Input,

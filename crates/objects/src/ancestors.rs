@@ -101,7 +101,7 @@ pub struct Ancestors {
 }
 
 /// A part of a path. One of the path that was asked for, not of a link's target, has the name by which that path calls it.
-struct Part {
+struct PathPart {
     name: String,
     called: Option<String>,
 }
@@ -118,10 +118,10 @@ pub fn ancestors_of(
     let mut dirs: Vec<Ancestor> = Vec::new();
     let mut links = 0;
     let mut called = String::new();
-    let mut parts: VecDeque<Part> = names(dir)
+    let mut parts: VecDeque<PathPart> = names(dir)
         .map(|name| {
             called = format!("{called}/{name}");
-            Part { name: name.to_owned(), called: Some(called.clone()) }
+            PathPart { name: name.to_owned(), called: Some(called.clone()) }
         })
         .collect();
     let refused =
@@ -164,7 +164,7 @@ pub fn ancestors_of(
                     dirs.clear();
                 }
                 for name in names(&target).rev() {
-                    parts.push_front(Part { name: name.to_owned(), called: None });
+                    parts.push_front(PathPart { name: name.to_owned(), called: None });
                 }
             }
             PathState::Dir { mode, owner, group } => {

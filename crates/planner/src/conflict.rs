@@ -26,14 +26,14 @@ pub(crate) struct Claims {
 }
 
 /// A claim, with its owner, its mode and the name that it uses.
-type Claimed<'a> = (&'a Claims, &'a ClaimMode, &'a ObjectId);
+type OwnedClaim<'a> = (&'a Claims, &'a ClaimMode, &'a ObjectId);
 
 /// Finds all conflicts. `ordered(a, b)` tells whether role `a` surely comes before role `b`.
 ///
 /// Two claims agree when both edit, or both want the same value, or when an edit surely comes after
 /// the claim on the whole: it then works on that one's result.
 pub(crate) fn conflicts(all: &[Claims], ordered: &dyn Fn(&str, &str) -> bool) -> Vec<Conflict> {
-    let mut by_facet: BTreeMap<(&ObjectId, &'static str), Vec<Claimed<'_>>> = BTreeMap::new();
+    let mut by_facet: BTreeMap<(&ObjectId, &'static str), Vec<OwnedClaim<'_>>> = BTreeMap::new();
     let mut found = Vec::new();
     for item in all {
         for (claim, named) in item.claims.iter().zip(&item.named) {

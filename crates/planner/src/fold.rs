@@ -3,7 +3,7 @@
 use crate::conflict::{Claims, conflicts};
 use crate::declared::{Declared, Outputs, Resolved, Source};
 use crate::guard::join_guarded;
-use crate::pass::{Folded, History, Pass, Restarters};
+use crate::pass::{Folded, History, Pass, RestartersOfUnits};
 use crate::{Alteration, Altered, Knowledge, Problem, VirtualHost, chains, names};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &History) -> Folded {
     let mut closed = BTreeSet::new();
     let mut stages = stages(source, history, &Outputs::new());
-    let mut restarters = Restarters::new();
+    let mut restarters = RestartersOfUnits::new();
     let mut contested = BTreeMap::new();
     let mut passes = 0;
     loop {
@@ -55,16 +55,20 @@ fn stages(source: &dyn Source, history: &History, outputs: &Outputs) -> BTreeMap
 
 /// Results of earlier passes: closed chains, parts of questions, the items that restart each unit, and objects with two
 /// owners under two names.
-type Found<'a> =
-    (&'a BTreeSet<ObjectId>, &'a BTreeMap<usize, String>, &'a Restarters, &'a BTreeMap<usize, Problem>);
+type EarlierPasses<'a> = (
+    &'a BTreeSet<ObjectId>,
+    &'a BTreeMap<usize, String>,
+    &'a RestartersOfUnits,
+    &'a BTreeMap<usize, Problem>,
+);
 
 fn pass(
     host: &str,
     source: &dyn Source,
     known: &Knowledge,
     history: &History,
-    (closed, stages, restarters, contested): Found<'_>,
-) -> (Folded, Restarters) {
+    (closed, stages, restarters, contested): EarlierPasses<'_>,
+) -> (Folded, RestartersOfUnits) {
     let mut pass = Pass {
         virtual_host: VirtualHost::new(known).with_restarters(restarters.clone()),
         known,
@@ -77,7 +81,7 @@ fn pass(
         failed_roles: BTreeMap::new(),
         guarded: BTreeMap::new(),
         restarts: BTreeSet::new(),
-        restarters: Restarters::new(),
+        restarters: RestartersOfUnits::new(),
         restarting_roles: BTreeMap::new(),
     };
     host.clone_into(&mut pass.out.plan.host);

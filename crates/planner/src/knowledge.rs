@@ -110,9 +110,4 @@ impl Knowledge {
     pub fn answers(&self) -> impl Iterator<Item = (&Probe, &Answer)> {
         self.answers.iter()
     }
-
-    /// Drops everything but content, since the host has changed.
-    pub fn forget_answers(&mut self) {
-        self.answers.clear();
-    }
 }

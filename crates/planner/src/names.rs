@@ -10,7 +10,7 @@ const MOST: usize = 40;
 
 /// The names of objects in one run.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct ObjectNames {
     /// Names that the new state of an earlier item gives: the name, with the object that it leads to and the object that has
     /// that state.
     given: BTreeMap<ObjectId, (ObjectId, ObjectId)>,
@@ -22,7 +22,7 @@ pub(crate) struct Names {
     open: BTreeMap<&'static str, Wait>,
 }
 
-impl Names {
+impl ObjectNames {
     /// Takes the names that follow from another state of an object.
     pub(crate) fn set(
         &mut self,
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_unit_goes_by_its_real_name_as_the_host_says() {
         let known = known(&[(unit("sshd.service"), "unit enabled active -", Some("ssh.service"))]);
-        let mut names = Names::default();
+        let mut names = ObjectNames::default();
         names.call(&known, &unit("sshd.service"));
         assert_eq!(names.one(&known, &unit("sshd.service")), unit("ssh.service"));
         assert_eq!(names.one(&known, &unit("ssh.service")), unit("ssh.service"));
@@ -207,7 +207,7 @@ mod tests {
             (unit("b.service"), "absent", None),
             (unit("own.service"), "unit static active -", None),
         ]);
-        let mut names = Names::default();
+        let mut names = ObjectNames::default();
         let object = path("/etc/systemd/system/a.service");
         names.set(&known, &object, &file, Some(&content));
         for (name, real) in [("a", "a"), ("b", "a"), ("c", "a"), ("no", "no"), ("own", "own")] {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_deferred_unit_file_may_give_any_name() {
-        let mut names = Names::default();
+        let mut names = ObjectNames::default();
         let wait = Wait { item: "r/unit".to_owned(), reason: "it is deferred".to_owned() };
         names.defer(&path("/etc/conf"), &wait);
         assert_eq!(names.open(&unit("b.service")), None);
@@ -242,14 +242,14 @@ mod tests {
             (path("/opt/link/z"), "absent", Some("/opt/real/z")),
             (path("/opt/link"), "link real", None),
         ]);
-        let mut names = Names::default();
+        let mut names = ObjectNames::default();
         names.call(&known, &path("/opt/link/z"));
         names.call(&known, &path("/opt/real/z"));
         assert_eq!(names.one(&known, &path("/opt/real/z")), path("/opt/link/z"));
         assert_eq!(names.one(&known, &path("/opt/real")), path("/opt/real"));
         // A directory replaces the link: the two names are two objects from then on.
         names.set(&known, &path("/opt/link"), &State::from_line("dir 755 root root"), None);
-        let mut names = Names { first: BTreeMap::new(), ..names };
+        let mut names = ObjectNames { first: BTreeMap::new(), ..names };
         names.call(&known, &path("/opt/link/z"));
         assert_eq!(names.one(&known, &path("/opt/real/z")), path("/opt/real/z"));
     }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn links_of_the_run_lead_on() {
         let known = Knowledge::default();
-        let mut names = Names::default();
+        let mut names = ObjectNames::default();
         for (link, target) in [("/opt/a", "/srv/b"), ("/srv/b", "./c/d"), ("/opt/round", "round")] {
             names.set(&known, &path(link), &State::from_line(&format!("link {target}")), None);
         }

@@ -40,7 +40,7 @@ pub struct History {
 }
 
 /// Units that several items restart, with the addresses of these.
-pub(crate) type Restarters = BTreeMap<ObjectId, Vec<String>>;
+pub(crate) type RestartersOfUnits = BTreeMap<ObjectId, Vec<String>>;
 
 /// The state of a pass.
 pub(crate) struct Pass<'a> {
@@ -58,7 +58,7 @@ pub(crate) struct Pass<'a> {
     /// Guarded items by role and name, and the numbers of those that restart something for one.
     pub(crate) guarded: BTreeMap<(String, String), Guarded>,
     pub(crate) restarts: BTreeSet<u32>,
-    pub(crate) restarters: Restarters,
+    pub(crate) restarters: RestartersOfUnits,
     /// The roles of those that were planned.
     pub(crate) restarting_roles: BTreeMap<ObjectId, Vec<String>>,
 }

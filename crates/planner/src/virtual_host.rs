@@ -2,7 +2,7 @@
 
 mod view;
 
-use crate::names::Names;
+use crate::names::ObjectNames;
 use crate::{Altered, Knowledge};
 use converge_resource::{
     Answer, Change, Claim, Content, Digest, ObjectId, Observed, Probe, RunsWith, State, Stop, View, Wait,
@@ -31,7 +31,7 @@ const QUIET: &[&str] = &["path", "user", "group", "sysctl", "hostname"];
 
 /// A planned item that `restart_on` and `reload_on` may name.
 #[derive(Clone, Debug)]
-struct Done {
+struct RestartCause {
     /// Its objects, and whether their states count.
     objects: Vec<(ObjectId, bool)>,
     /// The text that counts instead of the states.
@@ -80,7 +80,7 @@ pub struct VirtualHost<'a> {
     stages: Vec<String>,
     stage: Option<usize>,
     contents: BTreeMap<Digest, Content>,
-    names: Names,
+    names: ObjectNames,
     /// Objects that a deferred item may touch.
     unknown: BTreeMap<ObjectId, Wait>,
     /// Objects that a pending command declares that it may create.
@@ -101,7 +101,7 @@ pub struct VirtualHost<'a> {
     settled: BTreeMap<ObjectId, State>,
     /// Questions of earlier items are still open.
     open: bool,
-    done: BTreeMap<(String, String), Done>,
+    done: BTreeMap<(String, String), RestartCause>,
     role: String,
     /// The address of the present item, and whether it is guarded: a guarded item makes its restarts itself.
     item: String,
@@ -109,12 +109,12 @@ pub struct VirtualHost<'a> {
     /// All items of the run that restart a unit, in order.
     restarters: BTreeMap<ObjectId, Vec<String>>,
     /// The inputs that the planned ones among them have the unit run with.
-    runs_with: BTreeMap<ObjectId, Vec<Input>>,
+    runs_with: BTreeMap<ObjectId, Vec<UnitInput>>,
 }
 
 /// The inputs that a planned item has a unit run with.
 #[derive(Clone, Debug)]
-struct Input {
+struct UnitInput {
     /// Its key in the record.
     key: String,
     /// Its role: the names belong to it.
@@ -135,7 +135,7 @@ impl<'a> VirtualHost<'a> {
             stages: Vec::new(),
             stage: None,
             contents: BTreeMap::new(),
-            names: Names::default(),
+            names: ObjectNames::default(),
             unknown: BTreeMap::new(),
             promised: BTreeMap::new(),
             changed: BTreeMap::new(),
@@ -175,7 +175,7 @@ impl<'a> VirtualHost<'a> {
 
     /// Records inputs that the present item has the unit run with.
     pub fn runs_with(&mut self, unit: ObjectId, with: RunsWith) {
-        let input = Input { key: key_of(&self.item), role: self.role.clone(), with };
+        let input = UnitInput { key: key_of(&self.item), role: self.role.clone(), with };
         self.runs_with.entry(unit).or_default().push(input);
     }
 
@@ -347,7 +347,7 @@ impl<'a> VirtualHost<'a> {
         deferred: bool,
     ) {
         let wait = Wait { item: name.to_owned(), reason: format!("`{name}` is deferred itself") };
-        let entry = self.done.entry((self.role.clone(), name.to_owned())).or_insert_with(|| Done {
+        let entry = self.done.entry((self.role.clone(), name.to_owned())).or_insert_with(|| RestartCause {
             objects: Vec::new(),
             basis: Vec::new(),
             changed: false,

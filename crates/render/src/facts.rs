@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 /// A place in facts: `nvidia.gpus[0].name`, `network.interfaces[].name` for all of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FactPath(Vec<Part>);
+pub struct FactPath(Vec<FactPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum FactPart {
     Name(String),
     Index(usize),
     Each,
@@ -25,13 +25,17 @@ impl FactPath {
         for word in text.split('.') {
             let (name, mut rest) = word.split_at(word.find('[').unwrap_or(word.len()));
             match name.parse() {
-                Ok(index) => parts.push(Part::Index(index)),
+                Ok(index) => parts.push(FactPart::Index(index)),
                 Err(_) if name.is_empty() => return None,
-                Err(_) => parts.push(Part::Name(name.to_owned())),
+                Err(_) => parts.push(FactPart::Name(name.to_owned())),
             }
             while !rest.is_empty() {
                 let (inner, after) = rest.strip_prefix('[')?.split_once(']')?;
-                parts.push(if inner.is_empty() { Part::Each } else { Part::Index(inner.parse().ok()?) });
+                parts.push(if inner.is_empty() {
+                    FactPart::Each
+                } else {
+                    FactPart::Index(inner.parse().ok()?)
+                });
                 rest = after;
             }
         }
@@ -41,7 +45,7 @@ impl FactPath {
     /// The first name: what a host is to be asked.
     pub fn first(&self) -> &str {
         match self.0.first() {
-            Some(Part::Name(name)) => name,
+            Some(FactPart::Name(name)) => name,
             _ => "",
         }
     }
@@ -55,21 +59,23 @@ impl FactPath {
     }
 }
 
-fn at(value: &Value, path: &[Part]) -> Result<Value, (String, Vec<String>)> {
+fn at(value: &Value, path: &[FactPart]) -> Result<Value, (String, Vec<String>)> {
     let Some((part, rest)) = path.split_first() else { return Ok(value.clone()) };
     match (part, value) {
         (_, Value::Null) => Ok(Value::Null),
-        (Part::Name(name), Value::Object(map)) => match map.get(name) {
+        (FactPart::Name(name), Value::Object(map)) => match map.get(name) {
             Some(inner) => at(inner, rest),
             None => Err((name.clone(), map.keys().cloned().collect())),
         },
-        (Part::Index(n), Value::Array(items)) => items.get(*n).map_or(Ok(Value::Null), |item| at(item, rest)),
-        (Part::Each, Value::Array(items)) => {
+        (FactPart::Index(n), Value::Array(items)) => {
+            items.get(*n).map_or(Ok(Value::Null), |item| at(item, rest))
+        }
+        (FactPart::Each, Value::Array(items)) => {
             items.iter().map(|item| at(item, rest)).collect::<Result<Vec<_>, _>>().map(Value::Array)
         }
-        (Part::Name(name), _) => Err((name.clone(), Vec::new())),
-        (Part::Index(n), _) => Err((format!("[{n}]"), Vec::new())),
-        (Part::Each, _) => Err(("[]".to_owned(), Vec::new())),
+        (FactPart::Name(name), _) => Err((name.clone(), Vec::new())),
+        (FactPart::Index(n), _) => Err((format!("[{n}]"), Vec::new())),
+        (FactPart::Each, _) => Err(("[]".to_owned(), Vec::new())),
     }
 }
 

@@ -30,7 +30,7 @@ pub struct About {
 }
 
 /// One item as some hosts have it.
-struct Entry<'a> {
+struct ItemEntry<'a> {
     item: &'a Item,
     outcome: &'static str,
     body: Text,
@@ -112,11 +112,11 @@ fn done(result: &ItemResult) -> &'static str {
     }
 }
 
-fn entries<'a>(plan: &'a FleetPlan, apply: Option<&'a ApplyReport>, look: &Look) -> Vec<Entry<'a>> {
-    let mut all: Vec<Entry<'a>> = Vec::new();
+fn entries<'a>(plan: &'a FleetPlan, apply: Option<&'a ApplyReport>, look: &Look) -> Vec<ItemEntry<'a>> {
+    let mut all: Vec<ItemEntry<'a>> = Vec::new();
     let mut add = |host: &'a str, item: &'a Item, outcome: &'static str, body: Text, took: Duration| {
         let what = item_summary(item);
-        let same = |e: &&mut Entry<'a>| {
+        let same = |e: &&mut ItemEntry<'a>| {
             e.item.address == item.address && e.outcome == outcome && e.body == body && e.what == what
         };
         match all.iter_mut().find(same) {
@@ -124,7 +124,7 @@ fn entries<'a>(plan: &'a FleetPlan, apply: Option<&'a ApplyReport>, look: &Look)
                 entry.hosts.push(host);
                 entry.longest = entry.longest.max(took);
             }
-            None => all.push(Entry { item, outcome, body, what, hosts: vec![host], longest: took }),
+            None => all.push(ItemEntry { item, outcome, body, what, hosts: vec![host], longest: took }),
         }
     };
     for host in plan.planned() {
@@ -184,7 +184,7 @@ fn head(out: &mut String, title: &str, plan: &FleetPlan, apply: Option<&ApplyRep
     }
 }
 
-fn tiles(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>, entries: &[Entry<'_>]) {
+fn tiles(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>, entries: &[ItemEntry<'_>]) {
     let lost = plan.hosts.iter().filter(|h| matches!(h.result, HostResult::Lost(_))).count();
     let dropped = apply.map_or(lost, |a| a.hosts.iter().filter(|h| h.lost.is_some()).count());
     let off = apply.map_or(0, |a| a.hosts.iter().filter(|h| !h.differences.is_empty()).count());
@@ -223,7 +223,7 @@ const OUTCOMES: [(&str, &str); 11] = [
     ("skipped", ""),
 ];
 
-fn role_table(out: &mut String, apply: Option<&ApplyReport>, about: &About, entries: &[Entry<'_>]) {
+fn role_table(out: &mut String, apply: Option<&ApplyReport>, about: &About, entries: &[ItemEntry<'_>]) {
     out.push_str(
         "<h2>Roles</h2><div class=\"scroll\"><table><tr><th>role</th><th>after</th><th class=\"n\">hosts</th>\
         <th class=\"n\">resources</th><th class=\"n\">changes</th><th class=\"n\">errors</th>",
@@ -326,7 +326,7 @@ fn host_table(out: &mut String, plan: &FleetPlan, apply: Option<&ApplyReport>) {
     out.push_str("</table></div>");
 }
 
-fn role_names(about: &About, entries: &[Entry<'_>]) -> Vec<String> {
+fn role_names(about: &About, entries: &[ItemEntry<'_>]) -> Vec<String> {
     let mut names: Vec<String> = about.roles.iter().map(|(name, _)| name.clone()).collect();
     for entry in entries {
         if !names.contains(&entry.item.role) {
@@ -337,7 +337,7 @@ fn role_names(about: &About, entries: &[Entry<'_>]) -> Vec<String> {
     names
 }
 
-fn items(out: &mut String, about: &About, entries: &[Entry<'_>]) {
+fn items(out: &mut String, about: &About, entries: &[ItemEntry<'_>]) {
     out.push_str("<h2>Resources</h2><div id=\"filter\"><input type=\"search\" id=\"host\" placeholder=\"host\" aria-label=\"host\">");
     for (outcome, _) in OUTCOMES.iter().filter(|(o, _)| entries.iter().any(|e| e.outcome == *o)) {
         let quiet = matches!(*outcome, "unchanged" | "skipped");
@@ -357,7 +357,7 @@ fn items(out: &mut String, about: &About, entries: &[Entry<'_>]) {
     }
 }
 
-fn push_entry(out: &mut String, entry: &Entry<'_>) {
+fn push_entry(out: &mut String, entry: &ItemEntry<'_>) {
     let class = entry.outcome.replace(' ', "-");
     let mut on = if entry.hosts.len() > 1 {
         format!("{} · {}", counted(entry.hosts.len(), "host"), fold_names(&entry.hosts))

@@ -27,12 +27,12 @@ pub struct Suite {
     /// The duration.
     pub took: Duration,
     /// Its cases, in order.
-    pub cases: Vec<Case>,
+    pub cases: Vec<JunitCase>,
 }
 
 /// One case.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub struct JunitCase {
     /// The class by the dots of JUnit: the role.
     pub class: String,
     /// Its name.
@@ -40,12 +40,12 @@ pub struct Case {
     /// The duration.
     pub took: Duration,
     /// The result.
-    pub end: End,
+    pub end: JunitEnd,
 }
 
 /// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum JunitEnd {
     /// As it should.
     Passed,
     /// Not as it should.
@@ -89,19 +89,19 @@ impl Suites {
     }
 }
 
-fn counts<'a>(cases: impl Iterator<Item = &'a Case> + Clone, took: Duration) -> String {
-    let of = |is: fn(&End) -> bool| cases.clone().filter(|c| is(&c.end)).count();
+fn counts<'a>(cases: impl Iterator<Item = &'a JunitCase> + Clone, took: Duration) -> String {
+    let of = |is: fn(&JunitEnd) -> bool| cases.clone().filter(|c| is(&c.end)).count();
     format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\"",
         of(|_| true),
-        of(|e| matches!(e, End::Failed { .. })),
-        of(|e| matches!(e, End::Error { .. })),
-        of(|e| matches!(e, End::Skipped { .. })),
+        of(|e| matches!(e, JunitEnd::Failed { .. })),
+        of(|e| matches!(e, JunitEnd::Error { .. })),
+        of(|e| matches!(e, JunitEnd::Skipped { .. })),
         took.as_secs_f64()
     )
 }
 
-fn push_case(out: &mut String, case: &Case) {
+fn push_case(out: &mut String, case: &JunitCase) {
     let _infallible = write!(
         out,
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
@@ -110,17 +110,17 @@ fn push_case(out: &mut String, case: &Case) {
         case.took.as_secs_f64()
     );
     let _infallible = match &case.end {
-        End::Passed => writeln!(out, "/>"),
-        End::Failed { message, text } => writeln!(
+        JunitEnd::Passed => writeln!(out, "/>"),
+        JunitEnd::Failed { message, text } => writeln!(
             out,
             ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
             esc(message),
             esc(text)
         ),
-        End::Error { message } => {
+        JunitEnd::Error { message } => {
             writeln!(out, ">\n      <error message=\"{}\"/>\n    </testcase>", esc(message))
         }
-        End::Skipped { why } => {
+        JunitEnd::Skipped { why } => {
             writeln!(out, ">\n      <skipped message=\"{}\"/>\n    </testcase>", esc(why))
         }
     };
@@ -148,13 +148,14 @@ fn esc(text: &str) -> String {
 }
 
 fn lost_suite(host: &str, lost: &TargetError) -> Suite {
-    let end = End::Error { message: lost.to_string() };
-    let case = Case { class: "connection".into(), name: "reach the host".into(), took: Duration::ZERO, end };
+    let end = JunitEnd::Error { message: lost.to_string() };
+    let case =
+        JunitCase { class: "connection".into(), name: "reach the host".into(), took: Duration::ZERO, end };
     Suite { name: host.to_owned(), took: Duration::ZERO, cases: vec![case] }
 }
 
-fn case(item: &Item, took: Duration, end: End) -> Case {
-    Case { class: item.role.clone(), name: label(item).to_owned(), took, end }
+fn case(item: &Item, took: Duration, end: JunitEnd) -> JunitCase {
+    JunitCase { class: item.role.clone(), name: label(item).to_owned(), took, end }
 }
 
 /// A plan: an item that differs from its declaration is a failure.
@@ -164,21 +165,22 @@ pub fn plan_junit(plan: &FleetPlan) -> Suites {
             .iter()
             .map(|item| {
                 let end = match &item.outcome {
-                    Outcome::Unchanged | Outcome::Adopt(_) => End::Passed,
+                    Outcome::Unchanged | Outcome::Adopt(_) => JunitEnd::Passed,
                     Outcome::Changed(changes) => {
                         let titles: Vec<String> =
                             changes.iter().map(|c| title(&c.change, item.sensitive)).collect();
-                        End::Failed {
+                        JunitEnd::Failed {
                             message: "differs from what is declared".into(),
                             text: titles.join("\n"),
                         }
                     }
-                    Outcome::Deferred { wait, .. } => {
-                        End::Failed { message: format!("deferred: {}", wait.reason), text: String::new() }
-                    }
-                    Outcome::Skipped(why) => End::Skipped { why: why.clone() },
-                    Outcome::Failed(problem) => End::Error { message: problem.message.clone() },
-                    Outcome::Refused(why) => End::Error { message: why.clone() },
+                    Outcome::Deferred { wait, .. } => JunitEnd::Failed {
+                        message: format!("deferred: {}", wait.reason),
+                        text: String::new(),
+                    },
+                    Outcome::Skipped(why) => JunitEnd::Skipped { why: why.clone() },
+                    Outcome::Failed(problem) => JunitEnd::Error { message: problem.message.clone() },
+                    Outcome::Refused(why) => JunitEnd::Error { message: why.clone() },
                 };
                 case(item, Duration::ZERO, end)
             })
@@ -210,28 +212,28 @@ pub fn apply_junit(report: &ApplyReport, checks: &[HostVerify]) -> Suites {
             for (item, result) in &host.items {
                 let (_, word, _) = verdict(result);
                 let end = match result {
-                    ItemResult::Changed | ItemResult::Unchanged => End::Passed,
-                    ItemResult::Failed { message, output } => End::Failed {
+                    ItemResult::Changed | ItemResult::Unchanged => JunitEnd::Passed,
+                    ItemResult::Failed { message, output } => JunitEnd::Failed {
                         message: message.clone(),
                         text: if item.sensitive { String::new() } else { output.clone() },
                     },
-                    ItemResult::PutBack { message, output } => End::Failed {
+                    ItemResult::PutBack { message, output } => JunitEnd::Failed {
                         message: format!("{word}: {message}"),
                         text: if item.sensitive { String::new() } else { output.clone() },
                     },
                     ItemResult::Refused { message } | ItemResult::Unknown { message } => {
-                        End::Failed { message: format!("{word}: {message}"), text: String::new() }
+                        JunitEnd::Failed { message: format!("{word}: {message}"), text: String::new() }
                     }
-                    ItemResult::NotApplicable { why } => End::Skipped { why: why.clone() },
-                    ItemResult::Skipped { because } => End::Skipped { why: skip_reason(because) },
-                    ItemResult::Stopped => End::Skipped { why: "the run was stopped".into() },
+                    ItemResult::NotApplicable { why } => JunitEnd::Skipped { why: why.clone() },
+                    ItemResult::Skipped { because } => JunitEnd::Skipped { why: skip_reason(because) },
+                    ItemResult::Stopped => JunitEnd::Skipped { why: "the run was stopped".into() },
                 };
                 suite.cases.push(case(item, host.times.get(&item.address).copied().unwrap_or_default(), end));
             }
             for difference in &host.differences {
-                let end = End::Failed { message: difference.clone(), text: String::new() };
+                let end = JunitEnd::Failed { message: difference.clone(), text: String::new() };
                 let name = "verification".to_owned();
-                suite.cases.push(Case { class: "verify".into(), name, took: Duration::ZERO, end });
+                suite.cases.push(JunitCase { class: "verify".into(), name, took: Duration::ZERO, end });
             }
             suite
         })
@@ -256,10 +258,10 @@ pub fn verify_junit(all: &[HostVerify]) -> Suites {
             let cases = host.checks.iter().map(|(address, why)| {
                 let (class, name) = address.split_once('/').unwrap_or(("", address));
                 let end = match why {
-                    None => End::Passed,
-                    Some(why) => End::Failed { message: why.clone(), text: String::new() },
+                    None => JunitEnd::Passed,
+                    Some(why) => JunitEnd::Failed { message: why.clone(), text: String::new() },
                 };
-                Case { class: class.to_owned(), name: name.to_owned(), took: Duration::ZERO, end }
+                JunitCase { class: class.to_owned(), name: name.to_owned(), took: Duration::ZERO, end }
             });
             Suite { name: host.host.clone(), took: Duration::ZERO, cases: cases.collect() }
         })
@@ -290,8 +292,9 @@ mod tests {
     #[test]
     fn what_a_host_says_is_text() {
         let text = "a<b>&\"c\"\u{1b}[2J\u{0}\n";
-        let end = End::Failed { message: text.into(), text: text.into() };
-        let case = Case { class: text.into(), name: text.into(), took: Duration::from_millis(1500), end };
+        let end = JunitEnd::Failed { message: text.into(), text: text.into() };
+        let case =
+            JunitCase { class: text.into(), name: text.into(), took: Duration::from_millis(1500), end };
         let suite = Suite { name: text.into(), took: Duration::ZERO, cases: vec![case] };
         let xml = Suites { name: "x".into(), suites: vec![suite] }.xml();
         assert!(xml.contains("message=\"a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}[2J\u{fffd}&#10;\""), "{xml}");

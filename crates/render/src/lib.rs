@@ -40,10 +40,10 @@ pub use json::{
     apply_json, doctor_json, fact_json, facts_json, json_text, plan_json, snapshots_json, vars_json,
     verify_json,
 };
-pub use junit::{Case, End, Suite, Suites, apply_junit, plan_junit, verify_junit};
+pub use junit::{JunitCase, JunitEnd, Suite, Suites, apply_junit, plan_junit, verify_junit};
 pub use managed::{Detail, managed, managed_json};
 pub use plan::plan;
-pub use progress::{Progress, Size};
+pub use progress::{Progress, TerminalSize};
 pub use ran::{ran, ran_json, ran_total};
 pub use report::applied;
 pub use role_tests::{case_report, test_summary, tests_json, tests_junit};

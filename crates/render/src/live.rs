@@ -18,8 +18,8 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 #[derive(Default)]
 pub(crate) struct Live {
     looking: Looking,
-    roles: Vec<Role>,
-    hosts: BTreeMap<String, Host>,
+    roles: Vec<RoleRow>,
+    hosts: BTreeMap<String, HostRow>,
     /// When the apply began.
     began: Option<Instant>,
     stopping: bool,
@@ -34,7 +34,7 @@ struct Looking {
     total: usize,
 }
 
-struct Role {
+struct RoleRow {
     name: String,
     requires: Vec<String>,
     /// Items of each host.
@@ -49,7 +49,7 @@ struct Role {
 }
 
 #[derive(Default)]
-struct Host {
+struct HostRow {
     running: BTreeMap<u32, (String, Instant)>,
     over: bool,
 }
@@ -125,7 +125,7 @@ impl Live {
             for host in work.items.keys() {
                 self.hosts.entry(host.clone()).or_default();
             }
-            self.roles.push(Role {
+            self.roles.push(RoleRow {
                 name: work.role.clone(),
                 requires: work.requires.clone(),
                 items: work.items.clone(),
@@ -139,7 +139,7 @@ impl Live {
         }
     }
 
-    fn role_of(&mut self, address: &str) -> Option<&mut Role> {
+    fn role_of(&mut self, address: &str) -> Option<&mut RoleRow> {
         let name = address.split('/').next().unwrap_or_default();
         self.roles.iter_mut().find(|r| r.name == name)
     }
@@ -171,7 +171,7 @@ impl Live {
     fn run_rows(&self, began: Instant, now: Instant, spinner: &str, limit: usize) -> Vec<Line> {
         let names = self.roles.iter().map(|r| columns(&r.name)).max().unwrap_or(0).min(28);
         let most = self.roles.iter().map(|r| r.items.len()).max().unwrap_or(0).to_string().len();
-        let mut done: Vec<&Role> = Vec::new();
+        let mut done: Vec<&RoleRow> = Vec::new();
         let mut active: Vec<Line> = Vec::new();
         let mut waiting: Vec<Line> = Vec::new();
         for role in &self.roles {
@@ -207,7 +207,7 @@ impl Live {
         rows
     }
 
-    fn active(&self, role: &Role, names: usize, most: usize, now: Instant, spinner: &str) -> Line {
+    fn active(&self, role: &RoleRow, names: usize, most: usize, now: Instant, spinner: &str) -> Line {
         let failed = role.stage() == Stage::Failed;
         let (sign, tone) = match (failed, role.ended.is_some()) {
             (true, true) => ("✗", Tone::Bad),
@@ -239,7 +239,7 @@ impl Live {
         if more > 0 { line.faint(format!(" · {more} more")) } else { line }
     }
 
-    fn waiting(&self, role: &Role, names: usize) -> Line {
+    fn waiting(&self, role: &RoleRow, names: usize) -> Line {
         let line = Line::at(0).faint("· ").say(Tone::Faint, padded(&role.name, names));
         let open = |name: &String| self.roles.iter().any(|r| r.name == *name && r.ended.is_none());
         let first: Vec<&str> = role.requires.iter().filter(|r| open(r)).map(String::as_str).collect();
@@ -254,8 +254,8 @@ impl Live {
     }
 
     fn footer(&self, began: Instant, now: Instant) -> Line {
-        let all: usize = self.roles.iter().map(Role::total).sum();
-        let over: usize = self.roles.iter().map(Role::passed).sum();
+        let all: usize = self.roles.iter().map(RoleRow::total).sum();
+        let over: usize = self.roles.iter().map(RoleRow::passed).sum();
         let ready = self.hosts.values().filter(|h| h.over).count();
         let full = (over * BAR).checked_div(all).map_or(BAR, |full| full.min(BAR));
         let line = Line::at(2)
@@ -281,7 +281,7 @@ enum Stage {
     Failed,
 }
 
-impl Role {
+impl RoleRow {
     fn finish(&mut self, host: &str, failed: bool, now: Instant) {
         if !self.items.contains_key(host) {
             return;

@@ -14,7 +14,7 @@ use std::time::Instant;
 const CHATTY: usize = 8;
 
 /// Asks a terminal for its columns and rows of now. `None` when it has none.
-pub type Size = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
+pub type TerminalSize = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
 
 /// Shows events as they come. Lines go to `out`; live rows to the terminal behind standard error.
 pub struct Progress {
@@ -38,13 +38,13 @@ struct Screen {
     live: Live,
     bars: MultiProgress,
     rows: Vec<(ProgressBar, String)>,
-    size: Size,
+    size: TerminalSize,
     frame: usize,
 }
 
 impl Progress {
     /// For these hosts. With the size of a terminal it draws moving rows there; without only lines are written.
-    pub fn new(look: Look, hosts: &[String], live: Option<Size>, out: Box<dyn Write + Send>) -> Self {
+    pub fn new(look: Look, hosts: &[String], live: Option<TerminalSize>, out: Box<dyn Write + Send>) -> Self {
         let column = hosts.iter().map(|h| columns(h)).max().unwrap_or(0).min(32);
         let terse = live.is_some() && hosts.len() > CHATTY && !look.verbose;
         let screen = live.map(|size| Screen {
@@ -253,7 +253,8 @@ mod tests {
 
     fn said(hosts: usize, live: bool, result: &ItemResult) -> String {
         let written = Written::default();
-        let size: Option<Size> = live.then(|| Box::new(|| Some((80_usize, 24_usize))) as Size);
+        let size: Option<TerminalSize> =
+            live.then(|| Box::new(|| Some((80_usize, 24_usize))) as TerminalSize);
         let names: Vec<String> = (0..hosts).map(name).collect();
         let mut progress = Progress::new(Look::PLAIN, &names, size, Box::new(written.clone()));
         for event in run(hosts, result) {

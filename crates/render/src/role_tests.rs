@@ -1,7 +1,7 @@
 //! The results of role tests: for people, as JSON, as JUnit.
 
 use crate::json::plan_json;
-use crate::junit::{Case, End, Suite, Suites};
+use crate::junit::{JunitCase, JunitEnd, Suite, Suites};
 use crate::plan::plan;
 use crate::text::{Line, Look, Text, Tone};
 use converge_scenarios::{CaseReport, GateOutcome, GateReport, Mismatch};
@@ -218,20 +218,20 @@ pub fn tests_junit(cases: &[CaseReport]) -> Suites {
     Suites { name: "converge test".to_owned(), suites: suites.collect() }
 }
 
-fn junit_case(case: &CaseReport, gate: &GateReport) -> Case {
+fn junit_case(case: &CaseReport, gate: &GateReport) -> JunitCase {
     let end = match gate.outcome {
-        GateOutcome::Passed => End::Passed,
-        GateOutcome::NotRun => End::Skipped { why: gate.notes.first().cloned().unwrap_or_default() },
+        GateOutcome::Passed => JunitEnd::Passed,
+        GateOutcome::NotRun => JunitEnd::Skipped { why: gate.notes.first().cloned().unwrap_or_default() },
         GateOutcome::Failed => {
             let message = gate.mismatches.first().map_or(gate.gate.title(), |m| m.what.as_str());
             let mut text = Text::new();
             let look = Look { verbose: true, ..Look::PLAIN };
             gate.mismatches.iter().for_each(|m| push_mismatch(&mut text, m, &look));
-            End::Failed { message: message.to_owned(), text: text.draw(&look) }
+            JunitEnd::Failed { message: message.to_owned(), text: text.draw(&look) }
         }
     };
     let class = format!("{}.{}", case.role, case.scenario);
-    Case { class, name: gate.gate.name().to_owned(), took: gate.took, end }
+    JunitCase { class, name: gate.gate.name().to_owned(), took: gate.took, end }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const MARGIN: f64 = 20.0;
 const SWEEPS: usize = 12;
 
 /// A role, or a bend of an edge that passes a column.
-struct Node<'a> {
+struct GraphNode<'a> {
     role: Option<&'a str>,
     column: usize,
     left: Vec<usize>,
@@ -25,7 +25,7 @@ struct Node<'a> {
     y: f64,
 }
 
-impl Node<'_> {
+impl GraphNode<'_> {
     fn height(&self) -> f64 {
         if self.role.is_some() { BOX } else { BEND }
     }
@@ -35,8 +35,8 @@ impl Node<'_> {
     }
 }
 
-struct Layout<'a> {
-    nodes: Vec<Node<'a>>,
+struct GraphLayout<'a> {
+    nodes: Vec<GraphNode<'a>>,
     /// Per column, nodes from top to bottom.
     columns: Vec<Vec<usize>>,
     /// Each edge: its nodes from left to right, and whether it reaches over the fleet.
@@ -47,7 +47,7 @@ fn number(n: usize) -> f64 {
     u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
 }
 
-impl<'a> Layout<'a> {
+impl<'a> GraphLayout<'a> {
     fn new<S: Clone>(graph: &'a RoleGraph<S>) -> Self {
         let mut column: BTreeMap<&str, usize> = BTreeMap::new();
         for role in graph.order() {
@@ -87,7 +87,7 @@ impl<'a> Layout<'a> {
 
     fn add(&mut self, role: Option<&'a str>, column: usize) -> usize {
         let at = self.nodes.len();
-        self.nodes.push(Node { role, column, left: Vec::new(), right: Vec::new(), y: 0.0 });
+        self.nodes.push(GraphNode { role, column, left: Vec::new(), right: Vec::new(), y: 0.0 });
         if self.columns.len() <= column {
             self.columns.resize(column + 1, Vec::new());
         }
@@ -171,7 +171,7 @@ impl<'a> Layout<'a> {
                 let mut ys: Vec<f64> = Vec::new();
                 let mut free = f64::NEG_INFINITY;
                 for (n, wish) in column.iter().zip(&wishes) {
-                    let height = self.nodes.get(*n).map_or(0.0, Node::height);
+                    let height = self.nodes.get(*n).map_or(0.0, GraphNode::height);
                     let default = if free.is_finite() { free + height / 2.0 } else { 0.0 };
                     let y = wish.unwrap_or(default).max(free + height / 2.0);
                     ys.push(y);
@@ -198,7 +198,7 @@ impl<'a> Layout<'a> {
         let mut x = MARGIN;
         let mut spans = Vec::new();
         for column in &self.columns {
-            let widths = column.iter().filter_map(|n| self.nodes.get(*n)).map(Node::width);
+            let widths = column.iter().filter_map(|n| self.nodes.get(*n)).map(GraphNode::width);
             let width = widths.fold(0.0, f64::max);
             spans.push((x, width));
             x += width + COLUMN_GAP;
@@ -218,7 +218,7 @@ fn escaped(text: &str) -> String {
 
 /// As an SVG picture; an edge leads from the role that comes first. An edge that waits for all hosts is dashed.
 pub fn graph_svg<S: Clone>(graph: &RoleGraph<S>) -> String {
-    let layout = Layout::new(graph);
+    let layout = GraphLayout::new(graph);
     let spans = layout.spans();
     let span = |column: usize| spans.get(column).copied().unwrap_or_default();
     let width = spans.last().map_or(0.0, |(x, w)| x + w) + MARGIN;
@@ -239,7 +239,7 @@ pub fn graph_svg<S: Clone>(graph: &RoleGraph<S>) -> String {
     };
     for (way, fleet) in &layout.edges {
         let mut d = String::new();
-        let nodes: Vec<&Node<'_>> = way.iter().filter_map(|n| layout.nodes.get(*n)).collect();
+        let nodes: Vec<&GraphNode<'_>> = way.iter().filter_map(|n| layout.nodes.get(*n)).collect();
         for (a, b) in nodes.iter().zip(nodes.iter().skip(1)) {
             let (ax, aw) = span(a.column);
             let from = if a.role.is_some() { ax + a.width() } else { ax + aw };
@@ -309,7 +309,7 @@ mod tests {
             &[("base", "network"), ("network", "app"), ("base", "app"), ("base", "storage")],
         )
         .on_clusters(["app".to_owned()]);
-        let layout = Layout::new(&g);
+        let layout = GraphLayout::new(&g);
         let column = |role: &str| layout.nodes.iter().find(|n| n.role == Some(role)).unwrap().column;
         assert_eq!(["base", "network", "storage", "app"].map(column), [0, 1, 1, 2]);
         let svg = graph_svg(&g);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn a_tangle_that_can_be_undone_is() {
         let g = graph(&["a", "b", "c", "d"], &[("a", "d"), ("b", "c")]);
-        assert_eq!(Layout::new(&g).crossings(), 0);
+        assert_eq!(GraphLayout::new(&g).crossings(), 0);
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
             let roles: Vec<&str> = names.iter().map(String::as_str).collect();
             let edges: Vec<(&str, &str)> = edges.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
             let g = graph(&roles, &edges);
-            let layout = Layout::new(&g);
+            let layout = GraphLayout::new(&g);
             for column in &layout.columns {
                 for (a, b) in column.iter().zip(column.iter().skip(1)) {
                     let (a, b) = (&layout.nodes[*a], &layout.nodes[*b]);

@@ -2,7 +2,7 @@
 
 use crate::role_tests::{case_report, seconds};
 use crate::text::{Line, Look, Text, Tone, columns, visible};
-use converge_scenarios::{GateOutcome, Progress};
+use converge_scenarios::{GateOutcome, ScenarioEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -54,17 +54,17 @@ impl TestProgress {
     }
 
     /// Shows one event.
-    pub fn show(&mut self, progress: &Progress) {
+    pub fn show(&mut self, progress: &ScenarioEvent) {
         match progress {
-            Progress::Began { case } => self.began(*case),
-            Progress::Doing { case, gate, what } => {
+            ScenarioEvent::Began { case } => self.began(*case),
+            ScenarioEvent::Doing { case, gate, what } => {
                 let room = self.look.width.unwrap_or(80).saturating_sub(self.column + 18);
                 if let Some(bar) = self.bars.get(case) {
                     let what = if what.is_empty() { String::new() } else { format!("  {what}") };
                     bar.set_message(fitted(&format!("{}{what}", gate.name()), room));
                 }
             }
-            Progress::GateOver { case, gate, outcome, took } => {
+            ScenarioEvent::GateOver { case, gate, outcome, took } => {
                 // A pipe, as in CI, is to show life too: the report comes only at the end.
                 if self.screen.is_none() && *outcome != GateOutcome::NotRun {
                     let (sign, tone) = match outcome {
@@ -82,7 +82,7 @@ impl TestProgress {
                     self.print(&text);
                 }
             }
-            Progress::Over { case, report } => {
+            ScenarioEvent::Over { case, report } => {
                 if let (Some(bar), Some(screen)) = (self.bars.remove(case), &self.screen) {
                     bar.finish_and_clear();
                     screen.remove(&bar);
@@ -94,7 +94,7 @@ impl TestProgress {
                 }
                 self.show_total();
             }
-            Progress::Remark(line) => {
+            ScenarioEvent::Remark(line) => {
                 let mut text = Text::new();
                 text.prose(0, Tone::Faint, "", line);
                 self.print(&text);

@@ -19,13 +19,13 @@ pub(crate) struct Waiting {
     hosts: Vec<String>,
     over: BTreeSet<String>,
     /// The events of hosts that were not reported yet, in order.
-    news: Vec<(String, Came)>,
+    news: Vec<(String, HostNews)>,
     /// When it is said next, after the beginning: each time twice as late.
     next: Duration,
 }
 
 #[derive(PartialEq, Eq)]
-enum Came {
+enum HostNews {
     Planned(Summary),
     Lost(String),
 }
@@ -37,8 +37,8 @@ impl Waiting {
 
     pub fn event(&mut self, event: &Event) {
         let (host, came) = match event {
-            Event::Planned { host, summary } => (host, Came::Planned(*summary)),
-            Event::Lost { host, message } => (host, Came::Lost(message.clone())),
+            Event::Planned { host, summary } => (host, HostNews::Planned(*summary)),
+            Event::Lost { host, message } => (host, HostNews::Lost(message.clone())),
             _ => return,
         };
         if self.hosts.contains(host) && self.over.insert(host.clone()) {
@@ -69,8 +69,8 @@ impl Waiting {
             let names: Vec<&str> = same.iter().map(|(host, _)| host.as_str()).collect();
             let line = Line::at(0).say(Tone::Strong, fold_names(&names)).plain("  ");
             match same.first() {
-                Some((_, Came::Planned(summary))) => text.push(push_counts(line, *summary, &[]).fold(4)),
-                Some((_, Came::Lost(message))) => {
+                Some((_, HostNews::Planned(summary))) => text.push(push_counts(line, *summary, &[]).fold(4)),
+                Some((_, HostNews::Lost(message))) => {
                     text.push(line.say(Tone::Bad, "✗ excluded"));
                     text.prose(4, Tone::Plain, "", message);
                 }

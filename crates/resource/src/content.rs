@@ -1,5 +1,6 @@
 //! Bytes, named by their SHA-256.
 
+use crate::hex::to_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -12,7 +13,7 @@ pub struct Digest(String);
 impl Digest {
     /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect())
+        Self(to_hex(&Sha256::digest(bytes)))
     }
 
     /// Takes 64 hexadecimal digits; `None` for anything else.

@@ -12,6 +12,7 @@ mod content;
 mod disruption;
 mod fetch;
 mod field;
+mod hex;
 mod inputs;
 mod loaded;
 mod local;
@@ -36,8 +37,9 @@ pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, NodeRemoval, NodeRemovalRequest};
 pub use field::{Segment, pointer_word};
+pub use hex::{from_hex, to_hex};
 pub use inputs::{Inputs, Named, OwnInput, RunsWith};
-pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template, Tree};
+pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, Tree};
 pub use local::LocalProbe;
 pub use object::{
     AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,

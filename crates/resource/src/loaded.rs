@@ -1,6 +1,7 @@
 //! Parameters that name a file of the role. The model reads or renders it before the kind sees it.
 
 use crate::Content;
+use crate::hex::{from_hex, to_hex};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -23,16 +24,16 @@ pub struct Template {
 
 /// A parameter written as a path under the role's `files/`, handed over as `{"path": "x", "hex": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFile {
     /// As the user wrote it.
     pub path: String,
     /// The file's bytes.
     pub content: Content,
 }
 
-/// A parameter written as a folder under the role's `files/`, handed over as a [`Source`]: the folder as a tar.gz, below its own name.
+/// A parameter written as a folder under the role's `files/`, handed over as a [`SourceFile`]: the folder as a tar.gz, below its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree(pub Source);
+pub struct Tree(pub SourceFile);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,7 +55,7 @@ impl<'de> Deserialize<'de> for Template {
     }
 }
 
-impl<'de> Deserialize<'de> for Source {
+impl<'de> Deserialize<'de> for SourceFile {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let RawSource { path, hex } = RawSource::deserialize(d)?;
         let bytes = from_hex(&hex).ok_or_else(|| serde::de::Error::custom("not hexadecimal"))?;
@@ -64,7 +65,7 @@ impl<'de> Deserialize<'de> for Source {
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Source::deserialize(d).map(Self)
+        SourceFile::deserialize(d).map(Self)
     }
 }
 
@@ -75,22 +76,11 @@ impl Template {
     }
 }
 
-impl Source {
+impl SourceFile {
     /// The JSON that a kind reads a source from.
     pub fn loaded(path: &str, bytes: &[u8]) -> serde_json::Value {
-        let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        serde_json::json!({"path": path, "hex": hex})
+        serde_json::json!({"path": path, "hex": to_hex(bytes)})
     }
-}
-
-fn from_hex(hex: &str) -> Option<Vec<u8>> {
-    if !hex.is_ascii() || !hex.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..hex.len())
-        .step_by(2)
-        .map(|i| hex.get(i..i + 2).and_then(|h| u8::from_str_radix(h, 16).ok()))
-        .collect()
 }
 
 impl JsonSchema for Template {
@@ -105,7 +95,7 @@ impl JsonSchema for Template {
     }
 }
 
-impl JsonSchema for Source {
+impl JsonSchema for SourceFile {
     fn schema_name() -> Cow<'static, str> {
         "Source".into()
     }
@@ -137,8 +127,8 @@ mod tests {
     fn what_the_model_loads_the_kind_reads() {
         let t: Template = serde_json::from_value(Template::loaded("a.j2", "x\n")).unwrap();
         assert_eq!((t.path.as_str(), t.text.as_str()), ("a.j2", "x\n"));
-        let s: Source = serde_json::from_value(Source::loaded("a", &[0, 255, 7])).unwrap();
+        let s: SourceFile = serde_json::from_value(SourceFile::loaded("a", &[0, 255, 7])).unwrap();
         assert_eq!(s.content.bytes(), [0, 255, 7]);
-        assert!(serde_json::from_value::<Source>(serde_json::json!({"path": "a", "hex": "0é"})).is_err());
+        assert!(serde_json::from_value::<SourceFile>(serde_json::json!({"path": "a", "hex": "0é"})).is_err());
     }
 }

@@ -222,7 +222,7 @@ pub struct Attrs<'a> {
 }
 
 /// Mode, owner, group of a path that is there.
-pub type Present<'a> = (u32, &'a str, &'a str);
+pub type PresentAttributes<'a> = (u32, &'a str, &'a str);
 
 impl Attrs<'_> {
     pub fn claims(&self, id: &ObjectId) -> Vec<Claim> {
@@ -245,7 +245,7 @@ impl Attrs<'_> {
     pub fn settle(
         &self,
         view: &dyn View,
-        present: Option<Present<'_>>,
+        present: Option<PresentAttributes<'_>>,
         new_mode: u32,
         asks: &mut Asks,
     ) -> Result<Option<(u32, String, String)>, Stop> {

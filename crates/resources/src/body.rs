@@ -1,13 +1,13 @@
 //! The whole content of a file: written in place, rendered from a template, or copied.
 
 use converge_objects::PathState;
-use converge_resource::{Content, ParamError, Source, Template};
+use converge_resource::{Content, ParamError, SourceFile, Template};
 
 /// The three forms of content, of which at most one is used.
 pub struct Body<'a> {
     pub content: Option<&'a String>,
     pub template: Option<&'a Template>,
-    pub source: Option<&'a Source>,
+    pub source: Option<&'a SourceFile>,
 }
 
 impl Body<'_> {

@@ -131,11 +131,11 @@ fn put(out: &mut String, line: &str) {
 }
 
 /// Lines that come back and have no place in a text.
-type Missing<'a> = BTreeMap<&'a str, &'a [&'a str]>;
+type UnplacedLines<'a> = BTreeMap<&'a str, &'a [&'a str]>;
 
 /// The text without the comments and empty lines that a change has added; those that it has removed, and the missing lines that it has, stand again
 /// behind what was before them.
-fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut Missing<'_>) -> String {
+fn around_taken_back(now: &str, (before, after): (&str, &str), missing: &mut UnplacedLines<'_>) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) =
         (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
     let stayed = places(&old, &new);
@@ -226,7 +226,7 @@ impl<'a> LinesChanged<'a> {
     /// One of the lines is neither as it was before nor as it was left.
     pub fn taken_back(&self, now: &str) -> Result<String, ChangedLine> {
         let present = by_key(now);
-        let mut back: Missing<'_> = BTreeMap::new();
+        let mut back: UnplacedLines<'_> = BTreeMap::new();
         for (key, (old, new)) in &self.of {
             let is = |lines: &[&str]| {
                 let read = |lines: &[&str]| lines.iter().map(|line| fields(line)).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PointerPart {
     /// A key of a map, or the item of a list with this key.
     One(Segment),
     /// Every item of a list: `[*]`.
@@ -36,7 +36,7 @@ pub struct NoItemKeys(pub Path);
 const NUMBERS: [&str; 2] = ["containerPort", "port"];
 
 /// Parses a path.
-pub fn parse(text: &str) -> Result<Vec<Part>, PathError> {
+pub fn parse(text: &str) -> Result<Vec<PointerPart>, PathError> {
     let Some(mut rest) = text.strip_prefix('/') else {
         return Err(PathError::NoSlash(text.to_owned()));
     };
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Vec<Part>, PathError> {
         let end = rest.find(['/', '[']).unwrap_or(rest.len());
         let (name, left) = rest.split_at(end);
         if !name.is_empty() {
-            parts.push(Part::One(Segment::Key(name.replace("~1", "/").replace("~0", "~"))));
+            parts.push(PointerPart::One(Segment::Key(name.replace("~1", "/").replace("~0", "~"))));
         }
         rest = left;
         while let Some(inside) = rest.strip_prefix('[') {
@@ -62,9 +62,9 @@ pub fn parse(text: &str) -> Result<Vec<Part>, PathError> {
     }
 }
 
-fn item(inside: &str) -> Option<Part> {
+fn item(inside: &str) -> Option<PointerPart> {
     if inside == "*" {
-        return Some(Part::Each);
+        return Some(PointerPart::Each);
     }
     let (key, value) = inside.split_once('=')?;
     if key.is_empty() || value.is_empty() {
@@ -74,31 +74,31 @@ fn item(inside: &str) -> Option<Part> {
     let quoted = value.starts_with('"');
     let number = NUMBERS.contains(&key) && value.bytes().all(|b| b.is_ascii_digit());
     let value = if quoted || number { value.to_owned() } else { Value::from(value.as_str()).to_string() };
-    Some(Part::One(Segment::Item(key.to_owned(), value)))
+    Some(PointerPart::One(Segment::Item(key.to_owned(), value)))
 }
 
 /// Parses a path that leads to one field.
 pub fn single(text: &str) -> Result<Path, PathError> {
     let one = |part| match part {
-        Part::One(segment) => Ok(segment),
-        Part::Each => Err(PathError::Several(text.to_owned())),
+        PointerPart::One(segment) => Ok(segment),
+        PointerPart::Each => Err(PathError::Several(text.to_owned())),
     };
     parse(text)?.into_iter().map(one).collect()
 }
 
 /// All fields of an object that a path matches.
-pub fn expand(object: &Value, parts: &[Part]) -> Result<Vec<Path>, NoItemKeys> {
+pub fn expand(object: &Value, parts: &[PointerPart]) -> Result<Vec<Path>, NoItemKeys> {
     let mut paths: Vec<Path> = vec![Vec::new()];
     for part in parts {
         let mut next = Vec::new();
         for way in paths {
             match part {
-                Part::One(segment) => {
+                PointerPart::One(segment) => {
                     let mut way = way;
                     way.push(segment.clone());
                     next.push(way);
                 }
-                Part::Each => {
+                PointerPart::Each => {
                     let Some(list) = fields::read(object, &way).and_then(Value::as_array) else { continue };
                     let items = fields::items(list).ok_or_else(|| NoItemKeys(way.clone()))?;
                     next.extend(items.into_iter().map(|item| {

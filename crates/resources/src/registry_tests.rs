@@ -1,7 +1,7 @@
 //! Rules for every kind.
 
 use super::*;
-use converge_resource::{HELP_KEYWORD, LOAD_KEYWORD, Source, Template};
+use converge_resource::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn example(info: &KindInfo) -> Value {
 fn loaded(schema: &Value, value: &Value) -> Value {
     match (schema.get(LOAD_KEYWORD).and_then(Value::as_str), value) {
         (Some("template"), Value::String(path)) => Template::loaded(path, ""),
-        (Some(_), Value::String(path)) => Source::loaded(path, b""),
+        (Some(_), Value::String(path)) => SourceFile::loaded(path, b""),
         (None, Value::String(text)) if text.starts_with("{{") => json!(true),
         (None, Value::Array(list)) => {
             let items = schema.get("items").unwrap_or(&Value::Null);

@@ -168,7 +168,7 @@ pub struct Wish {
 
 /// A unit that exists now, or that an earlier item brings.
 #[derive(Clone, Debug)]
-pub struct Unit<'a> {
+pub struct ExistingUnit<'a> {
     pub name: &'a str,
     pub enabled: &'a str,
     pub active: &'a str,
@@ -181,7 +181,7 @@ pub struct Unit<'a> {
 const NOT_ENABLED_BY_HAND: [&str; 6] = ["static", "indirect", "generated", "transient", "alias", ""];
 
 impl Wish {
-    fn file_state(&self, unit: &Unit<'_>, notes: &mut Vec<String>) -> Result<String, Stop> {
+    fn file_state(&self, unit: &ExistingUnit<'_>, notes: &mut Vec<String>) -> Result<String, Stop> {
         let masked_now = matches!(unit.enabled, "masked" | "masked-runtime");
         match (self.masked, self.enabled) {
             (Some(true), _) => return Ok("masked".to_owned()),
@@ -219,7 +219,7 @@ impl Wish {
     }
 
     /// The unit as it is to be.
-    pub fn settle(&self, unit: &Unit<'_>, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+    pub fn settle(&self, unit: &ExistingUnit<'_>, basis: Option<&Basis>) -> Result<Wanted, Stop> {
         let mut notes = Vec::new();
         let enabled = self.file_state(unit, &mut notes)?;
         let runs = unit.active == "active";
@@ -270,7 +270,7 @@ impl Wish {
 fn adopted(
     adopt: &mut Vec<(ObjectId, converge_resource::State)>,
     notes: &mut Vec<String>,
-    unit: &Unit<'_>,
+    unit: &ExistingUnit<'_>,
     same: &dyn Fn(Option<&str>) -> UnitState,
     record: &str,
 ) -> UnitState {
@@ -356,10 +356,10 @@ mod tests {
             let others = Restarters::default();
             let with = RunsWith { digest: "new".into(), changed, newest, inputs: Inputs::default() };
             let basis = depends.then_some(Basis { with: vec![with], others });
-            let now = Unit { name: "a.service", enabled, active, started: started.as_deref(), since };
+            let now = ExistingUnit { name: "a.service", enabled, active, started: started.as_deref(), since };
             if let Ok(first) = wish.settle(&now, basis.as_ref()) {
                 let (e, a, s) = read(&first);
-                let then = Unit { name: "a.service", enabled: &e, active: &a, started: s.as_deref(), since };
+                let then = ExistingUnit { name: "a.service", enabled: &e, active: &a, started: s.as_deref(), since };
                 let second = wish.settle(&then, basis.as_ref()).unwrap();
                 prop_assert_eq!(read(&second), (e, a.clone(), s.clone()));
                 prop_assert!(second.adopt.is_empty());
@@ -390,7 +390,8 @@ mod tests {
         let on = Wish { running: Some(Running::Started), enabled: None, masked: None };
         let settle = |started: Option<&str>, basis: &Basis| {
             let since = Some(9);
-            let now = Unit { name: "a.service", enabled: "enabled", active: "active", started, since };
+            let now =
+                ExistingUnit { name: "a.service", enabled: "enabled", active: "active", started, since };
             let wanted = on.settle(&now, Some(basis)).unwrap();
             (read(&wanted).2, !wanted.adopt.is_empty())
         };
@@ -416,8 +417,13 @@ mod tests {
         assert_eq!(settle(both.as_deref(), &alone("1")), (both.clone(), false));
         assert_eq!(settle(both.as_deref(), &alone("4")), (Some("a=4+b=2".to_owned()), false));
         // A start writes what it starts with.
-        let off =
-            Unit { name: "a.service", enabled: "enabled", active: "inactive", started: None, since: None };
+        let off = ExistingUnit {
+            name: "a.service",
+            enabled: "enabled",
+            active: "inactive",
+            started: None,
+            since: None,
+        };
         assert_eq!(read(&on.settle(&off, Some(&first("1", true))).unwrap()).2.as_deref(), Some("a=1"));
     }
 

@@ -15,13 +15,13 @@ pub type Env = BTreeMap<String, TextOrNumber<true>>;
 
 /// The parameters of a script's surroundings.
 #[derive(Clone, Copy, Debug)]
-pub struct Declared<'a> {
+pub struct DeclaredSurroundings<'a> {
     pub chdir: Option<&'a String>,
     pub env: &'a Env,
     pub stdin: Option<&'a String>,
 }
 
-impl Declared<'_> {
+impl DeclaredSurroundings<'_> {
     pub fn validate(&self, errors: &mut Vec<ParamError>) {
         if let Some(dir) = self.chdir {
             check_path("/chdir", dir, errors);

@@ -81,14 +81,14 @@ pub fn missing_kind_help(api_version: &str, kind: &str) -> String {
 
 /// One object, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum WrittenObject {
     /// `kind/name`.
     Short(String),
     /// In full.
     Full(ApiRef),
 }
 
-impl Target {
+impl WrittenObject {
     /// The object; `namespace` is the parameter beside it.
     pub fn find(&self, pointer: &str, namespace: Option<&str>) -> Result<ApiRef, ParamError> {
         let text = match self {
@@ -158,20 +158,20 @@ struct Full {
 struct ReadOne;
 
 impl<'de> Visitor<'de> for ReadOne {
-    type Value = Target;
+    type Value = WrittenObject;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("`KIND/NAME`, or a map with `apiVersion`, `kind` and `name`")
     }
-    fn visit_str<E: Error>(self, text: &str) -> Result<Target, E> {
-        Ok(Target::Short(text.to_owned()))
+    fn visit_str<E: Error>(self, text: &str) -> Result<WrittenObject, E> {
+        Ok(WrittenObject::Short(text.to_owned()))
     }
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Target, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenObject, A::Error> {
         let Full { api_version, kind, namespace, name } = Full::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Target::Full(ApiRef { api_version, kind, namespace, name }))
+        Ok(WrittenObject::Full(ApiRef { api_version, kind, namespace, name }))
     }
 }
 
-impl<'de> Deserialize<'de> for Target {
+impl<'de> Deserialize<'de> for WrittenObject {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_any(ReadOne)
     }
@@ -183,7 +183,7 @@ fn one_schema() -> Value {
         "namespace": {"type": ["string", "null"]}, "name": {"type": "string"}}})
 }
 
-impl JsonSchema for Target {
+impl JsonSchema for WrittenObject {
     fn schema_name() -> Cow<'static, str> {
         "Target".into()
     }
@@ -197,7 +197,7 @@ impl JsonSchema for Target {
 
 /// One object or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Targets(pub Vec<Target>);
+pub struct Targets(pub Vec<WrittenObject>);
 
 impl Targets {
     /// The objects.
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn found(value: Value, namespace: Option<&str>) -> Result<String, String> {
-        let target: Target = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let target: WrittenObject = serde_json::from_value(value).map_err(|e| e.to_string())?;
         target
             .find("/target", namespace)
             .map(|r| r.key())

@@ -58,13 +58,13 @@ pub struct Rule {
 
 /// A connection to this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ClientConnection {
     pub client: IpAddr,
     /// The server's port.
     pub port: u16,
 }
 
-impl Connection {
+impl ClientConnection {
     /// Takes the value of `SSH_CONNECTION`: `CLIENT PORT SERVER PORT`.
     pub fn read(text: &str) -> Option<Self> {
         match text.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
@@ -234,7 +234,7 @@ pub fn is_v6(rule: &str) -> bool {
 
 /// Whether these rules, of which the first that matches decides, let a new connection like this one in. What cannot be judged (an interface, an
 /// application but OpenSSH) counts where it denies and does not count where it allows.
-pub fn lets_in(rules: &[String], incoming: &str, connection: &Connection) -> bool {
+pub fn lets_in(rules: &[String], incoming: &str, connection: &ClientConnection) -> bool {
     for rule in rules {
         let words: Vec<&str> = bare(rule).split(' ').collect();
         let Some((action, rest)) = words.split_first() else { continue };
@@ -252,7 +252,7 @@ pub fn lets_in(rules: &[String], incoming: &str, connection: &Connection) -> boo
 }
 
 /// Whether a rule's words match the connection; `None` when that cannot be known.
-fn matches(words: &[&str], connection: &Connection) -> Option<bool> {
+fn matches(words: &[&str], connection: &ClientConnection) -> Option<bool> {
     let mut sure = true;
     let mut words = words.iter().copied();
     let is_port = |numbers: &str| {
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_matches_decides() {
-        let connection = Connection::read("10.0.0.7 50000 10.0.0.1 22").unwrap();
+        let connection = ClientConnection::read("10.0.0.7 50000 10.0.0.1 22").unwrap();
         for (rules, policy, good) in [
             (vec![], "deny", false),
             (vec![], "allow", true),
@@ -366,8 +366,8 @@ mod tests {
             let rules: Vec<String> = rules.into_iter().map(str::to_owned).collect();
             assert_eq!(lets_in(&rules, policy, &connection), good, "{rules:?} {policy}");
         }
-        let six = Connection::read("2001:db8::7 1 2001:db8::1 22").unwrap();
+        let six = ClientConnection::read("2001:db8::7 1 2001:db8::1 22").unwrap();
         assert!(lets_in(&["allow from 2001:db8::/32 to any port 22 proto tcp".to_owned()], "deny", &six));
-        assert_eq!(Connection::read("nobody"), None);
+        assert_eq!(ClientConnection::read("nobody"), None);
     }
 }

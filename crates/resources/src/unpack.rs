@@ -51,7 +51,7 @@ pub enum UnpackError {
 
 /// One member that is not a directory of others alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Member {
+pub enum ArchiveMember {
     Dir { mode: u32 },
     File { mode: u32, size: u64, digest: Digest },
     Link { target: String },
@@ -60,7 +60,7 @@ pub enum Member {
 /// The members by their path below the directory, and the content where it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
-    pub members: BTreeMap<String, Member>,
+    pub members: BTreeMap<String, ArchiveMember>,
     pub contents: BTreeMap<Digest, Content>,
 }
 
@@ -91,7 +91,7 @@ impl Choice<'_> {
 }
 
 impl Listing {
-    fn add(&mut self, choice: &Choice<'_>, name: &str, member: Member) -> Result<(), UnpackError> {
+    fn add(&mut self, choice: &Choice<'_>, name: &str, member: ArchiveMember) -> Result<(), UnpackError> {
         if self.members.len() >= MEMBERS {
             return Err(UnpackError::TooManyMembers);
         }
@@ -108,8 +108,8 @@ impl Listing {
             above.extend(path.match_indices('/').filter_map(|(at, _)| path.get(..at).map(str::to_owned)));
         }
         for dir in above {
-            match self.members.entry(dir).or_insert(Member::Dir { mode: 0o755 }) {
-                Member::Dir { .. } => {}
+            match self.members.entry(dir).or_insert(ArchiveMember::Dir { mode: 0o755 }) {
+                ArchiveMember::Dir { .. } => {}
                 _ => return Err(UnpackError::BelowMember),
             }
         }
@@ -156,7 +156,7 @@ fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, UnpackError> {
     let mut listing = Listing::default();
     let mut left = BYTES;
     // A hard link names another member.
-    let mut files: BTreeMap<String, Member> = BTreeMap::new();
+    let mut files: BTreeMap<String, ArchiveMember> = BTreeMap::new();
     for entry in archive.entries().map_err(UnpackError::NotTar)? {
         let mut entry = entry.map_err(UnpackError::NotTar)?;
         let name = String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| UnpackError::Name)?;
@@ -167,16 +167,16 @@ fn tar(reader: impl Read, choice: &Choice<'_>) -> Result<Listing, UnpackError> {
         };
         let kind = entry.header().entry_type();
         let member = if kind.is_dir() {
-            Member::Dir { mode }
+            ArchiveMember::Dir { mode }
         } else if kind.is_symlink() {
-            Member::Link { target: target()? }
+            ArchiveMember::Link { target: target()? }
         } else if kind.is_hard_link() {
             let target = target()?;
             let linked = files.get(&target).cloned();
             linked.ok_or_else(|| UnpackError::NoLinkTarget { name: name.clone(), target })?
         } else if kind.is_file() || kind.is_contiguous() {
             let (size, digest) = content(&mut listing, &mut entry, &mut left)?;
-            Member::File { mode, size, digest }
+            ArchiveMember::File { mode, size, digest }
         } else if kind.is_pax_global_extensions() {
             continue;
         } else {
@@ -197,15 +197,15 @@ fn zip(bytes: &[u8], choice: &Choice<'_>) -> Result<Listing, UnpackError> {
         let name = entry.name()?.into_owned();
         let mode = entry.unix_mode();
         let member = if entry.is_dir() {
-            Member::Dir { mode: bits(mode.unwrap_or(0o755)) }
+            ArchiveMember::Dir { mode: bits(mode.unwrap_or(0o755)) }
         } else {
             let (size, digest) = content(&mut listing, &mut entry, &mut left)?;
             if mode.is_some_and(|m| m & 0o170_000 == 0o120_000) {
                 let target =
                     listing.contents.get(&digest).and_then(|c| c.text()).unwrap_or_default().to_owned();
-                Member::Link { target }
+                ArchiveMember::Link { target }
             } else {
-                Member::File { mode: bits(mode.unwrap_or(0o644)), size, digest }
+                ArchiveMember::File { mode: bits(mode.unwrap_or(0o644)), size, digest }
             }
         };
         listing.add(choice, &name, member)?;
@@ -248,20 +248,20 @@ pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Dig
     let own = digest(own).ok_or_else(strange)?;
     let mut sums = sums.lines().filter(|l| !l.is_empty());
     let mut listing = Listing::default();
-    let mut files: BTreeMap<String, Member> = BTreeMap::new();
+    let mut files: BTreeMap<String, ArchiveMember> = BTreeMap::new();
     for line in list.lines().filter(|l| !l.is_empty()) {
         let (rights, size, rest) = if zip { zip_line(line) } else { tar_line(line) }.ok_or_else(strange)?;
         let mode = rights.get(1..).and_then(mode_of).ok_or_else(strange)?;
         let (name, target) =
             if zip { (rest.to_owned(), None) } else { tar_names(rest).ok_or_else(strange)? };
         let member = match (rights.as_bytes().first(), target) {
-            (Some(b'd'), _) => Member::Dir { mode },
-            (Some(b'-'), _) if zip && name.ends_with('/') => Member::Dir { mode },
+            (Some(b'd'), _) => ArchiveMember::Dir { mode },
+            (Some(b'-'), _) if zip && name.ends_with('/') => ArchiveMember::Dir { mode },
             (Some(b'-'), _) => {
                 let digest = sums.next().and_then(digest).ok_or_else(strange)?;
-                Member::File { mode, size, digest }
+                ArchiveMember::File { mode, size, digest }
             }
-            (Some(b'l'), Some(target)) => Member::Link { target },
+            (Some(b'l'), Some(target)) => ArchiveMember::Link { target },
             (Some(b'h'), Some(target)) => files.get(&target).cloned().ok_or_else(strange)?,
             _ => return Err(UnpackError::Special(name)),
         };

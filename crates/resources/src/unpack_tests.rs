@@ -38,9 +38,9 @@ fn tar_and_zip_are_read() {
     let files: &[(&str, u32, &[u8])] = &[("d/x", 0o4755, b"xx"), ("d/y", 0o600, b"y")];
     let tar = read(&tgz(files), &ALL).unwrap();
     let zip = read(&zipped(files), &ALL).unwrap();
-    assert_eq!(tar.members["d/x"], Member::File { mode: 0o755, size: 2, digest: Digest::of(b"xx") });
-    assert_eq!(tar.members["d"], Member::Dir { mode: 0o755 });
-    assert_eq!(tar.members["l"], Member::Link { target: "d/x".into() });
+    assert_eq!(tar.members["d/x"], ArchiveMember::File { mode: 0o755, size: 2, digest: Digest::of(b"xx") });
+    assert_eq!(tar.members["d"], ArchiveMember::Dir { mode: 0o755 });
+    assert_eq!(tar.members["l"], ArchiveMember::Link { target: "d/x".into() });
     assert_eq!(zip.members["d/y"], tar.members["d/y"]);
     assert_eq!(zip.contents[&Digest::of(b"xx")].bytes(), b"xx");
 }
@@ -81,14 +81,14 @@ fn a_hosts_listing_is_read() {
     );
     let (sum, found) = parse(&text, false, &ALL).unwrap().unwrap();
     assert_eq!(sum, own);
-    assert_eq!(found.members["d/x é"], Member::File { mode: 0o755, size: 2, digest: x.clone() });
-    assert_eq!(found.members["l"], Member::Link { target: "d/x".into() });
+    assert_eq!(found.members["d/x é"], ArchiveMember::File { mode: 0o755, size: 2, digest: x.clone() });
+    assert_eq!(found.members["l"], ArchiveMember::Link { target: "d/x".into() });
     assert_eq!(found.members["z"], found.members["y"]);
     let text = format!(
         "{own}  -\ndrwxr-xr-x  3.0 unx        0 bx stor 24-Jan-01 00:00 d/\n-rw-r--r--  3.0 unx        2 tx defN 24-Jan-01 00:00 d/x y\n==\n{x}  -\n"
     );
     let (_, found) = parse(&text, true, &ALL).unwrap().unwrap();
-    assert_eq!(found.members["d/x y"], Member::File { mode: 0o644, size: 2, digest: x });
+    assert_eq!(found.members["d/x y"], ArchiveMember::File { mode: 0o644, size: 2, digest: x });
     assert!(matches!(parse("absent\n", false, &ALL), Ok(None)));
     for bad in ["", "x\n==\n", &format!("{own}  -\n-rw 0/0 1\n==\n"), &format!("{own}  -\n==\n{own}  -\n")] {
         assert!(parse(bad, false, &ALL).is_err(), "{bad}");

@@ -112,7 +112,7 @@ pub(crate) type Objects = BTreeMap<String, Value>;
 
 /// The objects of a cluster at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Listed {
+pub(crate) struct ClusterObjects {
     /// As their owners mean them.
     pub(crate) meant: Objects,
     /// The same, with the fields that tell apart two objects of one name and content; so every write of converge shows.
@@ -120,7 +120,7 @@ pub(crate) struct Listed {
 }
 
 /// Lists all objects.
-pub(crate) fn list(api: &Kubectl) -> Result<Listed, ClusterFault> {
+pub(crate) fn list(api: &Kubectl) -> Result<ClusterObjects, ClusterFault> {
     list_of(api, &kinds(api)?)
 }
 
@@ -130,13 +130,13 @@ fn kinds(api: &Kubectl) -> Result<String, LabError> {
     Ok(kinds.lines().filter(|kind| !NOISE.contains(kind)).collect::<Vec<_>>().join(","))
 }
 
-fn list_of(api: &Kubectl, kinds: &str) -> Result<Listed, ClusterFault> {
+fn list_of(api: &Kubectl, kinds: &str) -> Result<ClusterObjects, ClusterFault> {
     let arguments =
         ["get", kinds, "--all-namespaces", "--show-managed-fields", "--output=json", "--ignore-not-found"];
     let text = api.said(&arguments)?;
     let all: Value = serde_json::from_str(&text).map_err(ClusterFault::List)?;
     let objects = all.get("items").and_then(Value::as_array).into_iter().flatten();
-    let mut listed = Listed::default();
+    let mut listed = ClusterObjects::default();
     for (key, meant, exact) in objects.filter(|object| counts(object)).filter_map(entry) {
         listed.meant.insert(key.clone(), meant);
         listed.exact.insert(key, exact);
@@ -189,7 +189,7 @@ fn entry(object: &Value) -> Option<(String, Value, Value)> {
 }
 
 /// Lists all objects once controllers are at rest: two lists, one after the other, are the same.
-pub(crate) fn at_rest(api: &Kubectl) -> Result<Listed, ClusterFault> {
+pub(crate) fn at_rest(api: &Kubectl) -> Result<ClusterObjects, ClusterFault> {
     let deadline = Instant::now() + REST;
     let kinds = kinds(api)?;
     let mut last = list_of(api, &kinds)?;

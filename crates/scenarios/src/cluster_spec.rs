@@ -65,7 +65,7 @@ pub struct NodesSpec {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawClusterSpec {
     #[serde(default)]
     tier: Option<Spanned<String>>,
     #[serde(default)]
@@ -99,7 +99,7 @@ impl ClusterSpec {
         if node.is_null() {
             return Some(Self::default());
         }
-        let raw: Raw = diags.take(from_node(node))?;
+        let raw: RawClusterSpec = diags.take(from_node(node))?;
         let whole = match raw.tier.as_ref().map(|tier| (tier.value.as_str(), &tier.span)) {
             None | Some(("api", _)) => false,
             Some(("whole", _)) => true,

@@ -2,7 +2,7 @@
 //! correct it.
 
 use crate::drift_cluster;
-use crate::injected::{Drift, shown};
+use crate::injected::{InjectedDrift, shown};
 use crate::judge::InitialState;
 use crate::report::Mismatch;
 use converge_engine::{Engine, FleetPlan, ItemClaims, StopSwitch, TargetError};
@@ -68,7 +68,7 @@ pub(crate) async fn all(
         };
         if answer.status != 0 {
             let why = if answer.status == NOT_HERE {
-                "something else needs it as it is".to_owned()
+                "something else needs it is".to_owned()
             } else {
                 format!("status {}: {}", answer.status, answer.stderr.trim())
             };
@@ -130,8 +130,8 @@ fn drifts(
     converged: &BTreeMap<ObjectId, State>,
     start: &BTreeMap<ObjectId, State>,
     left: &mut Vec<String>,
-) -> Vec<Drift> {
-    let mut drifts: Vec<Drift> = Vec::new();
+) -> Vec<InjectedDrift> {
+    let mut drifts: Vec<InjectedDrift> = Vec::new();
     let mut observed = BTreeSet::new();
     // An item that edits a file does not bring it back: what it made goes with the edit.
     let edited: BTreeSet<&ObjectId> = items
@@ -168,7 +168,7 @@ fn drifts(
         if *mode == ClaimMode::Edit && (object.kind == "path" || own.is_empty()) {
             // Only a part of it is managed: it goes back to its state before the first run.
             match start.get(object) {
-                Some(before) if before != state => drifts.push(Drift {
+                Some(before) if before != state => drifts.push(InjectedDrift {
                     object: object.clone(),
                     facet,
                     what: "as it was before the role".to_owned(),
@@ -186,7 +186,7 @@ fn drifts(
         if own.is_empty() {
             left.push(format!("{}, {facet}: no way to inject drift is known", shown(object)));
         }
-        drifts.extend(own.into_iter().map(|s| Drift {
+        drifts.extend(own.into_iter().map(|s| InjectedDrift {
             object: object.clone(),
             facet: s.facet,
             what: s.what,
@@ -202,7 +202,7 @@ fn drifts(
 fn found_by(
     plan: &FleetPlan,
     host: &str,
-    drift: &Drift,
+    drift: &InjectedDrift,
     claims: &[ItemClaims],
     moved: &BTreeSet<&ObjectId>,
 ) -> Vec<Mismatch> {

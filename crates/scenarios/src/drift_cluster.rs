@@ -1,6 +1,6 @@
 //! Drift on a cluster: objects that an item made are deleted, and fields that it takes from others are changed.
 
-use crate::injected::{Drift, shown};
+use crate::injected::{InjectedDrift, shown};
 use converge_engine::{Engine, FleetPlan, ItemClaims};
 use converge_lab::kube::Kubectl;
 use converge_resource::{ApiRef, ObjectId, RunAnswer, State};
@@ -29,7 +29,7 @@ pub(crate) fn drifts(
     taken: &ForcedItems,
     start: &BTreeMap<ObjectId, State>,
     left: &mut Vec<String>,
-) -> Vec<Drift> {
+) -> Vec<InjectedDrift> {
     let mut drifts = Vec::new();
     let mut observed = BTreeSet::new();
     // With a namespace goes all that other roles have in it.
@@ -65,7 +65,7 @@ pub(crate) fn drifts(
                 _ => None,
             };
             match words {
-                Some((what, words)) => drifts.push(Drift {
+                Some((what, words)) => drifts.push(InjectedDrift {
                     object: object.clone(),
                     facet: claim.facet,
                     what: what.to_owned(),
@@ -109,7 +109,7 @@ fn patch(manifest: &Value) -> Option<String> {
 }
 
 /// Spoils it.
-pub(crate) fn inject(api: &Kubectl, drift: &Drift) -> RunAnswer {
+pub(crate) fn inject(api: &Kubectl, drift: &InjectedDrift) -> RunAnswer {
     let words: Vec<&str> = drift.script.split('\n').collect();
     match api.said(&words) {
         Ok(stdout) => RunAnswer { status: 0, stdout, stderr: String::new() },

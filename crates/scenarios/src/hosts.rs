@@ -51,7 +51,7 @@ pub fn missing(cases: &[Case]) -> Vec<Missing> {
 }
 
 /// The hosts of one scenario while it runs.
-pub(crate) struct Hosts {
+pub(crate) struct ScenarioHosts {
     /// Their inventory.
     pub inventories: Vec<InventorySource>,
     /// The inventory's names of the scenario's hosts, in order.
@@ -73,7 +73,7 @@ pub(crate) struct Hosts {
 const CONTROL_PLANE: &str = "k8s_control_plane";
 const WORKERS: &str = "k8s_workers";
 
-impl Hosts {
+impl ScenarioHosts {
     /// Makes disposable hosts.
     pub fn make(
         case: &Case,

@@ -3,7 +3,7 @@
 use converge_resource::ObjectId;
 
 /// One drift to inject.
-pub(crate) struct Drift {
+pub(crate) struct InjectedDrift {
     pub object: ObjectId,
     pub facet: &'static str,
     pub what: String,

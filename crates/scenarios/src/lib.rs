@@ -3,7 +3,7 @@
 //! A *scenario* ([`Scenario`], `roles/NAME/tests/*.yaml`) declares the preconditions on a host and the expected plan. The
 //! *gates* ([`Gate`]) apply to every role: plan, converge, plan again, inject and correct drift, roll back. They run on
 //! disposable hosts, on hosts of an inventory, or, as far as a plan goes, on recorded answers. Nothing here prints: see
-//! [`Progress`] and [`CaseReport`].
+//! [`ScenarioEvent`] and [`CaseReport`].
 
 mod cluster;
 mod cluster_spec;
@@ -34,7 +34,7 @@ pub use discover::{Case, find_roles, role_at};
 pub use host_spec::HostSpec;
 pub use hosts::{Missing, missing, remove_remaining_hosts};
 pub use options::{Given, RunOptions, Where};
-pub use report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress, RemainingHosts};
+pub use report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, RemainingHosts, ScenarioEvent};
 pub use run::run;
 pub use scenario::{Expect, ExpectedError, ExpectedItem, ExpectedOutcome, Scenario};
 pub use snapshot::{Difference, NOISE};

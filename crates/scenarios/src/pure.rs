@@ -2,11 +2,11 @@
 
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
-use crate::hosts::{Hosts, HostsError};
+use crate::hosts::{HostsError, ScenarioHosts};
 use crate::options::RunOptions;
 use crate::project::{self, RoleSet};
 use crate::recording::{self, RecordingError};
-use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
+use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, ScenarioEvent};
 use converge_engine::recorded::{HostRecording, RecordedContent, RecordedObject};
 use converge_engine::{Engine, EventSink, Options};
 use converge_objects::PathState;
@@ -21,15 +21,15 @@ pub(crate) fn run(
     case: &Case,
     number: usize,
     options: &RunOptions,
-    progress: &Sender<Progress>,
+    progress: &Sender<ScenarioEvent>,
 ) -> CaseReport {
     let begun = Instant::now();
-    let _gone = progress.send(Progress::Began { case: number });
+    let _gone = progress.send(ScenarioEvent::Began { case: number });
     let mut gates = Vec::new();
     let mut close = |gate: Gate, wrong: Vec<Mismatch>, notes: Vec<String>| {
         let outcome = if wrong.is_empty() { GateOutcome::Passed } else { GateOutcome::Failed };
         let took = begun.elapsed();
-        let _gone = progress.send(Progress::GateOver { case: number, gate, outcome, took });
+        let _gone = progress.send(ScenarioEvent::GateOver { case: number, gate, outcome, took });
         gates.push(GateReport { gate, outcome, mismatches: wrong, notes, took });
     };
     let errors = &case.scenario.expect.errors;
@@ -94,8 +94,8 @@ pub(crate) enum LoadError {
 }
 
 /// Role and scenario with hosts that are never contacted; their inventory exists as long as they do.
-pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, Hosts), LoadError> {
-    let hosts = Hosts::imagined(case)?;
+pub(crate) fn imagined(case: &Case, options: &RunOptions) -> Result<(Engine, ScenarioHosts), LoadError> {
+    let hosts = ScenarioHosts::imagined(case)?;
     let project = project::load(
         case,
         RoleSet::Tested,

@@ -2,20 +2,21 @@
 
 mod gates;
 
-use crate::cluster::{self, Listed};
+use crate::cluster::{self, ClusterObjects};
 use crate::cluster_spec::ClusterSpec;
 use crate::discover::Case;
 use crate::expect::{self, Complaint};
-use crate::hosts::{Hosts, HostsError};
+use crate::hosts::{HostsError, ScenarioHosts};
 use crate::judge::{add_what_waited, applied, as_before, as_planned, made_whole};
 use crate::options::{RunOptions, Where};
 use crate::project::{self, RoleSet};
 use crate::pure::{self, LoadError};
-use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Progress};
+use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, ScenarioEvent};
 use crate::snapshot::{self, NOISE};
 use crate::{recording, whole};
 use converge_engine::{
     Engine, Event, EventSink, FleetPlan, HostResult, Options, Scope, StopSwitch, TargetError, TimedEvent,
+    exit_code,
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::Item;
@@ -34,12 +35,12 @@ struct CaseRun<'a> {
     case: &'a Case,
     number: usize,
     options: &'a RunOptions,
-    progress: Sender<Progress>,
+    progress: Sender<ScenarioEvent>,
     gates: Vec<GateReport>,
     /// The gate that is being tried: items that run belong to it.
     now: Arc<Mutex<Gate>>,
     /// All objects of the cluster before the first run.
-    objects: Listed,
+    objects: ClusterObjects,
 }
 
 /// The targets of a scenario.
@@ -93,11 +94,11 @@ pub(crate) async fn run(
     case: &Case,
     number: usize,
     options: &RunOptions,
-    progress: Sender<Progress>,
+    progress: Sender<ScenarioEvent>,
 ) -> CaseReport {
     let begun = Instant::now();
     // Nobody listening is fine.
-    let _gone = progress.send(Progress::Began { case: number });
+    let _gone = progress.send(ScenarioEvent::Began { case: number });
     let mut case_run = CaseRun {
         case,
         number,
@@ -105,12 +106,12 @@ pub(crate) async fn run(
         progress,
         gates: Vec::new(),
         now: Arc::new(Mutex::new(Gate::Input)),
-        objects: Listed::default(),
+        objects: ClusterObjects::default(),
     };
     let mut hosts = None;
     case_run.all(&mut hosts).await;
     let passed = case_run.gates.iter().all(|g| g.outcome != GateOutcome::Failed);
-    let remaining_hosts = hosts.filter(|_| options.keep && !passed).and_then(Hosts::keep);
+    let remaining_hosts = hosts.filter(|_| options.keep && !passed).and_then(ScenarioHosts::keep);
     CaseReport {
         role: case.role.clone(),
         scenario: case.scenario.name.clone(),
@@ -125,7 +126,7 @@ pub(crate) async fn run(
 impl CaseRun<'_> {
     fn doing(&self, gate: Gate, what: impl Into<String>) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = gate;
-        let _gone = self.progress.send(Progress::Doing { case: self.number, gate, what: what.into() });
+        let _gone = self.progress.send(ScenarioEvent::Doing { case: self.number, gate, what: what.into() });
     }
 
     /// Writes down how a gate ended. False when the rest is not to be tried.
@@ -136,7 +137,7 @@ impl CaseRun<'_> {
         });
         let outcome = if findings.wrong.is_empty() { GateOutcome::Passed } else { GateOutcome::Failed };
         let took = begun.elapsed();
-        let _gone = self.progress.send(Progress::GateOver { case: self.number, gate, outcome, took });
+        let _gone = self.progress.send(ScenarioEvent::GateOver { case: self.number, gate, outcome, took });
         self.gates.push(GateReport {
             gate,
             outcome,
@@ -162,7 +163,7 @@ impl CaseRun<'_> {
         }
     }
 
-    async fn all(&mut self, hosts: &mut Option<Hosts>) {
+    async fn all(&mut self, hosts: &mut Option<ScenarioHosts>) {
         let begun = Instant::now();
         self.doing(Gate::Input, "");
         match refused_without_hosts(self.case, self.options) {
@@ -206,21 +207,21 @@ impl CaseRun<'_> {
     }
 
     /// Hosts, an engine for them, and the names of the clusters.
-    async fn make(&self, hosts: &mut Option<Hosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
+    async fn make(&self, hosts: &mut Option<ScenarioHosts>) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let progress = self.progress.clone();
         let say = Arc::new(move |line: &str| {
-            let _gone = progress.send(Progress::Remark(line.to_owned()));
+            let _gone = progress.send(ScenarioEvent::Remark(line.to_owned()));
         });
         let usual = ClusterSpec::default();
         let needed = project::needs_cluster(self.case, &self.options.catalog).then_some(&usual);
         let spec = self.case.scenario.cluster.as_ref().or(needed);
         let made = match &self.options.hosts {
-            Where::ThrowAway => Hosts::make(self.case, self.number, spec, say),
+            Where::ThrowAway => ScenarioHosts::make(self.case, self.number, spec, say),
             Where::Inventory(_) if spec.is_some() => Err(HostsError::ClusterOnGiven),
             Where::Inventory(given) => {
                 let needed = self.case.scenario.hosts.len();
                 match given.names.get(..needed) {
-                    Some(names) => Ok(Hosts::given(&given.inventories, names)),
+                    Some(names) => Ok(ScenarioHosts::given(&given.inventories, names)),
                     None => Err(HostsError::TooFew { needed, given: given.names.len() }),
                 }
             }
@@ -237,7 +238,11 @@ impl CaseRun<'_> {
     }
 
     /// An engine for these roles of the scenario, and the names of the clusters.
-    fn engine(&self, hosts: &Hosts, role_set: RoleSet) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
+    fn engine(
+        &self,
+        hosts: &ScenarioHosts,
+        role_set: RoleSet,
+    ) -> Result<(Engine, Vec<String>), Vec<Mismatch>> {
         let project = project::load(
             self.case,
             role_set,
@@ -267,7 +272,7 @@ impl CaseRun<'_> {
                 let gate = *now.lock().unwrap_or_else(PoisonError::into_inner);
                 // The injected drift tells more than the item that corrects it.
                 if gate != Gate::Drift {
-                    let _gone = progress.send(Progress::Doing { case, gate, what: address });
+                    let _gone = progress.send(ScenarioEvent::Doing { case, gate, what: address });
                 }
             }
         });
@@ -314,8 +319,8 @@ impl CaseRun<'_> {
                 }
             }
         }
-        let broken =
-            plan.exit_code() == 1 || plan.hosts.iter().any(|h| matches!(h.result, HostResult::Lost(_)));
+        let broken = plan.exit_code() == exit_code::FAILED
+            || plan.hosts.iter().any(|h| matches!(h.result, HostResult::Lost(_)));
         if !self.close(Gate::Plan, begun, Ok(findings)) {
             return self.not_run("an earlier gate failed, and the hosts are kept");
         }

@@ -225,7 +225,7 @@ pub(crate) fn broken(case: &crate::Case, why: &str) -> CaseReport {
 
 /// Progress of a test. `case` counts from 0 in the order of the cases given.
 #[derive(Clone, Debug)]
-pub enum Progress {
+pub enum ScenarioEvent {
     /// Work on a scenario has begun.
     Began {
         /// Which.

@@ -2,14 +2,14 @@
 
 use crate::discover::Case;
 use crate::options::{RunOptions, Where};
-use crate::report::{CaseReport, Progress};
+use crate::report::{CaseReport, ScenarioEvent};
 use crate::{pure, real};
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 /// Runs all cases and returns their reports in the same order. Progress is reported as it happens.
-pub fn run(cases: &[Case], options: &RunOptions, progress: &Sender<Progress>) -> Vec<CaseReport> {
+pub fn run(cases: &[Case], options: &RunOptions, progress: &Sender<ScenarioEvent>) -> Vec<CaseReport> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
     // The longest cases begin first.
     order.sort_by_key(|number| !cases.get(*number).is_some_and(Case::is_whole));
@@ -27,7 +27,7 @@ pub fn run(cases: &[Case], options: &RunOptions, progress: &Sender<Progress>) ->
                     let Some(case) = cases.get(number) else { continue };
                     let report = one(case, number, options, progress.clone());
                     let _gone =
-                        progress.send(Progress::Over { case: number, report: Box::new(report.clone()) });
+                        progress.send(ScenarioEvent::Over { case: number, report: Box::new(report.clone()) });
                     let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(place) = all.get_mut(number) {
                         *place = Some(report);
@@ -40,7 +40,7 @@ pub fn run(cases: &[Case], options: &RunOptions, progress: &Sender<Progress>) ->
     reports.into_iter().flatten().collect()
 }
 
-fn one(case: &Case, number: usize, options: &RunOptions, progress: Sender<Progress>) -> CaseReport {
+fn one(case: &Case, number: usize, options: &RunOptions, progress: Sender<ScenarioEvent>) -> CaseReport {
     if matches!(options.hosts, Where::Recorded) {
         return pure::run(case, number, options, &progress);
     }

@@ -3,7 +3,7 @@
 use crate::cluster::{self, ClusterFault};
 use crate::cluster_spec::ClusterSpec;
 use crate::expect::Complaint;
-use crate::hosts::Hosts;
+use crate::hosts::ScenarioHosts;
 use crate::judge;
 use crate::report::Mismatch;
 use converge_engine::{Engine, HostResult, StopSwitch};
@@ -25,7 +25,11 @@ static TURN: Mutex<()> = Mutex::const_new(());
 const LIMIT: &str = "--timeout=180s";
 
 /// Lets an engine with the given roles make the cluster, and waits until it is at rest.
-pub(crate) async fn raise(engine: Engine, hosts: &Hosts, spec: &ClusterSpec) -> Result<(), Vec<Mismatch>> {
+pub(crate) async fn raise(
+    engine: Engine,
+    hosts: &ScenarioHosts,
+    spec: &ClusterSpec,
+) -> Result<(), Vec<Mismatch>> {
     let _turn = TURN.lock().await;
     let made = apply(&engine).await;
     engine.close().await;

@@ -25,7 +25,7 @@ const DEFAULT_KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 const MAX_ROUNDS: usize = 4;
 
 /// The state of one login.
-struct Login<'a> {
+struct LoginState<'a> {
     handle: &'a mut Handle<Handler>,
     target: &'a Target,
     user: String,
@@ -63,7 +63,7 @@ pub(crate) async fn login(
     trail: &mut Trail,
 ) -> Result<(), ConnectError> {
     let user = target.user.clone().or_else(own_name).unwrap_or_else(|| "root".to_owned());
-    let mut login = Login {
+    let mut login = LoginState {
         handle,
         target,
         user,
@@ -111,7 +111,7 @@ fn own_name() -> Option<String> {
     ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).filter(|name| !name.is_empty())
 }
 
-impl Login<'_> {
+impl LoginState<'_> {
     /// The connection broke in the middle of the login: usually `MaxAuthTries`.
     fn lost(&self, error: &dyn std::fmt::Display) -> ConnectError {
         let mut notes = self.notes.clone();

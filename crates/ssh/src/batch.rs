@@ -18,7 +18,7 @@ pub enum Stderr {
 
 /// One step or probe.
 #[derive(Debug, Clone, Default)]
-pub struct Item {
+pub struct ShellItem {
     /// Its number; unique in the batch.
     pub id: u32,
     /// Earlier items of the batch that must have succeeded; else this one is skipped.
@@ -33,7 +33,7 @@ pub struct Item {
     pub stderr: Stderr,
 }
 
-impl Item {
+impl ShellItem {
     /// An item with this script, no needs, no input.
     #[must_use]
     pub fn new(id: u32, script: impl Into<String>) -> Self {
@@ -50,7 +50,7 @@ pub struct Batch {
     /// Absolute path on the host; while such a file exists, items not yet started are skipped as stopped.
     pub stop_file: Option<String>,
     /// The items, in the order in which they run.
-    pub items: Vec<Item>,
+    pub items: Vec<ShellItem>,
 }
 
 /// The reason why an item was skipped.
@@ -81,7 +81,7 @@ impl Status {
 
 /// An event on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ShellEvent {
     /// An item began.
     Started(u32),
     /// Bytes that an item wrote.
@@ -115,7 +115,7 @@ pub enum Event {
 
 /// The final result of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ShellOutcome {
     /// The item ran.
     Finished {
         /// The end.
@@ -133,11 +133,11 @@ pub enum Outcome {
 
 /// The result of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemResult {
+pub struct ShellItemResult {
     /// The item.
     pub id: u32,
     /// The result.
-    pub outcome: Outcome,
+    pub outcome: ShellOutcome,
     /// Standard output; with `Stderr::Merge`, standard error too.
     pub output: Vec<u8>,
     /// Standard error with `Stderr::Separate`.
@@ -146,18 +146,18 @@ pub struct ItemResult {
     pub cut: bool,
 }
 
-impl ItemResult {
+impl ShellItemResult {
     /// True if the item ran and ended with status 0.
     #[must_use]
     pub fn success(&self) -> bool {
-        matches!(self.outcome, Outcome::Finished { status, .. } if status.success())
+        matches!(self.outcome, ShellOutcome::Finished { status, .. } if status.success())
     }
 }
 
 impl Batch {
     /// A batch of these items.
     #[must_use]
-    pub fn of(items: Vec<Item>) -> Self {
+    pub fn of(items: Vec<ShellItem>) -> Self {
         Self { items, ..Self::default() }
     }
 
@@ -218,7 +218,10 @@ mod tests {
 
     #[test]
     fn malformed_batches_are_refused_before_anything_is_sent() {
-        let item = |id, needs: &[u32], script: &str| Item { needs: needs.to_vec(), ..Item::new(id, script) };
+        let item = |id, needs: &[u32], script: &str| ShellItem {
+            needs: needs.to_vec(),
+            ..ShellItem::new(id, script)
+        };
         for (items, says) in [
             (vec![item(1, &[], "a"), item(1, &[], "b")], "two items have the number 1"),
             (vec![item(1, &[2], "a"), item(2, &[], "b")], "item 1 needs 2, which does not come before it"),

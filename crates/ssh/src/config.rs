@@ -54,7 +54,7 @@ impl ClientConfig {
         let own = options.home.as_ref().map(|home| home.join(".ssh/config"));
         let files: Vec<&Utf8Path> =
             own.iter().map(Utf8PathBuf::as_path).chain([Utf8Path::new(SYSTEM)]).collect();
-        let mut reader = Reader { host, home: options.home.as_deref(), found: Vec::new(), says: false };
+        let mut reader = ConfigReader { host, home: options.home.as_deref(), found: Vec::new(), says: false };
         for file in &files {
             let base = file.parent().unwrap_or(Utf8Path::new("/"));
             reader.read(file, base, true, 0);
@@ -178,7 +178,7 @@ async fn ask(
 }
 
 /// Reads configuration files for one host.
-struct Reader<'a> {
+struct ConfigReader<'a> {
     host: &'a str,
     home: Option<&'a Utf8Path>,
     found: Vec<(String, String)>,
@@ -202,7 +202,7 @@ const MATTERS: [&str; 12] = [
     "match",
 ];
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Reads a file; whether its last block counts for the host ends with the file.
     fn read(&mut self, file: &Utf8Path, base: &Utf8Path, mut counts: bool, depth: usize) {
         let Ok(text) = std::fs::read_to_string(file) else { return };

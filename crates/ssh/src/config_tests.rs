@@ -8,7 +8,7 @@ fn own(config: &str, host: &str) -> (ClientConfig, bool) {
     std::fs::write(home.join(".ssh/config"), config).unwrap();
     std::fs::write(home.join(".ssh/conf.d/a.conf"), "User from-a\nHost x*\n  Port 77\n").unwrap();
     std::fs::write(home.join(".ssh/conf.d/b.conf"), "Host lab-*\n  HostKeyAlias b\n").unwrap();
-    let mut reader = Reader { host, home: Some(home), found: Vec::new(), says: false };
+    let mut reader = ConfigReader { host, home: Some(home), found: Vec::new(), says: false };
     reader.read(&home.join(".ssh/config"), &home.join(".ssh"), true, 0);
     let (lines, says) = (reader.found, reader.says);
     (ClientConfig::from_lines(&lines, host, None, None, Some(Utf8Path::new("/h"))), says)

@@ -5,7 +5,7 @@ use crate::connection::{Connection, Decided, Handler, Lookup};
 use crate::error::ConnectError;
 use crate::jump;
 use crate::known_hosts::KnownHosts;
-use crate::stream::{Duplex, Ear, FirstWords, Program, Prompt};
+use crate::stream::{Duplex, Ear, FirstWords, ProxyProgram, QuickAckStream};
 use crate::target::{Options, Target};
 use crate::trail::{Mark, Trail};
 use russh::client::{self, Msg};
@@ -184,7 +184,7 @@ async fn forward(
 }
 
 /// A program that leads to the host.
-fn program(target: &Target, command: &str) -> Result<Program, ConnectError> {
+fn program(target: &Target, command: &str) -> Result<ProxyProgram, ConnectError> {
     let failed = |reason: String| ConnectError::Unreachable {
         host: target.name.clone(),
         address: target.address.clone(),
@@ -202,10 +202,10 @@ fn program(target: &Target, command: &str) -> Result<Program, ConnectError> {
         .map_err(|error| failed(error.to_string()))?;
     let (input, output) =
         child.stdin.take().zip(child.stdout.take()).ok_or_else(|| failed("no pipes".to_owned()))?;
-    Ok(Program { input, output, _child: child })
+    Ok(ProxyProgram { input, output, _child: child })
 }
 
-async fn dial(target: &Target, limit: &Limit<'_>, trail: &mut Trail) -> Result<Prompt, ConnectError> {
+async fn dial(target: &Target, limit: &Limit<'_>, trail: &mut Trail) -> Result<QuickAckStream, ConnectError> {
     let begun = Instant::now();
     let dns = |reason: String| ConnectError::Dns {
         host: target.name.clone(),
@@ -229,7 +229,7 @@ async fn dial(target: &Target, limit: &Limit<'_>, trail: &mut Trail) -> Result<P
                 // Without it the handshake is as right, only slower.
                 stream.set_nodelay(true).ok();
                 trail.push(Mark::Dialled { address: address.to_string(), took: begun.elapsed() });
-                return Ok(Prompt(stream));
+                return Ok(QuickAckStream(stream));
             }
             Ok(Err(error)) => reason = Some(error.to_string()),
             Err(_) => {}

@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 256;
 
 /// A part of the stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum StreamPiece {
     /// Bytes outside frame lines.
     Data(Bytes),
     /// A frame line without its mark and newline.
@@ -34,23 +34,23 @@ impl Framer {
     }
 
     /// The next part, or `None` until more bytes come.
-    pub(crate) fn next(&mut self) -> Option<Piece> {
+    pub(crate) fn next(&mut self) -> Option<StreamPiece> {
         let Some(at) = memmem::find(&self.buf, &self.mark) else {
             let held = self.possible_mark_at_end();
             let ready = self.buf.len() - held;
-            return (ready > 0).then(|| Piece::Data(self.buf.split_to(ready).freeze()));
+            return (ready > 0).then(|| StreamPiece::Data(self.buf.split_to(ready).freeze()));
         };
         if at > 0 {
-            return Some(Piece::Data(self.buf.split_to(at).freeze()));
+            return Some(StreamPiece::Data(self.buf.split_to(at).freeze()));
         }
         let rest = self.buf.get(self.mark.len()..).unwrap_or_default();
         let Some(end) = memchr::memchr(b'\n', rest.get(..LONGEST_LINE.min(rest.len())).unwrap_or_default())
         else {
-            return (rest.len() >= LONGEST_LINE).then_some(Piece::Overlong);
+            return (rest.len() >= LONGEST_LINE).then_some(StreamPiece::Overlong);
         };
         let line = self.buf.split_to(self.mark.len() + end + 1);
         let line = line.get(self.mark.len()..self.mark.len() + end).unwrap_or_default();
-        Some(Piece::Line(String::from_utf8_lossy(line).trim().to_owned()))
+        Some(StreamPiece::Line(String::from_utf8_lossy(line).trim().to_owned()))
     }
 
     /// The bytes that are held back: the end of the stream may have been the start of a mark.
@@ -73,9 +73,9 @@ mod tests {
         let (mut data, mut lines) = (Vec::new(), Vec::new());
         while let Some(piece) = framer.next() {
             match piece {
-                Piece::Data(bytes) => data.extend_from_slice(&bytes),
-                Piece::Line(line) => lines.push(line),
-                Piece::Overlong => panic!("overlong"),
+                StreamPiece::Data(bytes) => data.extend_from_slice(&bytes),
+                StreamPiece::Line(line) => lines.push(line),
+                StreamPiece::Overlong => panic!("overlong"),
             }
         }
         (data, lines)
@@ -118,16 +118,16 @@ mod tests {
         let mut framer = Framer::new(b"mark".to_vec());
         framer.push(b"mark");
         framer.push(&[b'x'; LONGEST_LINE]);
-        assert_eq!(framer.next(), Some(Piece::Overlong));
+        assert_eq!(framer.next(), Some(StreamPiece::Overlong));
     }
 
     #[test]
     fn bytes_that_may_begin_a_mark_are_held_until_it_is_clear() {
         let mut framer = Framer::new(b"mark".to_vec());
         framer.push(b"oh ma");
-        assert_eq!(framer.next(), Some(Piece::Data(Bytes::from_static(b"oh "))));
+        assert_eq!(framer.next(), Some(StreamPiece::Data(Bytes::from_static(b"oh "))));
         assert_eq!(framer.next(), None);
         framer.push(b"n");
-        assert_eq!(framer.next(), Some(Piece::Data(Bytes::from_static(b"man"))));
+        assert_eq!(framer.next(), Some(StreamPiece::Data(Bytes::from_static(b"man"))));
     }
 }

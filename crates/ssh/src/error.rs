@@ -6,14 +6,14 @@ use thiserror::Error;
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLine {
     /// Path of the file.
     pub file: String,
     /// Line number, from 1.
     pub line: usize,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FileLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -102,7 +102,7 @@ pub enum ConnectError {
         /// The file to add it to.
         file: String,
         /// The places where keys of another type of this host are recorded.
-        known: Vec<Place>,
+        known: Vec<FileLine>,
     },
     /// Another key of the same type is on record.
     #[error("{host}: THE HOST KEY OF {} HAS CHANGED. It shows {} {}; another key is recorded at {}. Either the host was reinstalled, or someone stands in between. If you know that it was reinstalled, remove that line and add:\n{}", .key.lookup, .key.algorithm, .key.fingerprint, list(.recorded), .key.line)]
@@ -112,7 +112,7 @@ pub enum ConnectError {
         /// The key that the host shows.
         key: Box<ShownKey>,
         /// The places where the old keys are recorded.
-        recorded: Vec<Place>,
+        recorded: Vec<FileLine>,
     },
     /// The key is marked `@revoked`.
     #[error(
@@ -124,7 +124,7 @@ pub enum ConnectError {
         /// The key that the host shows.
         key: Box<ShownKey>,
         /// The `@revoked` line.
-        at: Place,
+        at: FileLine,
     },
     /// A known_hosts file cannot be read.
     #[error("{host}: cannot read {file} ({reason}); host keys cannot be checked without it")]
@@ -176,7 +176,7 @@ pub enum ConnectError {
         /// The key in the certificate.
         key: Box<ShownKey>,
         /// The line of the authority.
-        at: Place,
+        at: FileLine,
         /// The reason why the certificate is not valid.
         why: String,
     },
@@ -336,20 +336,6 @@ pub enum ShellError {
     BadBatch(String),
 }
 
-impl ShellError {
-    /// Items that had no end when this happened.
-    #[must_use]
-    pub fn open_items(&self) -> &[u32] {
-        match self {
-            Self::Garbage { open, .. }
-            | Self::Closed { open, .. }
-            | Self::Deadline { open, .. }
-            | Self::Exhausted { open, .. } => open,
-            _ => &[],
-        }
-    }
-}
-
 fn seconds(limit: &Duration) -> String {
     format!("{} s", (limit.as_secs_f64() * 10.0).round() / 10.0)
 }
@@ -369,7 +355,7 @@ fn hint(notes: &[String]) -> String {
     notes.iter().map(|note| format!(" {note}.")).collect()
 }
 
-fn others(known: &[Place]) -> String {
+fn others(known: &[FileLine]) -> String {
     if known.is_empty() {
         String::new()
     } else {

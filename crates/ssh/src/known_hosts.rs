@@ -2,11 +2,11 @@
 
 mod pattern;
 
-use crate::error::{ConnectError, Place, ShownKey};
+use crate::error::{ConnectError, FileLine, ShownKey};
 use crate::files::expand;
 use camino::{Utf8Path, Utf8PathBuf};
 pub(crate) use pattern::glob;
-use pattern::{Hosts, lookup_name};
+use pattern::{HostPatterns, lookup_name};
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::{Algorithm, Certificate, EcdsaCurve, HashAlg, PublicKey};
 use std::time::SystemTime;
@@ -18,16 +18,16 @@ const DEFAULT_FILES: [&str; 4] =
 /// The files that say which host has which key.
 #[derive(Debug, Clone, Default)]
 pub struct KnownHosts {
-    entries: Vec<Entry>,
+    entries: Vec<KnownHost>,
     /// The first file: where a new key would be added.
     first: String,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
-    at: Place,
+struct KnownHost {
+    at: FileLine,
     marker: Marker,
-    hosts: Hosts,
+    hosts: HostPatterns,
     key: PublicKey,
 }
 
@@ -47,7 +47,7 @@ pub enum HostKeyVerdict {
     /// An authority that is recorded for the host signed it.
     Certified {
         /// The authority's line.
-        at: Place,
+        at: FileLine,
     },
     /// An authority that is recorded for the host signed it, but the certificate does not hold.
     BadCertificate {
@@ -56,7 +56,7 @@ pub enum HostKeyVerdict {
         /// The key in the certificate.
         key: PublicKey,
         /// The authority's line.
-        at: Place,
+        at: FileLine,
         /// The reason.
         why: String,
     },
@@ -67,7 +67,7 @@ pub enum HostKeyVerdict {
         /// The key shown.
         key: PublicKey,
         /// The places where keys of other types are recorded.
-        others: Vec<Place>,
+        others: Vec<FileLine>,
     },
     /// Other keys of this type are recorded.
     Changed {
@@ -76,7 +76,7 @@ pub enum HostKeyVerdict {
         /// The key shown.
         key: PublicKey,
         /// The places where the other keys are recorded.
-        recorded: Vec<Place>,
+        recorded: Vec<FileLine>,
     },
     /// The key is marked `@revoked`.
     Revoked {
@@ -85,7 +85,7 @@ pub enum HostKeyVerdict {
         /// The key shown.
         key: PublicKey,
         /// The line that says so.
-        at: Place,
+        at: FileLine,
     },
 }
 
@@ -127,9 +127,9 @@ impl KnownHosts {
             known.first = String::new();
         }
         for (at, line) in pinned.iter().enumerate() {
-            let at = Place { file: "converge_host_keys".to_owned(), line: at + 1 };
+            let at = FileLine { file: "converge_host_keys".to_owned(), line: at + 1 };
             known.entries.push(
-                Entry::pinned(line, at)
+                KnownHost::pinned(line, at)
                     .ok_or_else(|| ConnectError::PinnedKey { host: target.to_owned(), line: line.clone() })?,
             );
         }
@@ -218,7 +218,7 @@ impl KnownHosts {
         if self.authorities(host, port).next().is_some() { offered() } else { Vec::new() }
     }
 
-    fn authorities(&self, host: &str, port: u16) -> impl Iterator<Item = &Entry> {
+    fn authorities(&self, host: &str, port: u16) -> impl Iterator<Item = &KnownHost> {
         let names = [lookup_name(host, port), lookup_name(host, 22)];
         self.entries.iter().filter(move |entry| {
             entry.marker == Marker::CertAuthority && names.iter().any(|name| entry.hosts.matches(name))
@@ -226,7 +226,7 @@ impl KnownHosts {
     }
 
     /// The places where this key is recorded for this host.
-    pub(crate) fn recorded_at(&self, host: &str, port: u16, key: &PublicKey) -> Option<Place> {
+    pub(crate) fn recorded_at(&self, host: &str, port: u16, key: &PublicKey) -> Option<FileLine> {
         let names = [lookup_name(host, port), lookup_name(host, 22)];
         let mut all = names.iter().flat_map(|name| self.plain(name));
         all.find(|entry| entry.key.key_data() == key.key_data()).map(|entry| entry.at.clone())
@@ -242,8 +242,8 @@ impl KnownHosts {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let at = Place { file: file.to_owned(), line: at + 1 };
-            match Entry::parse(line, at.clone()) {
+            let at = FileLine { file: file.to_owned(), line: at + 1 };
+            match KnownHost::parse(line, at.clone()) {
                 Some(entry) => self.entries.push(entry),
                 None => tracing::warn!(%at, "this known_hosts line is not understood"),
             }
@@ -255,7 +255,7 @@ impl KnownHosts {
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> HostKeyVerdict {
         let lookup = lookup_name(host, port);
         let key = PublicKey::new(key.key_data().clone(), "");
-        let same = |entry: &&Entry| entry.key.key_data() == key.key_data();
+        let same = |entry: &&KnownHost| entry.key.key_data() == key.key_data();
         // A revoked key is revoked under the host's name without port too.
         let bare = lookup_name(host, 22);
         let names = [lookup.as_str(), bare.as_str()];
@@ -269,14 +269,14 @@ impl KnownHosts {
         if let Some(entry) = revoked {
             return HostKeyVerdict::Revoked { lookup, key, at: entry.at.clone() };
         }
-        let mine: Vec<&Entry> = self.plain(&lookup).collect();
+        let mine: Vec<&KnownHost> = self.plain(&lookup).collect();
         // As ssh does: a key recorded for the host without port is good for another port as well.
         if mine.iter().copied().any(|entry| same(&entry)) || self.plain(&bare).any(|entry| same(&entry)) {
             return HostKeyVerdict::Known;
         }
-        let (recorded, others): (Vec<&Entry>, Vec<&Entry>) =
+        let (recorded, others): (Vec<&KnownHost>, Vec<&KnownHost>) =
             mine.into_iter().partition(|entry| entry.key.algorithm() == key.algorithm());
-        let places = |entries: &[&Entry]| entries.iter().map(|entry| entry.at.clone()).collect();
+        let places = |entries: &[&KnownHost]| entries.iter().map(|entry| entry.at.clone()).collect();
         if recorded.is_empty() {
             HostKeyVerdict::Unknown { others: places(&others), lookup, key }
         } else {
@@ -305,7 +305,7 @@ impl KnownHosts {
         first
     }
 
-    fn plain<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Entry> {
+    fn plain<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a KnownHost> {
         self.entries.iter().filter(move |entry| entry.marker == Marker::None && entry.hosts.matches(name))
     }
 }
@@ -343,9 +343,9 @@ impl HostKeyVerdict {
     }
 }
 
-impl Entry {
+impl KnownHost {
     /// `[marker] hosts type key [comment]`, separated by blanks or tabs.
-    fn parse(line: &str, at: Place) -> Option<Self> {
+    fn parse(line: &str, at: FileLine) -> Option<Self> {
         let mut words = line.split_ascii_whitespace().peekable();
         let marker = match words.next_if(|word| word.starts_with('@')) {
             None => Marker::None,
@@ -353,16 +353,16 @@ impl Entry {
             Some("@revoked") => Marker::Revoked,
             Some(_) => return None,
         };
-        let hosts = Hosts::parse(words.next()?)?;
+        let hosts = HostPatterns::parse(words.next()?)?;
         let (kind, key) = (words.next()?, words.next()?);
         let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
         Some(Self { at, marker, hosts, key })
     }
 }
 
-impl Entry {
+impl KnownHost {
     /// `[@cert-authority] type key [comment]`, good for the host whatever its name is.
-    fn pinned(line: &str, at: Place) -> Option<Self> {
+    fn pinned(line: &str, at: FileLine) -> Option<Self> {
         let (marker, rest) = match line.trim().strip_prefix("@cert-authority") {
             Some(rest) => (Marker::CertAuthority, rest),
             None => (Marker::None, line),
@@ -370,7 +370,7 @@ impl Entry {
         let mut words = rest.split_ascii_whitespace();
         let (kind, key) = (words.next()?, words.next()?);
         let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
-        Some(Self { at, marker, hosts: Hosts::Patterns(vec!["*".to_owned()]), key })
+        Some(Self { at, marker, hosts: HostPatterns::Patterns(vec!["*".to_owned()]), key })
     }
 }
 

@@ -46,7 +46,8 @@ fn known(text: &str) -> KnownHosts {
 
 /// `known`, `unknown`, `unknown 1,2`, `changed 1,2` or `revoked 1`, with line numbers.
 fn verdict(text: &str, host: &str, port: u16, key: &str) -> String {
-    let lines = |places: &[Place]| places.iter().map(|at| at.line.to_string()).collect::<Vec<_>>().join(",");
+    let lines =
+        |places: &[FileLine]| places.iter().map(|at| at.line.to_string()).collect::<Vec<_>>().join(",");
     match known(text).check(host, port, &PublicKey::from_openssh(key).unwrap()) {
         HostKeyVerdict::Known => "known".to_owned(),
         HostKeyVerdict::Unknown { others, .. } => format!("unknown {}", lines(&others)).trim().to_owned(),
@@ -165,7 +166,7 @@ fn several_files_count_together_and_a_missing_one_is_empty() {
     let verdict = known.check("h", 22, &PublicKey::from_openssh(&ed(1)).unwrap());
     let error = verdict.into_error("gpu1", &known).unwrap();
     let ConnectError::ChangedHostKey { recorded, .. } = &error else { panic!("{error}") };
-    assert_eq!(recorded, &[Place { file: file("two").to_string(), line: 1 }]);
+    assert_eq!(recorded, &[FileLine { file: file("two").to_string(), line: 1 }]);
     let unknown =
         known.check("i", 22, &PublicKey::from_openssh(&ed(1)).unwrap()).into_error("gpu1", &known).unwrap();
     let text = unknown.to_string();

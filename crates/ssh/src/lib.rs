@@ -1,7 +1,7 @@
 //! The SSH executor: sessions, host keys, the framed shell; a local twin. Knows no resource.
 //!
 //! A [`Session`] is one connection to one host. [`Session::shell`] starts a long-lived POSIX shell on it, as the login user or
-//! as another one ([`Become`]); [`Shell::run`] sends it a whole [`Batch`] of items at once and yields [`Event`]s.
+//! as another one ([`Become`]); [`Shell::run`] sends it a whole [`Batch`] of items at once and yields [`ShellEvent`]s.
 
 mod auth;
 mod batch;
@@ -26,9 +26,9 @@ mod target;
 mod tcp;
 mod trail;
 
-pub use batch::{Batch, Because, Event, Item, ItemResult, Outcome, Status, Stderr};
+pub use batch::{Batch, Because, ShellEvent, ShellItem, ShellItemResult, ShellOutcome, Status, Stderr};
 pub use config::ClientConfig;
-pub use error::{ConnectError, Place, ShellError, ShownKey};
+pub use error::{ConnectError, FileLine, ShellError, ShownKey};
 pub use jump_pool::JumpPool;
 pub use keyring::{KeyFileError, KeyRing, is_locked, locked_keys};
 pub use known_hosts::{HostKeyVerdict, KnownHosts};

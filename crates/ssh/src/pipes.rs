@@ -14,7 +14,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A part of a program's output.
 #[derive(Debug)]
-pub(crate) enum Raw {
+pub(crate) enum ProgramOutput {
     /// Standard output.
     Out(Bytes),
     /// Standard error.
@@ -24,12 +24,12 @@ pub(crate) enum Raw {
 }
 
 /// The program's input.
-pub(crate) enum Writer {
+pub(crate) enum InputWriter {
     Ssh(ChannelWriteHalf<Msg>),
     Local(ChildStdin),
 }
 
-impl Writer {
+impl InputWriter {
     /// Writes all of it; false when the program no longer reads.
     pub(crate) async fn write(&mut self, bytes: Bytes) -> bool {
         match self {
@@ -49,19 +49,19 @@ impl Writer {
 }
 
 /// The program's output.
-pub(crate) enum Reader {
+pub(crate) enum OutputReader {
     Ssh {
         half: ChannelReadHalf,
         /// The end of the program, and the deadline for its last output: sshd may report the end first.
         ended: Option<(String, Instant)>,
         _slot: OwnedSemaphorePermit,
     },
-    Local(mpsc::Receiver<Raw>),
+    Local(mpsc::Receiver<ProgramOutput>),
 }
 
-impl Reader {
+impl OutputReader {
     /// The next part; `None` once there will be nothing more.
-    pub(crate) async fn next(&mut self) -> Option<Raw> {
+    pub(crate) async fn next(&mut self) -> Option<ProgramOutput> {
         match self {
             Self::Local(receiver) => receiver.recv().await,
             Self::Ssh { half, ended, .. } => loop {
@@ -71,9 +71,11 @@ impl Reader {
                     Some((_, until)) => timeout_at(*until, half.wait()).await.unwrap_or_default(),
                 };
                 let how = match message {
-                    None | Some(ChannelMsg::Close) => return ended.take().map(|(how, _)| Raw::Ended(how)),
-                    Some(ChannelMsg::Data { data }) => return Some(Raw::Out(data)),
-                    Some(ChannelMsg::ExtendedData { data, ext: 1 }) => return Some(Raw::Err(data)),
+                    None | Some(ChannelMsg::Close) => {
+                        return ended.take().map(|(how, _)| ProgramOutput::Ended(how));
+                    }
+                    Some(ChannelMsg::Data { data }) => return Some(ProgramOutput::Out(data)),
+                    Some(ChannelMsg::ExtendedData { data, ext: 1 }) => return Some(ProgramOutput::Err(data)),
                     Some(ChannelMsg::ExitStatus { exit_status }) => {
                         format!("the shell ended with status {exit_status}")
                     }
@@ -90,25 +92,30 @@ impl Reader {
 }
 
 /// Takes a child's streams over; a task of its own reads them, so that the child never waits for us.
-pub(crate) fn local(mut child: Child) -> Option<(Writer, Reader)> {
+pub(crate) fn local(mut child: Child) -> Option<(InputWriter, OutputReader)> {
     let (stdin, stdout, stderr) = (child.stdin.take()?, child.stdout.take()?, child.stderr.take()?);
     let (tx, rx) = mpsc::channel(64);
     tokio::spawn(pump(child, stdout, stderr, tx));
-    Some((Writer::Local(stdin), Reader::Local(rx)))
+    Some((InputWriter::Local(stdin), OutputReader::Local(rx)))
 }
 
-async fn pump(mut child: Child, mut stdout: ChildStdout, mut stderr: ChildStderr, tx: mpsc::Sender<Raw>) {
+async fn pump(
+    mut child: Child,
+    mut stdout: ChildStdout,
+    mut stderr: ChildStderr,
+    tx: mpsc::Sender<ProgramOutput>,
+) {
     let (mut out_open, mut err_open) = (true, true);
     let mut status = None;
     while out_open || err_open {
         let raw = tokio::select! {
             biased;
             bytes = chunk(&mut stdout), if out_open => match bytes {
-                Some(bytes) => Raw::Out(bytes),
+                Some(bytes) => ProgramOutput::Out(bytes),
                 None => { out_open = false; continue }
             },
             bytes = chunk(&mut stderr), if err_open => match bytes {
-                Some(bytes) => Raw::Err(bytes),
+                Some(bytes) => ProgramOutput::Err(bytes),
                 None => { err_open = false; continue }
             },
             ended = child.wait(), if status.is_none() => { status = Some(ended); continue }
@@ -129,7 +136,7 @@ async fn pump(mut child: Child, mut stdout: ChildStdout, mut stderr: ChildStderr
         Err(error) => format!("the shell is lost: {error}"),
     };
     // The receiver may have gone first.
-    drop(tx.send(Raw::Ended(said)).await);
+    drop(tx.send(ProgramOutput::Ended(said)).await);
 }
 
 async fn chunk(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {

@@ -90,7 +90,7 @@ pub(crate) fn first_lines(nonce: &Nonce, terminal: bool) -> String {
 
 /// The command that starts a shell, and the marks that its answers begin with.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
+pub(crate) struct ShellStart {
     /// The program and its arguments.
     pub words: Vec<String>,
     /// The greeting of the loop, before its process ID.
@@ -132,7 +132,7 @@ const RAW: &str = "stty raw -echo && printf %s \"$1$2\" && shift 2 && exec \"$@\
 /// there would take the next batch for the answer.
 const PIPED: &str = "w=; command -v setsid >/dev/null && w=setsid; $w \"$@\" 2>&1 | cat";
 
-impl Start {
+impl ShellStart {
     pub(crate) fn new(shell: &[String], become_: &Become) -> Self {
         let hello = Nonce::new();
         let mut loop_words = shell.to_vec();
@@ -238,19 +238,19 @@ mod tests {
     #[test]
     fn a_password_asks_for_a_prompt_and_none_forbids_it() {
         let sudo = |password: Option<&str>| Become::sudo("root", password.map(Into::into));
-        let with = Start::new(&["sh".to_owned()], &sudo(Some("x")));
+        let with = ShellStart::new(&["sh".to_owned()], &sudo(Some("x")));
         let line = with.command_line();
         assert!(line.starts_with("env 'LC_ALL=C' sudo '-S' '-k' '-p' "), "{line}");
         assert!(!line.contains("'x'"));
         assert!(with.prompt.is_some());
-        let without = Start::new(&["sh".to_owned()], &sudo(None));
+        let without = ShellStart::new(&["sh".to_owned()], &sudo(None));
         assert!(without.command_line().starts_with("env 'LC_ALL=C' sudo '-n' '-u' root '--' sh "));
         assert!(without.prompt.is_none());
     }
 
     #[test]
     fn the_greeting_never_stands_in_the_command_line_in_one_piece() {
-        let start = Start::new(&["sh".to_owned()], &Become::None);
+        let start = ShellStart::new(&["sh".to_owned()], &Become::None);
         let hello = String::from_utf8(start.hello.clone()).unwrap();
         assert!(!start.command_line().contains(&hello));
     }
@@ -259,7 +259,7 @@ mod tests {
     fn said(input: &str) -> String {
         use std::io::Write;
         use std::process::{Command, Stdio};
-        let start = Start::new(&["sh".to_owned()], &Become::None);
+        let start = ShellStart::new(&["sh".to_owned()], &Become::None);
         let (program, arguments) = start.words.split_first().unwrap();
         let mut child = Command::new(program)
             .args(arguments)
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn a_batch_cut_short_by_a_lost_connection_runs_nothing() {
-        use crate::batch::{Batch, Item};
+        use crate::batch::{Batch, ShellItem};
         let batch = Batch {
             prelude: Some("echo the prelude ran".to_owned()),
-            items: (1..4).map(|id| Item::new(id, format!("echo item {id} ran"))).collect(),
+            items: (1..4).map(|id| ShellItem::new(id, format!("echo item {id} ran"))).collect(),
             ..Batch::default()
         };
         let text = String::from_utf8(batch.encode().unwrap().concat()).unwrap();

@@ -3,8 +3,8 @@
 use crate::connect;
 use crate::connection::Connection;
 use crate::error::{ConnectError, ShellError};
-use crate::pipes::{self, Reader, Writer};
-use crate::program::Start;
+use crate::pipes::{self, InputWriter, OutputReader};
+use crate::program::ShellStart;
 use crate::target::{Become, Options, Target, Transport};
 use crate::trail::Mark;
 use std::process::Stdio;
@@ -22,7 +22,7 @@ pub struct Session {
 }
 
 struct Inner {
-    route: Route,
+    route: SessionRoute,
     target: Target,
     /// Further connections, made where sshd gives one connection no second session (`MaxSessions 1`).
     more: tokio::sync::Mutex<Vec<Connection>>,
@@ -30,7 +30,7 @@ struct Inner {
     channels: Arc<Semaphore>,
 }
 
-enum Route {
+enum SessionRoute {
     Ssh(Connection),
     Local,
 }
@@ -38,8 +38,8 @@ enum Route {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let route = match self.inner.route {
-            Route::Ssh(_) => "ssh",
-            Route::Local => "local",
+            SessionRoute::Ssh(_) => "ssh",
+            SessionRoute::Local => "local",
         };
         f.debug_struct("Session").field("route", &route).finish_non_exhaustive()
     }
@@ -58,14 +58,14 @@ impl Session {
     pub async fn explore(target: &Target, options: &Options) -> (Vec<Mark>, Result<Self, ConnectError>) {
         let mut trail = Vec::new();
         let route = match target.transport {
-            Transport::Local => Ok(Route::Local),
-            Transport::Ssh => connect::connect(target, options, &mut trail).await.map(Route::Ssh),
+            Transport::Local => Ok(SessionRoute::Local),
+            Transport::Ssh => connect::connect(target, options, &mut trail).await.map(SessionRoute::Ssh),
         };
         let session = route.map(|route| Self::over(route, target, options));
         (trail, session)
     }
 
-    fn over(route: Route, target: &Target, options: &Options) -> Self {
+    fn over(route: SessionRoute, target: &Target, options: &Options) -> Self {
         Self {
             inner: Arc::new(Inner {
                 route,
@@ -78,10 +78,14 @@ impl Session {
     }
 
     /// Opens the input and the output of a shell that starts so.
-    pub(crate) async fn open(&self, start: &Start, become_: &Become) -> Result<(Writer, Reader), ShellError> {
+    pub(crate) async fn open(
+        &self,
+        start: &ShellStart,
+        become_: &Become,
+    ) -> Result<(InputWriter, OutputReader), ShellError> {
         let options = &self.inner.options;
         if let Become::User { method, user, password } = become_ {
-            let terminal = matches!(self.inner.route, Route::Local) && start.terminal;
+            let terminal = matches!(self.inner.route, SessionRoute::Local) && start.terminal;
             let said = unusable(user, password.as_ref()).or_else(|| {
                 terminal
                     .then(|| "it needs a terminal, and on this machine there is none; use sudo".to_owned())
@@ -92,11 +96,11 @@ impl Session {
         }
         let opening = async {
             match &self.inner.route {
-                Route::Ssh(connection) => match self.channel(connection, start).await {
+                SessionRoute::Ssh(connection) => match self.channel(connection, start).await {
                     Err(error @ ShellError::NoChannel { .. }) => self.another(start, error).await,
                     other => other,
                 },
-                Route::Local => spawn(start),
+                SessionRoute::Local => spawn(start),
             }
         };
         timeout(options.start_timeout, opening).await.map_err(|_| ShellError::Deadline {
@@ -112,7 +116,11 @@ impl Session {
     }
 
     /// A session on a connection of its own; the error is the first one's when that does not come about.
-    async fn another(&self, start: &Start, refused: ShellError) -> Result<(Writer, Reader), ShellError> {
+    async fn another(
+        &self,
+        start: &ShellStart,
+        refused: ShellError,
+    ) -> Result<(InputWriter, OutputReader), ShellError> {
         let mut trail = Vec::new();
         let connection = match connect::connect(&self.inner.target, &self.inner.options, &mut trail).await {
             Ok(connection) => connection,
@@ -128,7 +136,11 @@ impl Session {
         opened
     }
 
-    async fn channel(&self, connection: &Connection, start: &Start) -> Result<(Writer, Reader), ShellError> {
+    async fn channel(
+        &self,
+        connection: &Connection,
+        start: &ShellStart,
+    ) -> Result<(InputWriter, OutputReader), ShellError> {
         let closed = |error: russh::Error| ShellError::Closed { said: error.to_string(), open: Vec::new() };
         // The semaphore is never closed.
         let slot = Arc::clone(&self.inner.channels)
@@ -146,14 +158,14 @@ impl Session {
         }
         // The answer is not waited for; a refusal reaches the reader.
         writer.exec(true, start.command_line()).await.map_err(closed)?;
-        Ok((Writer::Ssh(writer), Reader::Ssh { half, ended: None, _slot: slot }))
+        Ok((InputWriter::Ssh(writer), OutputReader::Ssh { half, ended: None, _slot: slot }))
     }
 
     /// The connection; none when the session is a local one.
     pub(crate) fn ssh(&self) -> Option<&Connection> {
         match &self.inner.route {
-            Route::Ssh(connection) => Some(connection),
-            Route::Local => None,
+            SessionRoute::Ssh(connection) => Some(connection),
+            SessionRoute::Local => None,
         }
     }
 
@@ -161,8 +173,8 @@ impl Session {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match &self.inner.route {
-            Route::Ssh(connection) => connection.handle.is_closed(),
-            Route::Local => false,
+            SessionRoute::Ssh(connection) => connection.handle.is_closed(),
+            SessionRoute::Local => false,
         }
     }
 }
@@ -180,7 +192,7 @@ fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<Stri
     })
 }
 
-fn spawn(start: &Start) -> Result<(Writer, Reader), ShellError> {
+fn spawn(start: &ShellStart) -> Result<(InputWriter, OutputReader), ShellError> {
     let failed = |said: String| ShellError::NotStarted { said };
     let (program, arguments) =
         start.words.split_first().ok_or_else(|| failed("no shell is named".to_owned()))?;

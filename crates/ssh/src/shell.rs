@@ -2,9 +2,9 @@
 
 mod follow;
 
-use crate::batch::{Batch, Because, Event, ItemResult, Outcome};
+use crate::batch::{Batch, Because, ShellEvent, ShellItemResult, ShellOutcome};
 use crate::error::ShellError;
-use crate::program::Start;
+use crate::program::ShellStart;
 use crate::session::Session;
 use crate::target::Become;
 use follow::{Actor, Queued, Setup};
@@ -44,7 +44,7 @@ impl Session {
     /// # Errors
     /// `NoChannel`, `Closed`, `Deadline`, `NotStarted`.
     pub async fn shell(&self, become_: &Become) -> Result<Shell, ShellError> {
-        let start = Start::new(&self.options().shell, become_);
+        let start = ShellStart::new(&self.options().shell, become_);
         let (writer, reader) = self.open(&start, become_).await?;
         Ok(Shell::start(Setup {
             session: self.clone(),
@@ -93,7 +93,7 @@ impl Shell {
     pub async fn run_to_end(
         &self,
         batch: &Batch,
-    ) -> Result<(Vec<ItemResult>, Option<ShellError>), ShellError> {
+    ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
         self.run_within(batch, &mut Room::default()).await
     }
 
@@ -105,14 +105,14 @@ impl Shell {
         &self,
         batch: &Batch,
         room: &mut Room,
-    ) -> Result<(Vec<ItemResult>, Option<ShellError>), ShellError> {
+    ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
         let mut events = self.run(batch)?;
-        let mut results: Vec<ItemResult> = batch
+        let mut results: Vec<ShellItemResult> = batch
             .items
             .iter()
-            .map(|item| ItemResult {
+            .map(|item| ShellItemResult {
                 id: item.id,
-                outcome: Outcome::Unknown,
+                outcome: ShellOutcome::Unknown,
                 output: Vec::new(),
                 stderr: Vec::new(),
                 cut: false,
@@ -127,7 +127,9 @@ impl Shell {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
                 Err(time) => {
-                    let over = |r: &&ItemResult| matches!(r.outcome, Outcome::Unknown | Outcome::Lost);
+                    let over = |r: &&ShellItemResult| {
+                        matches!(r.outcome, ShellOutcome::Unknown | ShellOutcome::Lost)
+                    };
                     let open = results.iter().filter(over).map(|r| r.id).collect();
                     failed = Some(ShellError::Exhausted { time, open });
                     break;
@@ -140,35 +142,28 @@ impl Shell {
                     break;
                 }
             };
-            let (Event::Started(id)
-            | Event::Output { id, .. }
-            | Event::Finished { id, .. }
-            | Event::Skipped { id, .. }) = event;
+            let (ShellEvent::Started(id)
+            | ShellEvent::Output { id, .. }
+            | ShellEvent::Finished { id, .. }
+            | ShellEvent::Skipped { id, .. }) = event;
             let Some(result) = index.get(&id).and_then(|at| results.get_mut(*at)) else {
                 continue;
             };
             match event {
-                Event::Started(_) => result.outcome = Outcome::Lost,
-                Event::Output { bytes, stderr, .. } => {
+                ShellEvent::Started(_) => result.outcome = ShellOutcome::Lost,
+                ShellEvent::Output { bytes, stderr, .. } => {
                     let into = if stderr { &mut result.stderr } else { &mut result.output };
                     into.extend_from_slice(&bytes);
                 }
-                Event::Finished { status, duration, cut, .. } => {
-                    result.outcome = Outcome::Finished { status, duration };
+                ShellEvent::Finished { status, duration, cut, .. } => {
+                    result.outcome = ShellOutcome::Finished { status, duration };
                     result.cut = cut;
                 }
-                Event::Skipped { because, .. } => result.outcome = Outcome::Skipped(because),
+                ShellEvent::Skipped { because, .. } => result.outcome = ShellOutcome::Skipped(because),
             }
         }
         room.time = room.time.map(|time| time.saturating_sub(begun.elapsed()));
         Ok((results, failed))
-    }
-
-    /// A path for [`Batch::stop_file`] that no other run uses. Creating the file (from a second shell) stops a batch between items.
-    #[must_use]
-    pub fn stop_path(directory: &str) -> String {
-        let nonce = crate::program::Nonce::new();
-        format!("{}/stop-{}{}", directory.trim_end_matches('/'), nonce.a, nonce.b)
     }
 
     /// Waits until all batches have ended, then ends the shell.
@@ -200,14 +195,14 @@ impl Room {
         &mut self,
         events: &mut Events,
         begun: Instant,
-    ) -> Result<Option<Result<Event, ShellError>>, bool> {
+    ) -> Result<Option<Result<ShellEvent, ShellError>>, bool> {
         let event = match self.time {
             Some(time) => {
                 tokio::time::timeout_at(begun + time, events.next()).await.map_err(|_elapsed| true)?
             }
             None => events.next().await,
         };
-        if let (Some(Ok(Event::Output { bytes, .. })), Some(room)) = (&event, &mut self.bytes) {
+        if let (Some(Ok(ShellEvent::Output { bytes, .. })), Some(room)) = (&event, &mut self.bytes) {
             let left = room.checked_sub(bytes.len());
             *room = left.unwrap_or(0);
             left.ok_or(false)?;
@@ -219,15 +214,15 @@ impl Room {
 /// The answers to one batch. After the last event, or after one error, `next` gives `None`.
 #[derive(Debug)]
 pub struct Events {
-    rx: mpsc::UnboundedReceiver<Result<Event, ShellError>>,
+    rx: mpsc::UnboundedReceiver<Result<ShellEvent, ShellError>>,
     queued: Arc<AtomicUsize>,
 }
 
 impl Events {
     /// The next event. A `Finished` of an item with separate standard error may come after later items' events.
-    pub async fn next(&mut self) -> Option<Result<Event, ShellError>> {
+    pub async fn next(&mut self) -> Option<Result<ShellEvent, ShellError>> {
         let event = self.rx.recv().await?;
-        if let Ok(Event::Output { bytes, .. }) = &event {
+        if let Ok(ShellEvent::Output { bytes, .. }) = &event {
             self.queued.fetch_sub(bytes.len(), Ordering::Relaxed);
         }
         Some(event)

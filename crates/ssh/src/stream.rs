@@ -23,9 +23,9 @@ impl std::fmt::Debug for dyn Duplex {
 
 /// A TCP stream that acknowledges at once. sshd leaves Nagle's algorithm on: after its unasked announcement of host keys, its next
 /// small answer waits for our acknowledgement, which Linux would delay by 40 ms. The option wears off, so it is set after each read.
-pub(crate) struct Prompt(pub TcpStream);
+pub(crate) struct QuickAckStream(pub TcpStream);
 
-impl AsyncRead for Prompt {
+impl AsyncRead for QuickAckStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl AsyncRead for Prompt {
     }
 }
 
-impl AsyncWrite for Prompt {
+impl AsyncWrite for QuickAckStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }
@@ -56,13 +56,13 @@ impl AsyncWrite for Prompt {
 }
 
 /// A program whose standard streams lead to the server (`ProxyCommand`). It ends with the connection.
-pub(crate) struct Program {
+pub(crate) struct ProxyProgram {
     pub input: ChildStdin,
     pub output: ChildStdout,
     pub _child: Child,
 }
 
-impl AsyncRead for Program {
+impl AsyncRead for ProxyProgram {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl AsyncRead for Program {
     }
 }
 
-impl AsyncWrite for Program {
+impl AsyncWrite for ProxyProgram {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.input).poll_write(cx, buf)
     }

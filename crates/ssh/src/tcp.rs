@@ -1,7 +1,7 @@
 //! A byte stream to a port that the host can reach.
 
 use crate::session::Session;
-use crate::stream::{Duplex, Prompt};
+use crate::stream::{Duplex, QuickAckStream};
 use russh::ChannelOpenFailure;
 use std::io;
 use tokio::net::TcpStream;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 pub async fn dial(host: &str, port: u16) -> io::Result<Box<dyn Duplex>> {
     let stream = TcpStream::connect((bare(host), port)).await?;
     stream.set_nodelay(true)?;
-    Ok(Box::new(Prompt(stream)))
+    Ok(Box::new(QuickAckStream(stream)))
 }
 
 /// An IPv6 address without the brackets that it has in a URL.

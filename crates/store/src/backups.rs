@@ -4,6 +4,7 @@
 use crate::state::state_folder;
 use age::stream::StreamWriter;
 use camino::{Utf8Path, Utf8PathBuf};
+use converge_resource::to_hex;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use sha2::{Digest as _, Sha256};
 use std::fs::Permissions;
@@ -140,7 +141,7 @@ impl Arriving {
     /// # Errors
     /// Another size or SHA-256, and the file system's.
     pub fn finish(mut self, name: &str, size: u64, sha256: &str) -> Result<Utf8PathBuf, BackupError> {
-        let found: String = self.hash.clone().finalize().iter().map(|b| format!("{b:02x}")).collect();
+        let found = to_hex(&self.hash.clone().finalize());
         if self.size != size || found != sha256 {
             let shown = |size: u64, digest: &str| {
                 format!("{size} bytes with SHA-256 {}…", digest.get(..12).unwrap_or(digest))
@@ -223,7 +224,7 @@ mod tests {
     }
 
     fn sha256(bytes: &[u8]) -> String {
-        Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+        to_hex(&Sha256::digest(bytes))
     }
 
     fn names(backups: &Backups) -> Vec<String> {

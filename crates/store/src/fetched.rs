@@ -18,7 +18,7 @@ const RETAINED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The fetched files of a project.
 #[derive(Clone, Debug, Default)]
-pub struct Fetched {
+pub struct FetchedFiles {
     /// The folder of the project.
     project: Option<Utf8PathBuf>,
     /// The folder of the contents that were replaced; by default one of the user's own.
@@ -66,7 +66,7 @@ pub enum FetchedError {
     Io(#[from] io::Error),
 }
 
-impl Fetched {
+impl FetchedFiles {
     /// Those of the project in this folder.
     pub fn of(project: Option<Utf8PathBuf>) -> Self {
         Self { project, previous: None }
@@ -108,7 +108,7 @@ impl Fetched {
     /// Removes the file, and the directories above it that are empty then.
     ///
     /// # Errors
-    /// As [`Fetched::write`].
+    /// As [`FetchedFiles::write`].
     pub fn remove(&self, place: &str) -> Result<(), FetchedError> {
         let Some(path) = self.walk(place, false)? else { return Ok(()) };
         fs_err::remove_file(&path)?;
@@ -193,11 +193,11 @@ fn put(path: &Utf8Path, mode: u32, bytes: &[u8]) -> Result<(), FetchedError> {
 mod tests {
     use super::*;
 
-    fn project() -> (tempfile::TempDir, Fetched) {
+    fn project() -> (tempfile::TempDir, FetchedFiles) {
         let dir = tempfile::tempdir().unwrap();
         let top = Utf8PathBuf::from_path_buf(dir.path().to_owned()).unwrap();
         fs_err::create_dir(top.join("project")).unwrap();
-        (dir, Fetched { project: Some(top.join("project")), previous: Some(top.join("former")) })
+        (dir, FetchedFiles { project: Some(top.join("project")), previous: Some(top.join("former")) })
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             assert!(matches!(fetched.write(outside, 0o600, &content), Err(FetchedError::Outside(_))));
         }
         assert_eq!(fs_err::read_dir(dir.path().join("elsewhere")).unwrap().count(), 0);
-        assert!(matches!(Fetched::default().look("x"), Err(FetchedError::NoProject)));
+        assert!(matches!(FetchedFiles::default().look("x"), Err(FetchedError::NoProject)));
     }
 
     #[test]

@@ -8,5 +8,5 @@ mod state;
 
 pub use backups::{Arriving, BackupError, Backups, RETAINED};
 pub use document::{DocumentError, read_document, write_document};
-pub use fetched::{FOLDER as FETCHED_FOLDER, Fetched, FetchedError, Lies};
+pub use fetched::{FOLDER as FETCHED_FOLDER, FetchedError, FetchedFiles, Lies};
 pub use seal::{SealError, Sealer};

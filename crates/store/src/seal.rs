@@ -77,7 +77,7 @@ impl Sealer {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key)
             .map_err(|e| SealError { path: "plan.key".into(), why: e.to_string() })?;
         mac.update(text.as_bytes());
-        Ok(mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect())
+        Ok(converge_resource::to_hex(&mac.finalize().into_bytes()))
     }
 }
 

@@ -89,7 +89,7 @@ impl Node {
         fields: Option<&'static [&'static str]>,
         visitor: V,
     ) -> Result<V::Value, DeError> {
-        visitor.visit_map(Entries { entries: entries.iter(), value: None, fields })
+        visitor.visit_map(MapNode { entries: entries.iter(), value: None, fields })
     }
 }
 
@@ -240,9 +240,9 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, DeError> {
         let access = match &self.value {
-            Value::String(_) => Choice { variants, name: self, content: None },
+            Value::String(_) => EnumNode { variants, name: self, content: None },
             Value::Map(entries) => match entries.as_slice() {
-                [(name, content)] => Choice { variants, name, content: Some(content) },
+                [(name, content)] => EnumNode { variants, name, content: Some(content) },
                 _ => {
                     let message = format!("expected exactly one of {}", list_of(variants));
                     return Err(DeError::new(WRONG_TYPE, message).or_span(self.head_span()));
@@ -283,13 +283,13 @@ impl<'de> SeqAccess<'de> for &mut Items<'de> {
     }
 }
 
-struct Entries<'de> {
+struct MapNode<'de> {
     entries: std::slice::Iter<'de, (Node, Node)>,
     value: Option<&'de Node>,
     fields: Option<&'static [&'static str]>,
 }
 
-impl Entries<'_> {
+impl MapNode<'_> {
     /// The other keys of the map that its struct does not know either.
     fn other_unknown_keys(&self) -> Vec<Diagnostic> {
         let Some(fields) = self.fields else { return Vec::new() };
@@ -304,13 +304,14 @@ impl Entries<'_> {
     }
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de> MapAccess<'de> for MapNode<'de> {
     type Error = DeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DeError> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
         self.value = Some(value);
-        let read = if key.as_str().is_some() { seed.deserialize(key) } else { seed.deserialize(Key(key)) };
+        let read =
+            if key.as_str().is_some() { seed.deserialize(key) } else { seed.deserialize(KeyNode(key)) };
         read.map(Some).map_err(|error| {
             let error = error.or_span(&key.span);
             if error.code() == UNKNOWN_KEY { error.and(self.other_unknown_keys()) } else { error }
@@ -330,9 +331,9 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 }
 
 /// A key that is no string: where a string is wanted, its text serves.
-struct Key<'de>(&'de Node);
+struct KeyNode<'de>(&'de Node);
 
-impl<'de> Key<'de> {
+impl<'de> KeyNode<'de> {
     fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DeError> {
         match self.0.scalar_text() {
             Some(text) => visitor.visit_string(text),
@@ -349,7 +350,7 @@ macro_rules! key_forward {
     };
 }
 
-impl<'de> Deserializer<'de> for Key<'de> {
+impl<'de> Deserializer<'de> for KeyNode<'de> {
     type Error = DeError;
 
     key_forward! {
@@ -428,13 +429,13 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-struct Choice<'de> {
+struct EnumNode<'de> {
     variants: &'static [&'static str],
     name: &'de Node,
     content: Option<&'de Node>,
 }
 
-impl<'de> EnumAccess<'de> for Choice<'de> {
+impl<'de> EnumAccess<'de> for EnumNode<'de> {
     type Error = DeError;
     type Variant = Self;
 
@@ -455,7 +456,7 @@ impl<'de> EnumAccess<'de> for Choice<'de> {
     }
 }
 
-impl<'de> Choice<'de> {
+impl<'de> EnumNode<'de> {
     fn content(&self) -> Result<&'de Node, DeError> {
         self.content.ok_or_else(|| {
             let name = self.name.scalar_text().unwrap_or_default();
@@ -465,7 +466,7 @@ impl<'de> Choice<'de> {
     }
 }
 
-impl<'de> VariantAccess<'de> for Choice<'de> {
+impl<'de> VariantAccess<'de> for EnumNode<'de> {
     type Error = DeError;
 
     fn unit_variant(self) -> Result<(), DeError> {

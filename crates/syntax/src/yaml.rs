@@ -91,7 +91,7 @@ fn compose(
 }
 
 /// The complaint is recorded; nothing more can be read.
-struct Stop;
+struct Unreadable;
 
 /// A node that an alias can stand for.
 struct Anchored {
@@ -113,7 +113,7 @@ struct Composer<'t> {
 
 /// The place of a node in the tree.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct NodePlace<'a> {
     depth: usize,
     /// The key that the value stands under.
     key: Option<&'a str>,
@@ -122,7 +122,7 @@ struct Place<'a> {
 }
 
 impl<'t> Composer<'t> {
-    fn next(&mut self) -> Result<(Event<'t>, Span), Stop> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Unreadable> {
         match self.parser.next() {
             Some(Ok((event, span))) => {
                 let start = span.start.byte_offset().unwrap_or(0);
@@ -131,20 +131,24 @@ impl<'t> Composer<'t> {
             }
             Some(Err(error)) => {
                 self.syntax_error(&error);
-                Err(Stop)
+                Err(Unreadable)
             }
             None => Ok((Event::StreamEnd, Span::new(self.source.clone(), 0, 0))),
         }
     }
 
-    fn documents(&mut self) -> Result<Vec<Node>, Stop> {
+    fn documents(&mut self) -> Result<Vec<Node>, Unreadable> {
         let mut documents = Vec::new();
         loop {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamEnd => return Ok(documents),
                 Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
-                _ => documents.push(self.node(event, span, Place { depth: 0, key: None, is_key: false })?),
+                _ => documents.push(self.node(
+                    event,
+                    span,
+                    NodePlace { depth: 0, key: None, is_key: false },
+                )?),
             }
         }
     }
@@ -155,21 +159,21 @@ impl<'t> Composer<'t> {
     }
 
     /// Counts values and levels against the limits.
-    fn count(&mut self, values: usize, depth: usize, span: &Span) -> Result<(), Stop> {
+    fn count(&mut self, values: usize, depth: usize, span: &Span) -> Result<(), Unreadable> {
         self.nodes += values;
         if self.nodes > MAX_NODES {
             let message = format!("more than {MAX_NODES} values (aliases counted where they are used)");
             self.error("too-large", message, span, None);
-            return Err(Stop);
+            return Err(Unreadable);
         }
         if depth > MAX_DEPTH {
             self.error("too-deep", format!("nested more than {MAX_DEPTH} levels deep"), span, None);
-            return Err(Stop);
+            return Err(Unreadable);
         }
         Ok(())
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span, place: Place<'_>) -> Result<Node, Stop> {
+    fn node(&mut self, event: Event<'t>, span: Span, place: NodePlace<'_>) -> Result<Node, Unreadable> {
         let before = self.nodes;
         self.count(1, place.depth, &span)?;
         let (anchor, node) = match event {
@@ -192,11 +196,11 @@ impl<'t> Composer<'t> {
         Ok(node)
     }
 
-    fn alias(&mut self, id: usize, span: &Span, place: Place<'_>) -> Result<Node, Stop> {
+    fn alias(&mut self, id: usize, span: &Span, place: NodePlace<'_>) -> Result<Node, Unreadable> {
         let Some((size, depth)) = self.anchors.get(&id).map(|known| (known.size, known.depth)) else {
             // The anchor's own node is not finished yet.
             self.error("alias-in-itself", "an alias inside the value that it stands for", span, None);
-            return Err(Stop);
+            return Err(Unreadable);
         };
         self.count(size, place.depth + depth, span)?;
         Ok(self.anchors.get(&id).map_or_else(|| Node::null(span.clone()), |known| known.node.clone()))
@@ -208,7 +212,7 @@ impl<'t> Composer<'t> {
         style: ScalarStyle,
         tag: Option<&Tag>,
         span: Span,
-        place: Place<'_>,
+        place: NodePlace<'_>,
     ) -> Node {
         let plain = style == ScalarStyle::Plain;
         let (core, tag) = self.tag(tag, &span);
@@ -258,7 +262,7 @@ impl<'t> Composer<'t> {
     }
 
     /// Warns where a plain scalar is not what it looks like.
-    fn ambiguous(&mut self, text: &str, value: &Value, span: &Span, place: Place<'_>) {
+    fn ambiguous(&mut self, text: &str, value: &Value, span: &Span, place: NodePlace<'_>) {
         let digits = text.trim_start_matches(['-', '+']);
         let (reads, write) = match value {
             Value::Bool(value)
@@ -295,8 +299,8 @@ impl<'t> Composer<'t> {
         style: StructureStyle,
         tag: Option<&Tag>,
         start: Span,
-        place: Place<'_>,
-    ) -> Result<Node, Stop> {
+        place: NodePlace<'_>,
+    ) -> Result<Node, Unreadable> {
         let mut items: Vec<Node> = Vec::new();
         let end = loop {
             let (event, span) = self.next()?;
@@ -306,7 +310,7 @@ impl<'t> Composer<'t> {
             items.push(self.node(
                 event,
                 span,
-                Place { depth: place.depth + 1, key: place.key, is_key: false },
+                NodePlace { depth: place.depth + 1, key: place.key, is_key: false },
             )?);
         };
         let extent = match (style, items.first(), items.last()) {
@@ -321,8 +325,8 @@ impl<'t> Composer<'t> {
         style: StructureStyle,
         tag: Option<&Tag>,
         start: Span,
-        place: Place<'_>,
-    ) -> Result<Node, Stop> {
+        place: NodePlace<'_>,
+    ) -> Result<Node, Unreadable> {
         let expression = (style == StructureStyle::Flow).then(|| self.expression(&start)).flatten();
         if let Some(expression) = &expression {
             self.unquoted(expression);
@@ -344,12 +348,12 @@ impl<'t> Composer<'t> {
                 self.skip(event)?;
                 Node::null(span)
             } else {
-                self.node(event, span, Place { depth: inner, key: None, is_key: true })?
+                self.node(event, span, NodePlace { depth: inner, key: None, is_key: true })?
             };
             let name = key.scalar_text();
             let (event, span) = self.next()?;
             let value =
-                self.node(event, span, Place { depth: inner, key: name.as_deref(), is_key: false })?;
+                self.node(event, span, NodePlace { depth: inner, key: name.as_deref(), is_key: false })?;
             first.get_or_insert_with(|| key.span.clone());
             last =
                 Some(value.span.clone()).filter(|span| span.end >= key.span.end).or(Some(key.span.clone()));
@@ -433,7 +437,7 @@ impl<'t> Composer<'t> {
     }
 
     /// Reads past a node without making anything of it.
-    fn skip(&mut self, event: Event<'t>) -> Result<(), Stop> {
+    fn skip(&mut self, event: Event<'t>) -> Result<(), Unreadable> {
         let mut open = 0usize;
         let mut event = event;
         loop {

@@ -234,19 +234,19 @@ pub(crate) fn method(value: &Value, name: &str, args: &[Value]) -> Result<(), Er
 }
 
 /// A template that is being evaluated, with counts of its own. Those of the template that looked it up go on when this is dropped.
-pub(crate) struct Counts {
+pub(crate) struct CountedEvaluation {
     written: usize,
     work: usize,
 }
 
-impl Counts {
+impl CountedEvaluation {
     /// Begins at nothing.
     pub(crate) fn begin() -> Self {
         Self { written: WRITTEN.replace(0), work: WORK.replace(0) }
     }
 }
 
-impl Drop for Counts {
+impl Drop for CountedEvaluation {
     fn drop(&mut self) {
         WRITTEN.set(self.written);
         // Its work is part of theirs: a loop may look up many templates.
@@ -277,9 +277,9 @@ pub(crate) fn about_to_write(value: &Value) -> Result<(), Error> {
 
 /// Takes what a template writes, as far as it goes.
 #[derive(Default)]
-pub(crate) struct Written(pub Vec<u8>);
+pub(crate) struct BoundedOutput(pub Vec<u8>);
 
-impl Write for Written {
+impl Write for BoundedOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0.len().saturating_add(bytes.len()) > BYTES {
             return Err(std::io::Error::other(format!("the output is more than {} MiB", BYTES >> 20)));

@@ -1,5 +1,5 @@
 use super::BYTES;
-use crate::engine::Engine;
+use crate::engine::TemplateEngine;
 use crate::scope::Scope;
 use converge_syntax::{Node, Source, Span};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Evaluates a text and returns its result, or the error.
 fn eval(text: &str) -> Result<String, String> {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = Scope::new(&engine);
     let source = Source::new("test", text);
     let node = Node::new(source.text(), Span::whole(source.clone()));
@@ -270,7 +270,7 @@ fn a_namespace_is_no_part_of_itself() {
 
 #[test]
 fn variables_that_go_deeper_one_by_one_are_refused() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     let node = |text: &str| {
         converge_syntax::parse_yaml(Source::new("test", text), converge_syntax::Dialect::Ansible)
@@ -289,7 +289,7 @@ fn variables_that_go_deeper_one_by_one_are_refused() {
 
 #[test]
 fn each_evaluation_has_enough_of_the_stack() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     let node = |text: String| Node::new(text.as_str(), Span::whole(Source::new("test", text.as_str())));
     scope.set("v0", crate::scope::Variable::data(node("1".to_owned())));
@@ -346,7 +346,7 @@ fn templates_that_look_each_other_up_are_refused() {
     for (name, other) in [("own.j2", "own.j2"), ("a.j2", "b.j2"), ("b.j2", "a.j2")] {
         std::fs::write(folder.join(name), format!("{{{{ lookup('template', '{other}') }}}}")).unwrap();
     }
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     scope.set_files(role.path());
     for name in ["own.j2", "a.j2"] {

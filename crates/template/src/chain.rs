@@ -83,7 +83,7 @@ impl Rewritten {
 
 /// The rewritings to make.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct Rewritings {
     /// The text is one expression, without `{{ }}`.
     pub bare: bool,
     pub chains: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Wanted {
 }
 
 /// Makes these rewritings; `None` if the text needs none.
-pub(crate) fn rewrite(text: &str, wanted: Wanted) -> Option<Rewritten> {
+pub(crate) fn rewrite(text: &str, wanted: Rewritings) -> Option<Rewritten> {
     let mut out = Rewritten { text: String::new(), edits: Vec::new(), before: None };
     let mut done = 0;
     for (chain, call) in edits(text, wanted) {
@@ -106,7 +106,7 @@ pub(crate) fn rewrite(text: &str, wanted: Wanted) -> Option<Rewritten> {
 }
 
 /// Every edit: the bytes, and what they become.
-fn edits(text: &str, wanted: Wanted) -> Vec<(Range<usize>, String)> {
+fn edits(text: &str, wanted: Rewritings) -> Vec<(Range<usize>, String)> {
     let bare = wanted.bare;
     let mut found = Vec::new();
     let mut at = 0;
@@ -286,11 +286,11 @@ fn has_colon(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    const CHAINS: Wanted = Wanted { bare: false, chains: true, backslashes: false };
+    const CHAINS: Rewritings = Rewritings { bare: false, chains: true, backslashes: false };
 
     #[test]
     fn groups_and_edges_of_words_keep_their_backslash() {
-        let both = Wanted { bare: false, chains: true, backslashes: true };
+        let both = Rewritings { bare: false, chains: true, backslashes: true };
         for (text, wanted) in [
             (r"{{ x | r('\b(a)', '\1') }}", Some(r"{{ x | r('\\b(a)', '\\1') }}")),
             (r"{{ x | r('\\1') }}", None),
@@ -330,7 +330,7 @@ mod tests {
             }
         }
         assert_eq!(
-            rewrite("a.b.c is defined", Wanted { bare: true, ..CHAINS }).unwrap().text,
+            rewrite("a.b.c is defined", Rewritings { bare: true, ..CHAINS }).unwrap().text,
             "__dig(a, \"b\", \"c\") is defined"
         );
     }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
-use crate::chain::{Rewritten, Wanted};
+use crate::chain::{Rewritings, Rewritten};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::evaluation::{Evaluated, Evaluation};
-use crate::explain::{Place, explain, first_undefined, gave_up};
+use crate::explain::{TemplatePlace, explain, first_undefined, gave_up};
 use crate::frame::{self, Notes};
 use crate::measure::{LEVELS, measure};
 use crate::moment::Moment;
@@ -32,7 +32,7 @@ pub trait Decrypt: Send + Sync {
 
 /// The environment: Jinja as Ansible sets it up. Cheap to clone.
 #[derive(Clone)]
-pub struct Engine {
+pub struct TemplateEngine {
     pub(crate) env: Arc<Environment<'static>>,
     vault: Option<Arc<dyn Decrypt>>,
     moment: Arc<Moment>,
@@ -63,13 +63,13 @@ impl Fail {
     }
 }
 
-impl Default for Engine {
+impl Default for TemplateEngine {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Engine {
+impl TemplateEngine {
     /// The environment with all filters, tests and functions.
     pub fn new() -> Self {
         let mut env = Environment::new();
@@ -187,7 +187,8 @@ impl Engine {
         scope: &Scope,
     ) -> Result<Evaluation<String>, Diagnostics> {
         let whole = Span::whole(source.clone());
-        let place = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let place =
+            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
         self.outcome(scope, &whole, || {
             if source.is_secret() {
                 frame::note(|notes| notes.sensitive = true);
@@ -286,39 +287,49 @@ impl Engine {
 
     fn string(&self, node: &Node, template: &str, scope: &Scope) -> Result<Node, Fail> {
         let Some(range) = whole_expression(template) else {
-            let place = Place { span: &node.span, text: template, shift: 0, file: false, rewritten: None };
+            let place =
+                TemplatePlace { span: &node.span, text: template, shift: 0, file: false, rewritten: None };
             let rendered = self.render(place, scope)?;
             return Ok(text(&rendered, &node.span));
         };
-        let place =
-            Place { span: &node.span, text: template, shift: range.start, file: false, rewritten: None };
+        let place = TemplatePlace {
+            span: &node.span,
+            text: template,
+            shift: range.start,
+            file: false,
+            rewritten: None,
+        };
         let expression = template.get(range).unwrap_or_default();
         let value = self.expression(expression, place, scope)?;
         self.evaluated(place, || to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope)))
     }
 
     /// Runs an evaluation with counts of its own; if the engine gives up in it, the value has an error at its place.
-    fn evaluated<T>(&self, place: Place<'_>, work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
-        let counts = bounds::Counts::begin();
+    fn evaluated<T>(
+        &self,
+        place: TemplatePlace<'_>,
+        work: impl FnOnce() -> Result<T, Fail>,
+    ) -> Result<T, Fail> {
+        let counts = bounds::CountedEvaluation::begin();
         let done = panics::caught(work);
         drop(counts);
         done.unwrap_or_else(|why| Err(gave_up(&why, place)))
     }
 
     /// The value of an expression, which must be defined.
-    fn expression(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
+    fn expression(&self, expression: &str, place: TemplatePlace<'_>, scope: &Scope) -> Result<Value, Fail> {
         self.evaluated(place, || self.value_of(expression, place, scope))
     }
 
-    fn value_of(&self, expression: &str, place: Place<'_>, scope: &Scope) -> Result<Value, Fail> {
+    fn value_of(&self, expression: &str, place: TemplatePlace<'_>, scope: &Scope) -> Result<Value, Fail> {
         self.not_too_deep(expression, true, place)?;
-        let wanted = Wanted { bare: true, chains: false, backslashes: true };
+        let wanted = Rewritings { bare: true, chains: false, backslashes: true };
         let escaped = Rewritten::guarded(expression, chain::rewrite(expression, wanted), true);
-        let place = Place { rewritten: escaped.as_ref(), ..place };
+        let place = TemplatePlace { rewritten: escaped.as_ref(), ..place };
         let text = escaped.as_ref().map_or(expression, |escaped| &escaped.text);
         let compiled = self.env.compile_expression(text).map_err(|error| self.fail(&error, place, scope))?;
         let result = compiled.eval(Value::from_object(Root(scope.clone())));
-        let wanted = Wanted { chains: true, ..wanted };
+        let wanted = Rewritings { chains: true, ..wanted };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
             let Some(rewritten) = Rewritten::guarded(expression, Some(rewritten), true) else {
                 return self.settle(result, place, scope);
@@ -327,7 +338,7 @@ impl Engine {
                 .env
                 .compile_expression(&rewritten.text)
                 .and_then(|compiled| compiled.eval(Value::from_object(Root(scope.clone()))));
-            let place = Place { rewritten: Some(&rewritten), ..place };
+            let place = TemplatePlace { rewritten: Some(&rewritten), ..place };
             // An error that the rewriting does not concern stays the error of the first attempt.
             if again.as_ref().is_ok_and(|value| !value.is_undefined()) || chained(&again).is_none() {
                 return self.settle(again, place, scope);
@@ -342,15 +353,15 @@ impl Engine {
         })
     }
 
-    fn render(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
+    fn render(&self, place: TemplatePlace<'_>, scope: &Scope) -> Result<String, Fail> {
         self.evaluated(place, || self.text_of(place, scope))
     }
 
-    fn text_of(&self, place: Place<'_>, scope: &Scope) -> Result<String, Fail> {
+    fn text_of(&self, place: TemplatePlace<'_>, scope: &Scope) -> Result<String, Fail> {
         let name = place.span.source.name();
         let run = |text: &str| {
-            let counts = bounds::Counts::begin();
-            let mut written = bounds::Written::default();
+            let counts = bounds::CountedEvaluation::begin();
+            let mut written = bounds::BoundedOutput::default();
             let done = self.env.template_from_named_str(name, text).and_then(|template| {
                 template.render_captured_to(Value::from_object(Root(scope.clone())), &mut written).map(drop)
             });
@@ -359,23 +370,23 @@ impl Engine {
         };
         self.not_too_deep(place.text, false, place)?;
         // Files are Jinja's, as in Ansible.
-        let wanted = Wanted { bare: false, chains: false, backslashes: !place.file };
+        let wanted = Rewritings { bare: false, chains: false, backslashes: !place.file };
         let escaped = Rewritten::guarded(place.text, chain::rewrite(place.text, wanted), false);
-        let place = Place { rewritten: escaped.as_ref(), ..place };
+        let place = TemplatePlace { rewritten: escaped.as_ref(), ..place };
         let result = run(escaped.as_ref().map_or(place.text, |escaped| &escaped.text));
-        let wanted = Wanted { chains: true, ..wanted };
+        let wanted = Rewritings { chains: true, ..wanted };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
             let Some(rewritten) = Rewritten::guarded(place.text, Some(rewritten), false) else {
                 return self.settle(result, place, scope);
             };
             let again = run(&rewritten.text);
-            return self.settle(again, Place { rewritten: Some(&rewritten), ..place }, scope);
+            return self.settle(again, TemplatePlace { rewritten: Some(&rewritten), ..place }, scope);
         }
         self.settle(result, place, scope)
     }
 
     /// Refuses a text that the parser would go too deep into.
-    fn not_too_deep(&self, text: &str, bare: bool, place: Place<'_>) -> Result<(), Fail> {
+    fn not_too_deep(&self, text: &str, bare: bool, place: TemplatePlace<'_>) -> Result<(), Fail> {
         let Some(at) = bounds::too_deep(text, bare) else { return Ok(()) };
         let message = "the template goes too deep: at most 100 brackets, operators and blocks in each other";
         let found = Diagnostic::error("template-depth", message)
@@ -390,7 +401,8 @@ impl Engine {
             frame::note(|notes| notes.sensitive = true);
         }
         let whole = Span::whole(source.clone());
-        let place = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let place =
+            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
         self.render(place, scope).map_err(|fail| {
             if let Fail::Undefined(why) | Fail::Fatal(why) = fail {
                 frame::note(|notes| notes.fatal.get_or_insert(why).len());
@@ -401,7 +413,12 @@ impl Engine {
 
     /// Chooses the result: an error or an unknown value of a variable that was looked up on the way wins over that of the
     /// template itself.
-    fn settle<T>(&self, result: Result<T, Error>, place: Place<'_>, scope: &Scope) -> Result<T, Fail> {
+    fn settle<T>(
+        &self,
+        result: Result<T, Error>,
+        place: TemplatePlace<'_>,
+        scope: &Scope,
+    ) -> Result<T, Fail> {
         let met = frame::note(|notes| (notes.fatal.clone(), !notes.unknown.is_empty()));
         match met {
             Some((Some(fatal), _)) => Err(Fail::Fatal(fatal)),
@@ -410,7 +427,7 @@ impl Engine {
         }
     }
 
-    fn fail(&self, error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+    fn fail(&self, error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
         explain(error, place, scope)
     }
 
@@ -422,7 +439,7 @@ impl Engine {
             Data::Bool(value) => return Ok(*value),
             Data::String(template) if is_template(template) => match whole_expression(template) {
                 Some(range) => {
-                    let place = Place {
+                    let place = TemplatePlace {
                         span: &node.span,
                         text: template,
                         shift: range.start,
@@ -439,8 +456,13 @@ impl Engine {
                 }
             },
             Data::String(expression) if !expression.trim().is_empty() => {
-                let place =
-                    Place { span: &node.span, text: expression, shift: 0, file: false, rewritten: None };
+                let place = TemplatePlace {
+                    span: &node.span,
+                    text: expression,
+                    shift: 0,
+                    file: false,
+                    rewritten: None,
+                };
                 self.expression(expression, place, scope)?
             }
             _ => {

@@ -14,7 +14,7 @@ use crate::unclosed;
 
 /// A template and where it stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct TemplatePlace<'a> {
     /// The scalar, or the whole file.
     pub span: &'a Span,
     /// The text of the template, escapes and folds resolved.
@@ -27,7 +27,7 @@ pub(crate) struct Place<'a> {
     pub rewritten: Option<&'a Rewritten>,
 }
 
-impl Place<'_> {
+impl TemplatePlace<'_> {
     /// The bytes of the template as a span of the source; the whole scalar where they cannot be found in it.
     pub fn span_of(&self, range: std::ops::Range<usize>) -> Span {
         self.span_of_text(match self.rewritten {
@@ -77,7 +77,7 @@ fn undefined_path(detail: &str) -> Option<&str> {
 }
 
 /// Turns an error into a failure with diagnostics.
-pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+pub(crate) fn explain(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
     // An error in an included template comes inside one of the template that includes it.
     let inner = std::error::Error::source(error).and_then(|source| source.downcast_ref::<Error>());
     if let Some(inner) = inner.filter(|_| error.kind() == ErrorKind::BadInclude) {
@@ -85,13 +85,14 @@ pub(crate) fn explain(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
     }
     if let Some(source) = error.name().and_then(|name| scope.engine().included(name)) {
         let whole = Span::whole(source.clone());
-        let here = Place { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let here =
+            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
         return describe(error, here, scope);
     }
     describe(error, place, scope)
 }
 
-fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
+fn describe(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
     let span = error.range().map_or_else(|| place.span.clone(), |range| place.span_of(range));
     let detail = error.detail().unwrap_or_default();
     if error.kind() == ErrorKind::UndefinedError {
@@ -196,7 +197,7 @@ fn describe(error: &Error, place: Place<'_>, scope: &Scope) -> Fail {
 }
 
 /// The failure of an evaluation in which the engine panicked.
-pub(crate) fn gave_up(why: &str, place: Place<'_>) -> Fail {
+pub(crate) fn gave_up(why: &str, place: TemplatePlace<'_>) -> Fail {
     // The reason may quote a value.
     let is_secret = frame::note(|notes| notes.sensitive) == Some(true);
     let why = if is_secret { "the reason is not shown, since it reads a secret" } else { why };
@@ -255,7 +256,7 @@ fn walk(scope: &Scope, path: &str) -> Option<Value> {
 pub(crate) fn first_undefined(
     paths: HashSet<String>,
     expression: &str,
-    place: Place<'_>,
+    place: TemplatePlace<'_>,
     scope: &Scope,
 ) -> Fail {
     let mut paths: Vec<(usize, String)> =

@@ -44,8 +44,8 @@ pub(crate) fn within<T>(
     span: &Span,
     work: impl FnOnce() -> T,
 ) -> (T, Notes) {
-    struct Guard;
-    impl Drop for Guard {
+    struct FrameReset;
+    impl Drop for FrameReset {
         fn drop(&mut self) {
             let none = FRAMES.with(|frames| {
                 let mut frames = frames.borrow_mut();
@@ -64,7 +64,7 @@ pub(crate) fn within<T>(
         notes: Notes::default(),
     };
     FRAMES.with(|frames| frames.borrow_mut().push(frame));
-    let guard = Guard;
+    let guard = FrameReset;
     let value = bounds::stack(work);
     let notes = note(|notes| notes.clone()).unwrap_or_default();
     drop(guard);

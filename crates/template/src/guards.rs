@@ -43,13 +43,13 @@ pub(crate) fn guards(text: &str, bare: bool) -> Vec<(Range<usize>, String)> {
     edits
 }
 
-type Found = Vec<(usize, String)>;
+type Insertions = Vec<(usize, String)>;
 
-fn in_all<'a, 'b: 'a>(all: impl IntoIterator<Item = &'a Expr<'b>>, found: &mut Found) {
+fn in_all<'a, 'b: 'a>(all: impl IntoIterator<Item = &'a Expr<'b>>, found: &mut Insertions) {
     all.into_iter().for_each(|expression| in_expression(expression, found));
 }
 
-fn in_arguments(arguments: &[CallArg<'_>], found: &mut Found) {
+fn in_arguments(arguments: &[CallArg<'_>], found: &mut Insertions) {
     for argument in arguments {
         match argument {
             CallArg::Pos(value)
@@ -60,7 +60,7 @@ fn in_arguments(arguments: &[CallArg<'_>], found: &mut Found) {
     }
 }
 
-fn in_expression(expression: &Expr<'_>, found: &mut Found) {
+fn in_expression(expression: &Expr<'_>, found: &mut Insertions) {
     match expression {
         Expr::Var(_) | Expr::Const(_) => {}
         Expr::Slice(slice) => {
@@ -106,7 +106,7 @@ fn in_expression(expression: &Expr<'_>, found: &mut Found) {
 }
 
 /// Puts an expression inside a filter.
-fn around(expression: &Expr<'_>, filter: &str, found: &mut Found) {
+fn around(expression: &Expr<'_>, filter: &str, found: &mut Insertions) {
     let end = expression.span().end_offset;
     // A subscript or a method may follow.
     found.push((start_of(expression) as usize, "((".to_owned()));
@@ -144,7 +144,7 @@ fn parts_of<'a, 'b>(expression: &'a Expr<'b>) -> Option<Vec<&'a Expr<'b>>> {
 }
 
 /// The outermost of lists in each other measures all of them.
-fn in_parts(expression: &Expr<'_>, found: &mut Found) {
+fn in_parts(expression: &Expr<'_>, found: &mut Insertions) {
     match parts_of(expression) {
         Some(parts) => parts.into_iter().for_each(|part| in_parts(part, found)),
         None => in_expression(expression, found),
@@ -160,7 +160,7 @@ fn is_constant(expression: &Expr<'_>) -> bool {
 }
 
 /// One operator of a chain `a ~ b ~ c`, which is read from its end: every fourth is looked at, since each look is a level more.
-fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Found) {
+fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Insertions) {
     let Expr::BinOp(binary) = expression else { return in_expression(expression, found) };
     let grows = matches!(binary.op, BinOpKind::Add | BinOpKind::Mul | BinOpKind::Concat);
     if grows && place.is_multiple_of(4) {
@@ -181,11 +181,11 @@ fn in_chain(expression: &Expr<'_>, place: usize, found: &mut Found) {
     }
 }
 
-fn in_body(body: &[Stmt<'_>], found: &mut Found) {
+fn in_body(body: &[Stmt<'_>], found: &mut Insertions) {
     body.iter().for_each(|statement| in_statement(statement, found));
 }
 
-fn in_statement(statement: &Stmt<'_>, found: &mut Found) {
+fn in_statement(statement: &Stmt<'_>, found: &mut Insertions) {
     match statement {
         Stmt::Template(all) => in_body(&all.children, found),
         Stmt::EmitExpr(emit) => in_expression(&emit.expr, found),

@@ -1,6 +1,6 @@
 //! The minijinja environment: filters, tests, native values, spans.
 //!
-//! Values in inventories, roles and playbooks are [`Node`](converge_syntax::Node)s that may hold Jinja. An [`Engine`] renders
+//! Values in inventories, roles and playbooks are [`Node`](converge_syntax::Node)s that may hold Jinja. An [`TemplateEngine`] renders
 //! them in a [`Scope`] of variables, which are rendered when they are looked up, as in Ansible. An [`Evaluation`] says what was
 //! looked up, and tells values that cannot be known yet from errors.
 
@@ -30,7 +30,7 @@ mod unclosed;
 pub use ansible::{
     AnsibleName, AnsibleSort, ansible_instead, ansible_names, ansible_option, ansible_page, ansible_parameter,
 };
-pub use engine::{Decrypt, Engine};
+pub use engine::{Decrypt, TemplateEngine};
 pub use evaluation::{Evaluated, Evaluation};
 pub use moment::Moment;
 pub use scope::{Entries, HostScopes, Scope, Variable};

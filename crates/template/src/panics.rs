@@ -41,7 +41,7 @@ fn reason(panicked: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Engine;
+    use crate::engine::TemplateEngine;
     use crate::scope::{Scope, Variable};
     use converge_syntax::{Node, Source, Span};
     use std::sync::Arc;
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_a_filter_is_an_error_of_its_value() {
-        let mut engine = Engine::new();
+        let mut engine = TemplateEngine::new();
         let env = Arc::get_mut(&mut engine.env).unwrap();
         env.add_function("boom", || -> Result<bool, minijinja::Error> { panic!("the reason") });
         let mut scope = Scope::new(&engine);

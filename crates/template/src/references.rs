@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use converge_syntax::{Node, Source, Value as Data};
 
 use crate::convert::UNSAFE_TAG;
-use crate::engine::Engine;
+use crate::engine::TemplateEngine;
 use crate::text::is_template;
 use crate::{bounds, panics};
 
-impl Engine {
+impl TemplateEngine {
     /// The variables that a node's templates read: names (`facts`) and dotted paths (`facts.os.family`). Those that are
     /// reached through other variables are not among them.
     pub fn references(&self, node: &Node) -> BTreeSet<String> {
@@ -18,14 +18,14 @@ impl Engine {
         found
     }
 
-    /// As [`Engine::references`], for a `when`: strings are bare expressions.
+    /// As [`TemplateEngine::references`], for a `when`: strings are bare expressions.
     pub fn condition_references(&self, node: &Node) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         self.collect(node, true, &mut found);
         found
     }
 
-    /// As [`Engine::references`], for a template file.
+    /// As [`TemplateEngine::references`], for a template file.
     pub fn file_references(&self, source: &Source) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         self.add_references(source.content(), false, &mut found);

@@ -10,7 +10,7 @@ use minijinja::value::{Enumerator, Object};
 use minijinja::{Error, ErrorKind, Value};
 
 use crate::convert::to_value;
-use crate::engine::{Engine, Fail};
+use crate::engine::{Fail, TemplateEngine};
 use crate::frame::{self, Notes};
 
 /// The scopes of other hosts, by host name, for `hostvars`.
@@ -87,23 +87,23 @@ impl Object for Entries {
 pub struct Scope(Arc<Inner>);
 
 struct Inner {
-    engine: Engine,
-    variables: BTreeMap<String, Entry>,
+    engine: TemplateEngine,
+    variables: BTreeMap<String, ScopeEntry>,
     /// A scope that this one adds to, and the names that it changes.
     base: Option<(Scope, BTreeSet<String>)>,
     files: Option<PathBuf>,
-    cache: Mutex<BTreeMap<String, Arc<Looked>>>,
+    cache: Mutex<BTreeMap<String, Arc<EvaluatedVariable>>>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct ScopeEntry {
     variable: Variable,
     sensitive: bool,
 }
 
 /// A variable after its evaluation.
 #[derive(Clone)]
-struct Looked {
+struct EvaluatedVariable {
     value: Value,
     notes: Notes,
     /// Undefined inside: why.
@@ -112,7 +112,7 @@ struct Looked {
 
 impl Scope {
     /// No variables yet. Add them before the scope is shared: see [`Scope::set`].
-    pub fn new(engine: &Engine) -> Self {
+    pub fn new(engine: &TemplateEngine) -> Self {
         Self(Arc::new(Inner {
             engine: engine.clone(),
             variables: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl Scope {
         if let Some((_, changed)) = &mut inner.base {
             changed.insert(name.clone());
         }
-        inner.variables.insert(name, Entry { variable, sensitive });
+        inner.variables.insert(name, ScopeEntry { variable, sensitive });
         self
     }
 
@@ -183,7 +183,7 @@ impl Scope {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &TemplateEngine {
         &self.0.engine
     }
 
@@ -219,7 +219,7 @@ impl Scope {
     }
 
     /// The evaluated variable, from the cache where it can.
-    fn looked(&self, name: &str) -> Arc<Looked> {
+    fn looked(&self, name: &str) -> Arc<EvaluatedVariable> {
         let lock = || self.0.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(looked) = lock().get(name) {
             return looked.clone();
@@ -231,7 +231,7 @@ impl Scope {
     }
 
     /// The rendering in the cache of the base scope, unless a name that it looked up is changed in this scope.
-    fn in_base(&self, name: &str) -> Option<Arc<Looked>> {
+    fn in_base(&self, name: &str) -> Option<Arc<EvaluatedVariable>> {
         let (base, changed) = self.0.base.as_ref()?;
         if changed.contains(name) {
             return None;
@@ -245,13 +245,16 @@ impl Scope {
             .filter(|_| base.0.files == self.0.files)
     }
 
-    fn evaluate(&self, name: &str) -> Looked {
+    fn evaluate(&self, name: &str) -> EvaluatedVariable {
         let Some(entry) = self.0.variables.get(name) else {
-            return Looked { value: Value::UNDEFINED, notes: Notes::default(), undefined: None };
+            return EvaluatedVariable { value: Value::UNDEFINED, notes: Notes::default(), undefined: None };
         };
         let sensitive = entry.sensitive;
-        let plain =
-            |value: Value| Looked { value, notes: Notes { sensitive, ..Notes::default() }, undefined: None };
+        let plain = |value: Value| EvaluatedVariable {
+            value,
+            notes: Notes { sensitive, ..Notes::default() },
+            undefined: None,
+        };
         let node = match &entry.variable {
             Variable::Data(node) => return plain(to_value(node)),
             Variable::Hosts(hosts) => return plain(Value::from_object(HostVars(hosts.clone()))),
@@ -275,7 +278,7 @@ impl Scope {
                 (stopped("the variable cannot be rendered"), None)
             }
         };
-        Looked { value, notes, undefined }
+        EvaluatedVariable { value, notes, undefined }
     }
 }
 

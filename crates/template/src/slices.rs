@@ -234,7 +234,7 @@ mod tests {
                 "1.5", "'a'", "none", "true",
             ]), 3),
         ) {
-            let engine = crate::engine::Engine::new();
+            let engine = crate::engine::TemplateEngine::new();
             let text = format!("{{{{ ({value})[{}] }}}}", parts.join(":"));
             let source = converge_syntax::Source::new("test", text.clone());
             let node = converge_syntax::Node::new(text, converge_syntax::Span::whole(source));

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use converge_syntax::{Node, Source, Span};
-use converge_template::{Engine, Scope, Variable};
+use converge_template::{Scope, TemplateEngine, Variable};
 use serde_json::{Value as Json, json};
 
 fn folder() -> PathBuf {
@@ -47,7 +47,7 @@ fn families() -> BTreeMap<String, Vec<String>> {
 }
 
 /// Evaluates an expression with this engine.
-fn converge(engine: &Engine, scope: &Scope, expression: &str) -> Json {
+fn converge(engine: &TemplateEngine, scope: &Scope, expression: &str) -> Json {
     let source = Source::new("expression", format!("{{{{ {expression} }}}}"));
     let node = Node::new(source.text(), Span::whole(source.clone()));
     match engine.eval_value(&node, scope) {
@@ -125,7 +125,7 @@ fn expressions_come_to_what_ansible_makes_of_them() {
             writeln!(std::io::stderr(), "\n*** {skipped} ***\n").unwrap();
         }
     }
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     let span = Span::nowhere("variables");
     for (name, value) in variables().as_object().unwrap() {

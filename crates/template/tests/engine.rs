@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use converge_syntax::{Diagnostics, Dialect, Node, Source, Span, parse_yaml};
-use converge_template::{Engine, Evaluated, Evaluation, HostScopes, Scope, Variable};
+use converge_template::{Evaluated, Evaluation, HostScopes, Scope, TemplateEngine, Variable};
 
 fn yaml(name: &str, text: &str) -> Node {
     parse_yaml(Source::new(name, text), Dialect::Ansible).unwrap().remove(0)
 }
 
 /// A scope whose variables are the keys of a map, as in `group_vars`.
-fn scope_of(engine: &Engine, text: &str) -> Scope {
+fn scope_of(engine: &TemplateEngine, text: &str) -> Scope {
     let mut scope = Scope::new(engine);
     for (name, value) in yaml("vars.yaml", text).as_map().unwrap() {
         scope.set(name.as_str().unwrap(), Variable::template(value.clone()));
@@ -32,13 +32,13 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 }
 
 /// The complaint with its first place.
-fn complaint(engine: &Engine, scope: &Scope, text: &str) -> String {
+fn complaint(engine: &TemplateEngine, scope: &Scope, text: &str) -> String {
     engine.eval_value(&yaml("role.yaml", text), scope).unwrap_err().to_string()
 }
 
 #[test]
 fn a_whole_expression_keeps_its_type_and_text_is_text() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "n: 3\nl: [1, {a: 2}]\nb: true\nnothing:\nf: 1.0\n");
     let text = "- '{{ n }}'\n- '{{ l }}'\n- '{{ b }}'\n- 'x{{ n }}'\n- '{{ nothing }}'\n- 'a{{ nothing }}b'\n\
                 - plain\n- '{{ f }}/{{ b }}/{{ l }}'\n- {k: '{{ n + 1 }}', '{{ n }}': 1}\n- !unsafe '{{ n }}'\n- 0644\n";
@@ -51,7 +51,7 @@ fn a_whole_expression_keeps_its_type_and_text_is_text() {
 
 #[test]
 fn jinja_is_set_up_as_in_ansible() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "items: [a, b]\nm: {x: 1}\n");
     let source = Source::new(
         "t.j2",
@@ -63,7 +63,7 @@ fn jinja_is_set_up_as_in_ansible() {
 
 #[test]
 fn variables_are_rendered_when_they_are_looked_up() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(
         &engine,
         "name: gpu\nhost: '{{ name }}-01'\nurl: 'https://{{ host }}/'\nlist: ['{{ url }}', '{{ n }}']\nn: '{{ 1 + 1 }}'\n\
@@ -82,7 +82,7 @@ fn variables_are_rendered_when_they_are_looked_up() {
 
 #[test]
 fn what_hosts_said_is_never_rendered() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = scope_of(&engine, "motd: '{{ facts.motd }}'\ncopy: '{{ motd }}!'\nsecret: s3cr3t\n");
     let facts = Node::from_json(&serde_json::json!({"motd": "{{ secret }}"}), &Span::nowhere("facts"));
     scope.set("facts", Variable::data(facts));
@@ -103,7 +103,7 @@ fn what_hosts_said_is_never_rendered() {
 
 #[test]
 fn a_name_that_is_a_secret_is_not_in_an_error() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     scope.set_sensitive("password", Variable::template(yaml("vault", "hunter2")));
     for text in [
@@ -124,7 +124,7 @@ fn a_name_that_is_a_secret_is_not_in_an_error() {
 
 #[test]
 fn sensitive_variables_taint_what_reaches_them() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = scope_of(&engine, "dsn: 'db:{{ password }}'\nopen: 1\n");
     scope.set_sensitive("password", Variable::template(yaml("vault", "hunter2")));
     let sensitive = |text: &str| known(engine.eval_value(&yaml("r", text), &scope)).sensitive;
@@ -141,7 +141,7 @@ fn sensitive_variables_taint_what_reaches_them() {
 
 #[test]
 fn unknown_is_an_outcome_and_not_an_error() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope =
         scope_of(&engine, "family: '{{ facts.os.family }}'\nflag: false\nlate: '{{ token.stdout }}'\n");
     scope.set("facts", Variable::Unknown);
@@ -164,7 +164,7 @@ fn unknown_is_an_outcome_and_not_an_error() {
 
 #[test]
 fn conditions() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "a: 1\nyes_text: 'yes'\nl: []\n");
     let check = |text: &str| {
         engine
@@ -202,7 +202,7 @@ fn conditions() {
 
 #[test]
 fn circles_are_errors_that_show_the_chain() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "a: '{{ b }}'\nb: 'x{{ c }}'\nc: '{{ a }}'\nself: '{{ self }}'\n");
     let error = complaint(&engine, &scope, "'{{ a }}'");
     assert!(error.contains("in a circle: a → b → c → a"), "{error}");
@@ -223,7 +223,7 @@ fn circles_are_errors_that_show_the_chain() {
 
 #[test]
 fn errors_point_into_the_yaml_and_suggest() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "gpu_replicas: 4\ngpu: {memory: 80}\ninner: '{{ gpu_replica }}'\n");
     for (text, words) in [
         (
@@ -259,7 +259,7 @@ fn errors_point_into_the_yaml_and_suggest() {
 
 #[test]
 fn errors_in_a_template_file_point_into_it() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "a: 1\n");
     let error = |text: &str| engine.render_file(&Source::new("t.j2", text), &scope).unwrap_err().to_string();
     assert!(error("one\n{{ a }}\n  {{ nope }}\n").contains("`nope` is undefined\n  --> t.j2:3:6"));
@@ -272,7 +272,7 @@ fn errors_in_a_template_file_point_into_it() {
 
 #[test]
 fn omit_leaves_a_key_out() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "owner: root\n");
     let text =
         "{owner: '{{ owner | default(omit) }}', mode: '{{ mode | default(omit) }}', l: ['{{ omit }}', 1]}";
@@ -282,7 +282,7 @@ fn omit_leaves_a_key_out() {
 
 #[test]
 fn references_are_the_variables_that_are_read() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let node = yaml(
         "r",
         "{a: '{{ facts.os.family }}', b: ['x {{ token.stdout | default(d) }}'], c: plain facts, d: !unsafe '{{ no }}', \
@@ -299,7 +299,7 @@ fn references_are_the_variables_that_are_read() {
 
 #[test]
 fn a_changed_clone_renders_what_depends_on_the_change_anew() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut base = scope_of(&engine, "name: '{{ item }}-{{ fixed }}'\nfixed: '{{ 1 + 1 }}'\nitem: base\n");
     let show = |scope: &Scope| known(engine.eval_value(&yaml("r", "'{{ name }}'"), scope)).value;
     assert_eq!(show(&base).as_str(), Some("base-2"));
@@ -315,7 +315,7 @@ fn a_changed_clone_renders_what_depends_on_the_change_anew() {
 
 #[test]
 fn variables_of_other_hosts() {
-    struct Hosts(Engine);
+    struct Hosts(TemplateEngine);
     impl HostScopes for Hosts {
         fn names(&self) -> Vec<String> {
             vec!["gpu1".to_owned(), "gpu2".to_owned()]
@@ -328,7 +328,7 @@ fn variables_of_other_hosts() {
             Some(scope)
         }
     }
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let mut scope = Scope::new(&engine);
     scope.set("hostvars", Variable::Hosts(Arc::new(Hosts(engine.clone()))));
     let got = known(engine.eval_value(&yaml("r", "\"{{ hostvars['gpu2'].ip }}\""), &scope));
@@ -347,7 +347,7 @@ fn variables_of_other_hosts() {
 
 #[test]
 fn lookups() {
-    let engine = Engine::new();
+    let engine = TemplateEngine::new();
     let role = tempfile::tempdir().unwrap();
     std::fs::create_dir(role.path().join("files")).unwrap();
     std::fs::write(role.path().join("files/key.pub"), "ssh-ed25519 AAAA\n\n").unwrap();

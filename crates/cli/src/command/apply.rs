@@ -1,7 +1,7 @@
 //! `converge apply`: plan, show, ask, converge.
 
 use super::allowed_ids::refuse_unknown_ids;
-use super::plan::{Arguments, inventory_names, show};
+use super::plan::{SavedArguments, inventory_names, show};
 use crate::args::{Apply, Removal, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
@@ -29,7 +29,13 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         session.ask_before(args.step)?;
         let plan = session.plan().await?;
         refuse_unknown_ids(&plan, &args.removal.allow_destroy)?;
-        let how = How { yes: args.yes, number, rollback: back(&names, &args.select), page, goes_back: false };
+        let how = ApplyOptions {
+            yes: args.yes,
+            number,
+            rollback: back(&names, &args.select),
+            page,
+            goes_back: false,
+        };
         return carry_out(session, plan, how, console).await;
     };
     if args.removal.prune.is_some() && !arguments.prune {
@@ -59,12 +65,12 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         ));
     }
     let plan = saved.bind(fresh).map_err(|e| Failure::refused(e.to_string(), "make the plan again"))?;
-    let how = How { yes: args.yes, number, rollback: back(&names, &select), page, goes_back: false };
+    let how = ApplyOptions { yes: args.yes, number, rollback: back(&names, &select), page, goes_back: false };
     carry_out(session, plan, how, console).await
 }
 
 /// The saved plan, when the target is one, and what it was made with.
-fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Arguments)>, Failure> {
+fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, SavedArguments)>, Failure> {
     let Some(path) = args.target.as_deref().filter(|t| is_plan_file(t)) else { return Ok(None) };
     if args.select != Select::default() {
         let help = "leave them out, or plan again with them";
@@ -72,7 +78,7 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Argu
     }
     let bad = |e: String| Failure::usage(e, "make the plan again: converge plan INVENTORY --out FILE");
     let saved = saved::load(Utf8Path::new(path)).map_err(|e| bad(e.to_string()))?;
-    let arguments: Arguments =
+    let arguments: SavedArguments =
         serde_json::from_value(saved.arguments.clone()).map_err(|e| bad(format!("{path}: {e}")))?;
     if console.human() {
         console.remark(
@@ -105,7 +111,7 @@ pub(super) fn back(inventory: &str, select: &Select) -> String {
 }
 
 /// The options of carrying out a plan.
-pub struct How {
+pub struct ApplyOptions {
     /// No question is asked.
     pub yes: bool,
     /// The number of things that may be removed, as it was said.
@@ -122,10 +128,10 @@ pub struct How {
 pub async fn carry_out(
     mut session: Session,
     plan: FleetPlan,
-    how: How,
+    how: ApplyOptions,
     console: &Console,
 ) -> Result<u8, Failure> {
-    let How { yes, number, rollback, page, goes_back } = how;
+    let ApplyOptions { yes, number, rollback, page, goes_back } = how;
     let work = plan.planned().flat_map(|p| &p.items).filter(|i| i.is_pending()).count();
     let adopts = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Adopt(_)));
     if console.human() {

@@ -2,7 +2,7 @@
 
 use crate::args::{self, Docs};
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::settings;
 use converge_resources::{KINDS, reference_page};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub fn run(args: Docs, console: &Console) -> Result<u8, Failure> {
         fs_err::write(&path, page).map_err(failed)?;
     }
     if stale.is_empty() {
-        return Ok(0);
+        return Ok(code::DONE);
     }
     console.write(&stale.iter().map(|n| format!("{n} is not up to date\n")).collect::<String>());
     Err(Failure::failed("generated pages are not up to date"))

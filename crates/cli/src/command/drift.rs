@@ -11,7 +11,7 @@ pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
         &args.select,
         &args.connection,
         &Removal::default(),
-        plan::Files { report: args.report, timings: args.timings.file },
+        plan::OutputFiles { report: args.report, timings: args.timings.file },
         console,
     )
     .await?;

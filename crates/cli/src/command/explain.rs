@@ -2,12 +2,12 @@
 
 use crate::args::Explain;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::project;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::{
-    AnsibleSort, DeclaredItem, Facts, Group, InputType, Item, Project, Ready, Registered, Resolution, Role,
-    RolePath, RoleUse, ansible_instead,
+    AnsibleSort, DeclaredItem, Facts, InputType, Item, ItemGroup, Project, Ready, Registered, Resolution,
+    Role, RolePath, RoleUse, ansible_instead,
 };
 use converge_render::{Line, Text, Tone};
 use converge_resource::ClaimMode;
@@ -31,7 +31,7 @@ pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
     let roles = RolePath { dirs: folders(&args) };
     let Some(name) = args.name.clone() else {
         console.print(&list(&roles.names()));
-        return Ok(0);
+        return Ok(code::DONE);
     };
     if let Some(page) = reference_page(&name) {
         console.write(&page);
@@ -58,7 +58,7 @@ pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
         };
         return Err(Failure::usage(format!("there is no kind and no role `{name}`"), help));
     }
-    Ok(0)
+    Ok(code::DONE)
 }
 
 /// The folder of the role of this name, or at this path.
@@ -203,7 +203,7 @@ fn push_expressions(text: &mut Text, role: &Role) {
 
 /// Items in order, those of a group below a line of the group.
 fn push_items(text: &mut Text, items: &[Item]) {
-    let mut open: &[Arc<Group>] = &[];
+    let mut open: &[Arc<ItemGroup>] = &[];
     for item in items {
         let same = open.iter().zip(&item.groups).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
         for (depth, group) in item.groups.iter().enumerate().skip(same) {

@@ -2,7 +2,7 @@
 
 use crate::args::{Graph, GraphFormat};
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::project;
 use converge_engine::{Engine, EventSink, Options};
 use converge_render as render;
@@ -17,5 +17,5 @@ pub fn run(args: Graph, console: &Console) -> Result<u8, Failure> {
         GraphFormat::Svg => console.write(&render::graph_svg(graph)),
         GraphFormat::Mermaid => console.write(&render::graph_mermaid(graph)),
     }
-    Ok(0)
+    Ok(code::DONE)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Init;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::settings;
 use camino::Utf8Path;
 
@@ -54,7 +54,7 @@ pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
          converge apply   # plan, ask, apply, look again, verify\n"
     ));
     console.write(&text);
-    Ok(0)
+    Ok(code::DONE)
 }
 
 /// The file for this host. A colon in an address would end a plain scalar of a map on one line.

@@ -2,7 +2,7 @@
 
 use crate::args::InventoryArgs;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::project::sources;
 use camino::Utf8Path;
 use converge_model::inventory::{Inventory, OutputOptions};
@@ -65,7 +65,7 @@ pub fn run(args: InventoryArgs, console: &Console) -> Result<u8, Failure> {
         inventory.print_list(&options)
     };
     console.write(&format!("{}\n", printed.trim_end_matches('\n')));
-    Ok(0)
+    Ok(code::DONE)
 }
 
 /// Variables beside the usual playbook count in a run, and not here unless somebody asks for them.

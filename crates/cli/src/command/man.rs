@@ -2,7 +2,7 @@
 
 use crate::args::{self, Man};
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::settings::{FILE, FILE_VARIABLE, KEYS};
 use fs_err as fs;
 
@@ -122,7 +122,7 @@ pub fn run(args: Man, console: &Console) -> Result<u8, Failure> {
         fs::write(&path, page).map_err(failed)?;
     }
     console.write(&format!("The pages are in {0}; to read one: man {0}/converge.1\n", args.dir));
-    Ok(0)
+    Ok(code::DONE)
 }
 
 /// The variables that converge reads.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// The command line as a saved plan keeps it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Arguments {
+pub struct SavedArguments {
     /// The working folder of the command: paths are relative to it.
     pub folder: Utf8PathBuf,
     /// The inventory.
@@ -36,8 +36,8 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
         refuse_standard_input(&args.select)?;
     }
-    let files = Files { report: args.report, timings: args.timings.file };
-    let (plan, Loaded { playbook, moment }) =
+    let files = OutputFiles { report: args.report, timings: args.timings.file };
+    let (plan, LoadedProject { playbook, moment }) =
         make(args.target.as_deref(), &args.select, &args.connection, &args.removal, files, console).await?;
     show(&plan, console);
     if let Some(path) = &args.out {
@@ -45,7 +45,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         let folder = folder.ok_or_else(|| Failure::failed("the current folder's name is not UTF-8"))?;
         // Which playbook is the default one depends on the folder.
         let select = Select { playbook: Some(playbook), ..args.select };
-        let arguments = Arguments {
+        let arguments = SavedArguments {
             folder,
             target: args.target,
             select,
@@ -77,13 +77,13 @@ fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
 }
 
 /// The properties of the loaded project that a saved plan records.
-pub struct Loaded {
+pub struct LoadedProject {
     playbook: Utf8PathBuf,
     moment: Moment,
 }
 
 /// The files that a look writes beside its output.
-pub struct Files {
+pub struct OutputFiles {
     /// The page for a browser.
     pub report: Option<Utf8PathBuf>,
     /// The trace.
@@ -96,11 +96,12 @@ pub async fn make(
     select: &Select,
     connection: &ConnectionArgs,
     removal: &Removal,
-    files: Files,
+    files: OutputFiles,
     console: &Console,
-) -> Result<(FleetPlan, Loaded), Failure> {
+) -> Result<(FleetPlan, LoadedProject), Failure> {
     let project = project::load(target, select, console)?;
-    let loaded = Loaded { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
+    let loaded =
+        LoadedProject { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
     let mut session = Session::open(project, connection, &names, false, removal, console)?;
     session.trace_to(files.timings)?;

@@ -1,7 +1,7 @@
 //! `converge rollback`: put back what a run changed.
 
 use super::allowed_ids::refuse_unknown_ids;
-use super::apply::{How, back, carry_out};
+use super::apply::{ApplyOptions, back, carry_out};
 use super::plan::inventory_names;
 use crate::args::{Removal, Rollback, Select};
 use crate::console::Console;
@@ -31,6 +31,11 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;
     refuse_unknown_ids(&plan, &removal.allow_destroy)?;
     let rollback = format!("{} --to {}", back(&names, &select), plan.id);
-    carry_out(session, plan, How { yes: args.yes, number: None, rollback, page, goes_back: true }, console)
-        .await
+    carry_out(
+        session,
+        plan,
+        ApplyOptions { yes: args.yes, number: None, rollback, page, goes_back: true },
+        console,
+    )
+    .await
 }

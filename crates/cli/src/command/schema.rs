@@ -2,7 +2,7 @@
 
 use crate::args::Schema;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::{schemas, settings};
 use converge_syntax::did_you_mean;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub fn run(args: Schema, console: &Console) -> Result<u8, Failure> {
     let all = all();
     let Some(name) = args.name else {
         console.write(&all.iter().map(|(name, _)| format!("{name}\n")).collect::<String>());
-        return Ok(0);
+        return Ok(code::DONE);
     };
     // `report` is what people call the document of an apply.
     let wanted = if name == "report" { "apply" } else { &name };
@@ -30,5 +30,5 @@ pub fn run(args: Schema, console: &Console) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("there is no schema `{name}`"), help));
     };
     console.print_json(schema);
-    Ok(0)
+    Ok(code::DONE)
 }

@@ -2,8 +2,8 @@
 
 use crate::args::SettingsArgs;
 use crate::console::Console;
-use crate::failure::Failure;
-use crate::settings::{FILE, FILE_VARIABLE, KEYS, Key, Origin, Settings};
+use crate::failure::{Failure, code};
+use crate::settings::{FILE, FILE_VARIABLE, KEYS, Origin, SettingKey, Settings};
 use converge_render::{Line, Text, Tone};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub fn run(_args: SettingsArgs, settings: &Settings, console: &Console) -> Resul
     } else {
         console.print(&text(settings));
     }
-    Ok(0)
+    Ok(code::DONE)
 }
 
 fn text(settings: &Settings) -> Text {
@@ -24,7 +24,8 @@ fn text(settings: &Settings) -> Text {
     });
     text.gap();
     let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or_default();
-    let shown = |key: &Key| settings.get(key.name).map_or_else(|| "-".to_owned(), |(value, _)| value.shown());
+    let shown =
+        |key: &SettingKey| settings.get(key.name).map_or_else(|| "-".to_owned(), |(value, _)| value.shown());
     let names = width(&mut KEYS.iter().map(|key| key.key.len()));
     let values = width(&mut KEYS.iter().map(|key| shown(key).chars().count())).min(40);
     for key in &KEYS {

@@ -7,7 +7,7 @@ use crate::{project, prompt, session};
 use camino::Utf8PathBuf;
 use converge_model::inventory::Inventory;
 use converge_render as render;
-use converge_scenarios::{Case, Given, Progress, RunOptions, Where};
+use converge_scenarios::{Case, Given, RunOptions, ScenarioEvent, Where};
 use converge_syntax::Diagnostics;
 use std::io::Write;
 use std::time::Instant;
@@ -42,7 +42,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
     };
     let begun = Instant::now();
     let mut progress = progress(&cases, console);
-    let (sender, receiver) = std::sync::mpsc::channel::<Progress>();
+    let (sender, receiver) = std::sync::mpsc::channel::<ScenarioEvent>();
     let reports = std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             // Moved in, so that the channel ends with the run.

@@ -2,7 +2,7 @@
 
 use crate::args::Validate;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::project;
 use converge_engine::{Engine, EventSink, Options};
 
@@ -29,5 +29,5 @@ pub fn run(args: Validate, console: &Console) -> Result<u8, Failure> {
     all.extend((clusters > 0).then(|| count(clusters, "cluster")));
     all.push(count(project.roles().count(), "role"));
     console.write(&format!("{}: no errors\n", all.join(", ")));
-    Ok(0)
+    Ok(code::DONE)
 }

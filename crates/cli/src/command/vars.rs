@@ -3,7 +3,7 @@
 use super::inventory::unknown;
 use crate::args::Vars;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::project;
 use converge_render as render;
 
@@ -27,5 +27,5 @@ pub fn run(args: Vars, console: &Console) -> Result<u8, Failure> {
     } else {
         console.print(&render::vars(&reports));
     }
-    Ok(0)
+    Ok(code::DONE)
 }

@@ -1,6 +1,6 @@
 //! Fills the arguments that a command line leaves open.
 
-use super::{Name, Settings, Value};
+use super::{Name, SettingValue, Settings};
 use crate::args::{Command, ConnectionArgs, Facts, Select, VaultAction, VaultArgs};
 use crate::command::apply::is_plan_file;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -142,7 +142,7 @@ impl Settings {
     }
 
     fn connection(&self, connection: &mut ConnectionArgs) {
-        if let (None, Some((Value::Forks(number), _))) = (connection.forks, self.get(Name::Forks)) {
+        if let (None, Some((SettingValue::Forks(number), _))) = (connection.forks, self.get(Name::Forks)) {
             connection.forks = Some(*number);
         }
         if connection.user.is_none() {
@@ -170,13 +170,13 @@ mod tests {
 
     fn settings() -> Settings {
         let mut settings = Settings::default();
-        let texts = |all: &[&str]| Value::Texts(all.iter().map(|text| (*text).to_owned()).collect());
+        let texts = |all: &[&str]| SettingValue::Texts(all.iter().map(|text| (*text).to_owned()).collect());
         settings.add_environment(vec![
             (Name::Inventory, texts(&["set.yaml", "more.yaml"])),
             (Name::Playbook, texts(&["set-playbook.yaml"])),
             (Name::RolesPath, texts(&["set-roles"])),
             (Name::VaultIds, texts(&["set@key"])),
-            (Name::Forks, Value::Forks(7)),
+            (Name::Forks, SettingValue::Forks(7)),
             (Name::User, texts(&["set-user"])),
             (Name::Reports, texts(&["set-reports"])),
         ]);

@@ -1,6 +1,6 @@
 //! `CONVERGE_INVENTORY` and its like: environment variables of the settings' names. No I/O.
 
-use super::keys::{Form, KEYS, Key, Name, Value};
+use super::keys::{Form, KEYS, Name, SettingKey, SettingValue};
 use converge_syntax::{Diagnostic, Diagnostics, did_you_mean};
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ const OTHERS: [&str; 2] = ["CONVERGE_LOG", super::FILE_VARIABLE];
 /// Values that cannot be, all of them.
 pub fn read(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<(Vec<(Name, Value)>, Diagnostics), Diagnostics> {
+) -> Result<(Vec<(Name, SettingValue)>, Diagnostics), Diagnostics> {
     let (mut settings, mut found) = (Vec::new(), Diagnostics::new());
     let mut all: Vec<(OsString, OsString)> = variables.into_iter().collect();
     all.sort();
@@ -53,10 +53,10 @@ enum Wrong {
     Piece(String, String),
 }
 
-fn parse(key: &Key, text: &str) -> Result<Value, Wrong> {
+fn parse(key: &SettingKey, text: &str) -> Result<SettingValue, Wrong> {
     let pieces: Vec<&str> = match key.form {
         Form::Number => {
-            let number = text.trim().parse().ok().and_then(Value::forks);
+            let number = text.trim().parse().ok().and_then(SettingValue::forks);
             return number.ok_or_else(|| Wrong::Other(text.to_owned()));
         }
         // Names of hosts with commas are one inventory.
@@ -68,7 +68,7 @@ fn parse(key: &Key, text: &str) -> Result<Value, Wrong> {
     match pieces.iter().find_map(|piece| key.form.mistake(piece)) {
         Some(mistake) => Err(Wrong::Piece(text.to_owned(), mistake.to_string())),
         None if pieces.is_empty() => Err(Wrong::Other(text.to_owned())),
-        None => Ok(Value::Texts(pieces.into_iter().map(str::to_owned).collect())),
+        None => Ok(SettingValue::Texts(pieces.into_iter().map(str::to_owned).collect())),
     }
 }
 
@@ -76,7 +76,7 @@ fn misspelt(variable: &str) -> Option<Diagnostic> {
     if OTHERS.contains(&variable) {
         return None;
     }
-    let names: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    let names: Vec<String> = KEYS.iter().map(SettingKey::variable).collect();
     // The beginning that all have does not make them alike.
     let short = |name: &str| name.trim_start_matches("CONVERGE_").to_owned();
     let shorts: Vec<String> = names.iter().map(|name| short(name)).collect();
@@ -89,7 +89,7 @@ fn misspelt(variable: &str) -> Option<Diagnostic> {
 mod tests {
     use super::*;
 
-    type Read = Result<(Vec<(Name, Value)>, Vec<String>), Vec<String>>;
+    type Read = Result<(Vec<(Name, SettingValue)>, Vec<String>), Vec<String>>;
 
     fn parsed(variables: &[(&str, &str)]) -> Read {
         let strings = |found: Diagnostics| found.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -98,19 +98,19 @@ mod tests {
             .map_err(strings)
     }
 
-    fn one(name: &str, value: &str) -> Value {
+    fn one(name: &str, value: &str) -> SettingValue {
         parsed(&[(name, value)]).unwrap().0.remove(0).1
     }
 
     #[test]
     fn lists_have_their_own_separators() {
-        let texts = |all: &[&str]| Value::Texts(all.iter().map(|text| (*text).to_owned()).collect());
+        let texts = |all: &[&str]| SettingValue::Texts(all.iter().map(|text| (*text).to_owned()).collect());
         assert_eq!(one("CONVERGE_INVENTORY", "a.yaml:b"), texts(&["a.yaml", "b"]));
         assert_eq!(one("CONVERGE_INVENTORY", "h1,fe80::1,"), texts(&["h1,fe80::1,"]));
         assert_eq!(one("CONVERGE_ROLES_PATH", "/a::b:"), texts(&["/a", "b"]));
         assert_eq!(one("CONVERGE_VAULT_IDS", "prod@~/a, b"), texts(&["prod@~/a", "b"]));
         assert_eq!(one("CONVERGE_PLAYBOOK", "a:b"), texts(&["a:b"]));
-        assert_eq!(one("CONVERGE_FORKS", "7"), Value::Forks(7));
+        assert_eq!(one("CONVERGE_FORKS", "7"), SettingValue::Forks(7));
     }
 
     #[test]

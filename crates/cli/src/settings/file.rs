@@ -1,6 +1,6 @@
 //! `converge.toml`: its text to settings, with all complaints. No I/O.
 
-use super::keys::{Form, KEYS, Key, Name, Value};
+use super::keys::{Form, KEYS, Name, SettingKey, SettingValue};
 use converge_syntax::{Diagnostic, Diagnostics, Source, Span, did_you_mean};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ const OTHERS: [(&str, &str); 5] = [
 
 /// A setting of the file, with the place of its key.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenSetting {
     /// The setting.
     pub name: Name,
     /// The value as written: paths are relative to the folder of the file.
-    pub value: Value,
+    pub value: SettingValue,
     /// The place.
     pub at: Span,
 }
@@ -30,7 +30,7 @@ pub struct Written {
 ///
 /// # Errors
 /// Text that is not TOML, unknown keys, values of a wrong type: all of them.
-pub fn read(source: &Arc<Source>) -> Result<Vec<Written>, Diagnostics> {
+pub fn read(source: &Arc<Source>) -> Result<Vec<WrittenSetting>, Diagnostics> {
     let span = |range: Option<Range<usize>>| {
         let range = range.unwrap_or_default();
         Span::new(source.clone(), range.start, range.end)
@@ -47,7 +47,7 @@ pub fn read(source: &Arc<Source>) -> Result<Vec<Written>, Diagnostics> {
         };
         let value_at = item.span().map_or_else(|| at.clone(), |range| span(Some(range)));
         match value(key, item, &span) {
-            Ok(value) => settings.push(Written { name: key.name, value, at }),
+            Ok(value) => settings.push(WrittenSetting { name: key.name, value, at }),
             Err(Mistake { why, at: inner }) => {
                 let message = format!("`{}` must be {}, {why}", key.key, key.form.expected());
                 found.push(
@@ -99,10 +99,14 @@ struct Mistake {
     at: Option<Span>,
 }
 
-fn value(key: &Key, item: &Item, span: &dyn Fn(Option<Range<usize>>) -> Span) -> Result<Value, Mistake> {
+fn value(
+    key: &SettingKey,
+    item: &Item,
+    span: &dyn Fn(Option<Range<usize>>) -> Span,
+) -> Result<SettingValue, Mistake> {
     let wrong = |item: &Item| Mistake { why: format!("found {}", described(item)), at: None };
     if key.form == Form::Number {
-        return item.as_integer().and_then(Value::forks).ok_or_else(|| wrong(item));
+        return item.as_integer().and_then(SettingValue::forks).ok_or_else(|| wrong(item));
     }
     let text = |value: &toml_edit::Value| {
         let at = Some(span(value.span()));
@@ -124,7 +128,7 @@ fn value(key: &Key, item: &Item, span: &dyn Fn(Option<Range<usize>>) -> Span) ->
         Some(one) => vec![text(one)?],
         None => return Err(wrong(item)),
     };
-    Ok(Value::Texts(texts))
+    Ok(SettingValue::Texts(texts))
 }
 
 /// A value for messages.
@@ -144,15 +148,15 @@ fn described(item: &Item) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Vec<(Name, Value)>, Vec<String>> {
+    fn parsed(text: &str) -> Result<Vec<(Name, SettingValue)>, Vec<String>> {
         match read(&Source::new("converge.toml", text)) {
             Ok(all) => Ok(all.into_iter().map(|one| (one.name, one.value)).collect()),
             Err(found) => Err(found.iter().map(ToString::to_string).collect()),
         }
     }
 
-    fn texts(all: &[&str]) -> Value {
-        Value::Texts(all.iter().map(|text| (*text).to_owned()).collect())
+    fn texts(all: &[&str]) -> SettingValue {
+        SettingValue::Texts(all.iter().map(|text| (*text).to_owned()).collect())
     }
 
     #[test]
@@ -164,7 +168,7 @@ mod tests {
             (Name::Playbook, texts(&["p.yaml"])),
             (Name::RolesPath, texts(&["x", "y"])),
             (Name::VaultIds, texts(&["prod@~/key"])),
-            (Name::Forks, Value::Forks(1000)),
+            (Name::Forks, SettingValue::Forks(1000)),
             (Name::User, texts(&["deploy"])),
             (Name::Reports, texts(&["out"])),
         ];

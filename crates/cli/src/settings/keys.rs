@@ -40,7 +40,7 @@ pub enum Form {
 }
 
 /// A setting.
-pub struct Key {
+pub struct SettingKey {
     /// Its name in code.
     pub name: Name,
     /// Its key in the file.
@@ -60,8 +60,8 @@ pub struct Key {
 }
 
 /// All settings, in the order of the pages.
-pub static KEYS: [Key; 7] = [
-    Key {
+pub static KEYS: [SettingKey; 7] = [
+    SettingKey {
         name: Name::Inventory,
         key: "inventory",
         form: Form::Inventories,
@@ -71,7 +71,7 @@ pub static KEYS: [Key; 7] = [
         default: "none: the command names one",
         needs_trust: true,
     },
-    Key {
+    SettingKey {
         name: Name::Playbook,
         key: "playbook",
         form: Form::Path,
@@ -81,7 +81,7 @@ pub static KEYS: [Key; 7] = [
         default: "the inventory's variable converge_playbook, else playbooks/site.yaml",
         needs_trust: true,
     },
-    Key {
+    SettingKey {
         name: Name::RolesPath,
         key: "roles_path",
         form: Form::Paths,
@@ -91,7 +91,7 @@ pub static KEYS: [Key; 7] = [
         default: "none",
         needs_trust: true,
     },
-    Key {
+    SettingKey {
         name: Name::VaultIds,
         key: "vault_ids",
         form: Form::VaultIds,
@@ -101,7 +101,7 @@ pub static KEYS: [Key; 7] = [
         default: "none",
         needs_trust: true,
     },
-    Key {
+    SettingKey {
         name: Name::Forks,
         key: "forks",
         form: Form::Number,
@@ -111,7 +111,7 @@ pub static KEYS: [Key; 7] = [
         default: "20",
         needs_trust: false,
     },
-    Key {
+    SettingKey {
         name: Name::User,
         key: "user",
         form: Form::User,
@@ -121,7 +121,7 @@ pub static KEYS: [Key; 7] = [
         default: "that of ~/.ssh/config, else the user who runs converge",
         needs_trust: false,
     },
-    Key {
+    SettingKey {
         name: Name::Reports,
         key: "reports",
         form: Form::Path,
@@ -133,7 +133,7 @@ pub static KEYS: [Key; 7] = [
     },
 ];
 
-impl Key {
+impl SettingKey {
     /// The environment variable of the same name.
     pub fn variable(&self) -> String {
         format!("CONVERGE_{}", self.key.to_uppercase())
@@ -175,14 +175,14 @@ impl Form {
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// One text or several.
     Texts(Vec<String>),
     /// A number of hosts.
     Forks(u16),
 }
 
-impl Value {
+impl SettingValue {
     /// The number, where it is one that may be.
     pub fn forks(number: i64) -> Option<Self> {
         u16::try_from(number).ok().filter(|_| FORKS.contains(&number)).map(Self::Forks)
@@ -221,7 +221,7 @@ impl Value {
     }
 
     /// As JSON: a list where several are allowed.
-    pub fn json(&self, key: &Key) -> serde_json::Value {
+    pub fn json(&self, key: &SettingKey) -> serde_json::Value {
         match self {
             Self::Texts(texts) if key.is_list() => texts.clone().into(),
             Self::Texts(texts) => texts.first().cloned().into(),

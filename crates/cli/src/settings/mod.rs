@@ -10,7 +10,7 @@ mod page;
 mod schema;
 mod trust;
 
-pub use keys::{KEYS, Key, Name, Value};
+pub use keys::{KEYS, Name, SettingKey, SettingValue};
 pub use page::page;
 pub use schema::schema;
 
@@ -41,13 +41,13 @@ pub enum Origin {
 pub struct Settings {
     /// The file, where there is one.
     pub file: Option<Utf8PathBuf>,
-    values: BTreeMap<Name, (Value, Origin)>,
+    values: BTreeMap<Name, (SettingValue, Origin)>,
     /// Settings of the file that do not count because others may write it, with their places.
     ignored: BTreeMap<Name, Span>,
 }
 
 /// A file that was found: its path as messages show it, and whether it counts whoever may write it.
-struct Found {
+struct FoundFile {
     path: Utf8PathBuf,
     named: bool,
 }
@@ -82,7 +82,7 @@ impl Settings {
     /// Takes the settings of a file in this folder; those that need trust only where there is no reason against it.
     fn add_file(
         &mut self,
-        written: Vec<file::Written>,
+        written: Vec<file::WrittenSetting>,
         folder: &Utf8Path,
         distrust: Option<&trust::Distrust>,
     ) -> Option<Diagnostic> {
@@ -109,7 +109,7 @@ impl Settings {
     }
 
     /// Takes the settings of the environment, which come before those of a file.
-    fn add_environment(&mut self, variables: Vec<(Name, Value)>) {
+    fn add_environment(&mut self, variables: Vec<(Name, SettingValue)>) {
         for (name, value) in variables {
             let key = key(name);
             let value = value.below(key.form, Utf8Path::new(""));
@@ -118,7 +118,7 @@ impl Settings {
     }
 
     /// The value of a setting and its origin.
-    pub fn get(&self, name: Name) -> Option<&(Value, Origin)> {
+    pub fn get(&self, name: Name) -> Option<&(SettingValue, Origin)> {
         self.values.get(&name)
     }
 
@@ -170,14 +170,14 @@ impl Settings {
 }
 
 /// The row of a setting.
-fn key(name: Name) -> &'static Key {
+fn key(name: Name) -> &'static SettingKey {
     KEYS.iter().find(|key| key.name == name).unwrap_or(&KEYS[0])
 }
 
 /// The file that the environment names; else the nearest `converge.toml` from the working folder upwards.
-fn find() -> Result<Option<Found>, Failure> {
+fn find() -> Result<Option<FoundFile>, Failure> {
     match std::env::var(FILE_VARIABLE) {
-        Ok(named) if !named.is_empty() => return Ok(Some(Found { path: named.into(), named: true })),
+        Ok(named) if !named.is_empty() => return Ok(Some(FoundFile { path: named.into(), named: true })),
         _ => {}
     }
     // Of a folder that is gone, or whose name is not text, there is no project.
@@ -187,12 +187,12 @@ fn find() -> Result<Option<Found>, Failure> {
         let there = fs_err::metadata(folder.join(FILE)).is_ok_and(|found| found.is_file());
         // As the user would type it.
         let path = || format!("{}{FILE}", "../".repeat(up)).into();
-        there.then(|| Found { path: path(), named: false })
+        there.then(|| FoundFile { path: path(), named: false })
     }))
 }
 
 /// The text of a file, and the reason not to trust it. What is compared and what is read are one open file.
-fn open(found: &Found) -> Result<(std::sync::Arc<Source>, Option<trust::Distrust>), Failure> {
+fn open(found: &FoundFile) -> Result<(std::sync::Arc<Source>, Option<trust::Distrust>), Failure> {
     let path = &found.path;
     let wrong = |why: String| {
         let help = if found.named {
@@ -219,10 +219,10 @@ fn open(found: &Found) -> Result<(std::sync::Arc<Source>, Option<trust::Distrust
 mod tests {
     use super::*;
 
-    fn written(name: Name, text: &str) -> file::Written {
+    fn written(name: Name, text: &str) -> file::WrittenSetting {
         let source = Source::new("../converge.toml", "inventory = 1\n");
-        let value = Value::Texts(vec![text.to_owned()]);
-        file::Written { name, value, at: Span::new(source, 0, 9) }
+        let value = SettingValue::Texts(vec![text.to_owned()]);
+        file::WrittenSetting { name, value, at: Span::new(source, 0, 9) }
     }
 
     fn shown(settings: &Settings, name: Name) -> String {
@@ -266,7 +266,7 @@ mod tests {
             "..".into(),
             None,
         );
-        settings.add_environment(vec![(Name::Playbook, Value::Texts(vec!["env.yaml".to_owned()]))]);
+        settings.add_environment(vec![(Name::Playbook, SettingValue::Texts(vec!["env.yaml".to_owned()]))]);
         assert_eq!(shown(&settings, Name::Playbook), "env.yaml");
         assert_eq!(shown(&settings, Name::User), "file");
         assert!(

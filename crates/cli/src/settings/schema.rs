@@ -1,6 +1,6 @@
 //! The JSON Schema of `converge.toml`.
 
-use super::keys::{Form, KEYS, Key};
+use super::keys::{Form, KEYS, SettingKey};
 use crate::args::FORKS;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ pub fn schema() -> Value {
     })
 }
 
-fn property(key: &Key) -> Value {
+fn property(key: &SettingKey) -> Value {
     let description = format!("{}. Default: {}", key.help, key.default);
     let one = match key.form {
         Form::Number => {

@@ -20,7 +20,7 @@ impl From<&Metadata> for Owner {
 
 /// The user who runs converge.
 #[derive(Clone, Debug)]
-pub struct User {
+pub struct RunningUser {
     uid: u32,
     /// The user who called sudo.
     caller: Option<u32>,
@@ -28,7 +28,7 @@ pub struct User {
     private_groups: Vec<u32>,
 }
 
-impl User {
+impl RunningUser {
     /// The user of this process.
     pub fn current() -> Self {
         let uid = rustix::process::geteuid().as_raw();
@@ -67,7 +67,7 @@ pub struct Distrust {
 }
 
 /// Whether somebody else may change the content of this path.
-pub fn distrust(path: &Utf8Path, owner: Owner, user: &User) -> Option<Distrust> {
+pub fn distrust(path: &Utf8Path, owner: Owner, user: &RunningUser) -> Option<Distrust> {
     let path = converge_resource::quote(path.as_str());
     let known = [Some(0), Some(user.uid), user.caller].contains(&Some(owner.uid));
     if !known {
@@ -89,7 +89,7 @@ pub fn distrust(path: &Utf8Path, owner: Owner, user: &User) -> Option<Distrust> 
 
 /// The first reason not to trust an opened settings file: itself, the folder in which it was found, and that in which it lies where it is a link.
 pub fn of_file(path: &Utf8Path, opened: &Metadata) -> Option<Distrust> {
-    let user = User::current();
+    let user = RunningUser::current();
     let folder_of = |path: &Utf8Path| match path.parent() {
         Some(folder) if !folder.as_str().is_empty() => folder.to_owned(),
         _ => Utf8PathBuf::from("."),
@@ -115,11 +115,11 @@ mod tests {
 
     const ME: u32 = 1000;
 
-    fn me() -> User {
-        User { uid: ME, caller: None, private_groups: vec![ME] }
+    fn me() -> RunningUser {
+        RunningUser { uid: ME, caller: None, private_groups: vec![ME] }
     }
 
-    fn why(uid: u32, gid: u32, mode: u32, user: &User) -> Option<String> {
+    fn why(uid: u32, gid: u32, mode: u32, user: &RunningUser) -> Option<String> {
         distrust("/p".into(), Owner { uid, gid, mode }, user).map(|found| found.why)
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn root_trusts_the_caller_of_sudo_and_no_other_user() {
-        let root = |caller| User { uid: 0, caller, private_groups: vec![0] };
+        let root = |caller| RunningUser { uid: 0, caller, private_groups: vec![0] };
         assert_eq!(why(ME, ME, 0o100_644, &root(Some(ME))), None);
         assert!(why(ME, ME, 0o100_644, &root(None)).is_some());
         assert!(why(1001, ME, 0o100_644, &root(Some(ME))).is_some());

@@ -49,7 +49,7 @@ enum BringError {
 }
 
 /// The result of fetching a copy.
-enum Came {
+enum CopyEnd {
     Kept(StoredBackup),
     /// There is nothing of the sort: why.
     Nothing(String),
@@ -77,9 +77,9 @@ impl HostRun {
         let allowed = backup.unless_allowed.as_ref();
         let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
         let stored = match (self.carry(&of, &backup).await, allowed) {
-            (Ok(Came::Kept(stored)), _) => Ok(stored),
-            (Ok(Came::Nothing(why)), _) => Err(NoBackup::NothingThere(why)),
-            (Ok(Came::Stopped), _) => return false,
+            (Ok(CopyEnd::Kept(stored)), _) => Ok(stored),
+            (Ok(CopyEnd::Nothing(why)), _) => Err(NoBackup::NothingThere(why)),
+            (Ok(CopyEnd::Stopped), _) => return false,
             (Err(error), Some(id)) => Err(NoBackup::Allowed { reason: error.to_string(), id: id.clone() }),
             (Err(why), None) => {
                 let without = backup.unless_allowed.as_ref();
@@ -104,7 +104,7 @@ impl HostRun {
     }
 
     /// Has it made, and brings it here.
-    async fn carry(&self, of: &str, backup: &Backup) -> Result<Came, BringError> {
+    async fn carry(&self, of: &str, backup: &Backup) -> Result<CopyEnd, BringError> {
         let link = match of == self.lane.host {
             true => std::sync::Arc::clone(self.target.host()?),
             false => crate::connect::sessions::link(&self.context, of).await?,
@@ -118,7 +118,7 @@ impl HostRun {
         let made = Made::read(&String::from_utf8_lossy(&said));
         let (digest, size, path, remark) = match made {
             Some(Made::File { digest, size, path, remark }) if size <= MOST => (digest, size, path, remark),
-            Some(Made::Nothing(why)) => return Ok(Came::Nothing(why)),
+            Some(Made::Nothing(why)) => return Ok(CopyEnd::Nothing(why)),
             _ => return Err(BringError::Answer),
         };
         let file = Remote { path: &path, size, digest: &digest };
@@ -128,10 +128,10 @@ impl HostRun {
         // It goes there whatever came of it. A host that is lost now removes it when it makes the next one.
         let gone = ask(&aside, &format!("rm -f -- {}", quote(&path)), PIECE_SECONDS).await;
         match came? {
-            None => Ok(Came::Stopped),
+            None => Ok(CopyEnd::Stopped),
             Some(path) => {
                 gone.map_err(|error| BringError::Stays(Box::new(error)))?;
-                Ok(Came::Kept(StoredBackup { path, size, remark }))
+                Ok(CopyEnd::Kept(StoredBackup { path, size, remark }))
             }
         }
     }
@@ -174,10 +174,12 @@ impl HostRun {
 async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, BringError> {
     let result = aside.ask(script, seconds).await?;
     match result.outcome {
-        converge_ssh::Outcome::Finished { status, .. } if status.success() && !result.cut => {
+        converge_ssh::ShellOutcome::Finished { status, .. } if status.success() && !result.cut => {
             Ok(result.output)
         }
-        converge_ssh::Outcome::Finished { status: Status::TimedOut, .. } => Err(BringError::Late(seconds)),
+        converge_ssh::ShellOutcome::Finished { status: Status::TimedOut, .. } => {
+            Err(BringError::Late(seconds))
+        }
         _ => Err(BringError::Said(last_words(&result.stderr))),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::HostRun;
 use crate::session::cluster::ClusterLink;
-use crate::{Event, ItemResult, TargetError, TimedItem};
+use crate::{Event, ItemResult, TargetError};
 use converge_cluster::{Cluster, Work, WorkEnd, Worked};
 use converge_executor::Executor;
 use converge_planner::{Item, ItemOrigin, Outcome};
@@ -44,7 +44,7 @@ impl HostRun {
     /// Works on one item; true when what comes next must be decided anew.
     async fn work_on(&mut self, cluster: &Cluster, item: &Item) -> bool {
         let host = self.lane.host.clone();
-        let begun = self.epoch.elapsed();
+        let begun = self.progress.epoch.elapsed();
         let adopts = matches!(item.outcome, Outcome::Adopt(_));
         if !adopts {
             let address = item.address.clone();
@@ -65,13 +65,12 @@ impl HostRun {
         let worked = tokio::select! {
             worked = working => worked,
             () = self.stop.stopped(), if item.only_waits() => {
-                self.finish(item, ItemResult::Stopped, &[], self.epoch.elapsed().saturating_sub(begun));
+                self.finish(item, ItemResult::Stopped, &[], self.progress.epoch.elapsed().saturating_sub(begun));
                 return true;
             }
         };
-        let ended = self.epoch.elapsed();
-        let waited = self.idle_since.take();
-        self.gates.record(TimedItem { host, address: item.address.clone(), begun, ended, waited });
+        let ended = self.progress.epoch.elapsed();
+        self.record_time(item, begun, ended);
         let Worked { end, after, window, contents } = worked;
         self.lane.learn(contents);
         let foreign = window.is_some();

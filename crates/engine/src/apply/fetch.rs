@@ -6,7 +6,7 @@ use crate::{Event, ItemResult};
 use bytes::Bytes;
 use converge_planner::Item;
 use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, quote};
-use converge_ssh::{Outcome, Status};
+use converge_ssh::{ShellOutcome, Status};
 use std::time::{Duration, Instant};
 
 /// Between two questions to the other host.
@@ -16,7 +16,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 const ANSWER: u64 = 90;
 
 /// The answer of the other host.
-enum Said {
+enum OtherHostAnswer {
     Here(Bytes),
     /// Not yet: why.
     NotYet(String),
@@ -49,22 +49,23 @@ impl HostRun {
     pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
         let item = self.lane.remaining().iter().find(|i| i.id == id).cloned()?;
         let fetch = item.fetch.clone()?;
-        let first = self.asking.as_ref().is_none_or(|(address, _)| *address != item.address);
+        let first = self.sending.asking.as_ref().is_none_or(|(address, _)| *address != item.address);
         if first {
             let until = Instant::now() + Duration::from_secs(fetch.seconds);
-            self.asking = Some((item.address.clone(), until));
+            self.sending.asking = Some((item.address.clone(), until));
         }
         // Looked at before the question: work that ends meanwhile is seen by the next one.
         let at_work = self.gates.is_at_work(&fetch.host) && fetch.host != self.lane.host;
-        let left = self.asking.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
+        let left =
+            self.sending.asking.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
         let said = self.ask_for(&fetch, left.unwrap_or_default(), at_work).await;
-        let late = self.asking.as_ref().is_none_or(|(_, until)| Instant::now() >= *until);
+        let late = self.sending.asking.as_ref().is_none_or(|(_, until)| Instant::now() >= *until);
         match said {
-            Said::Here(said) => {
-                self.asking = None;
+            OtherHostAnswer::Here(said) => {
+                self.sending.asking = None;
                 Some(said)
             }
-            Said::NotYet(why) if !late => {
+            OtherHostAnswer::NotYet(why) if !late => {
                 if first {
                     let on = format!("{} of {}: {why}", fetch.what, fetch.host);
                     let event = Event::Waiting { host: self.lane.host.clone(), role: item.role.clone(), on };
@@ -72,12 +73,12 @@ impl HostRun {
                 }
                 None
             }
-            Said::NotYet(why) => {
+            OtherHostAnswer::NotYet(why) => {
                 let within = fetch.seconds;
                 self.not_had(&item, &fetch, &format!("not within {within} s: {why}")).await;
                 None
             }
-            Said::Never(why) => {
+            OtherHostAnswer::Never(why) => {
                 self.not_had(&item, &fetch, &why).await;
                 None
             }
@@ -85,7 +86,7 @@ impl HostRun {
     }
 
     async fn not_had(&mut self, item: &Item, fetch: &Fetch, why: &str) {
-        self.asking = None;
+        self.sending.asking = None;
         let mut message = format!("{} was asked for {} and gave none: {why}", fetch.host, fetch.what);
         if let Some(given_up) = self.give_up(fetch).await {
             message.push_str(&format!("; {given_up}"));
@@ -103,10 +104,10 @@ impl HostRun {
         (!text.is_empty()).then_some(text)
     }
 
-    async fn ask_for(&self, fetch: &Fetch, left: Duration, at_work: bool) -> Said {
+    async fn ask_for(&self, fetch: &Fetch, left: Duration, at_work: bool) -> OtherHostAnswer {
         let link = match crate::connect::sessions::link(&self.context, &fetch.host).await {
             Ok(link) => link,
-            Err(lost) => return Said::Never(lost.to_string()),
+            Err(lost) => return OtherHostAnswer::Never(lost.to_string()),
         };
         // A script that waits there must not wait longer than the time that is left.
         let seconds = left.as_secs().max(1);
@@ -115,23 +116,27 @@ impl HostRun {
         let result = match link.ask_beside(&script, ANSWER).await {
             Ok(result) => result,
             // A host at work may be restarting: its lane brings the session back.
-            Err(error) if at_work => return Said::NotYet(error.to_string()),
-            Err(error) => return Said::Never(link.lost(&error).to_string()),
+            Err(error) if at_work => return OtherHostAnswer::NotYet(error.to_string()),
+            Err(error) => return OtherHostAnswer::Never(link.lost(&error).to_string()),
         };
         let why = || last_words(&result.stderr);
         match result.outcome {
-            Outcome::Finished { status: Status::Exited(0), .. } => Said::Here(Bytes::from(result.output)),
-            Outcome::Finished { status: Status::Exited(FETCH_NOT_READY), .. } => Said::NotYet(why()),
-            Outcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } if at_work => {
-                Said::NotYet(why())
+            ShellOutcome::Finished { status: Status::Exited(0), .. } => {
+                OtherHostAnswer::Here(Bytes::from(result.output))
             }
-            Outcome::Finished { status: Status::TimedOut, .. } => {
-                Said::NotYet(format!("no answer within {ANSWER} s"))
+            ShellOutcome::Finished { status: Status::Exited(FETCH_NOT_READY), .. } => {
+                OtherHostAnswer::NotYet(why())
             }
-            Outcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } => {
-                Said::Never(format!("{}; this run does nothing more there", why()))
+            ShellOutcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } if at_work => {
+                OtherHostAnswer::NotYet(why())
             }
-            _ => Said::Never(why()),
+            ShellOutcome::Finished { status: Status::TimedOut, .. } => {
+                OtherHostAnswer::NotYet(format!("no answer within {ANSWER} s"))
+            }
+            ShellOutcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } => {
+                OtherHostAnswer::Never(format!("{}; this run does nothing more there", why()))
+            }
+            _ => OtherHostAnswer::Never(why()),
         }
     }
 }

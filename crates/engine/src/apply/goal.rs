@@ -1,4 +1,4 @@
-//! Where an apply goes: to what the project declares, or back to a saved state. It decides how the rest is planned anew.
+//! The goal of an apply: the declarations of the project, or a saved state. It decides how the rest is planned anew.
 
 use crate::apply::lane::{Lane, element_of};
 use crate::connect::target::Target;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// How often it is looked whether what was set going has come to its end.
+/// The time between two looks at what was set going.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The goal of one host.
@@ -182,7 +182,7 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
-fn elsewhere(now: &Present, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
+fn elsewhere(now: &PresentStates, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
     let wanted = ends(changes);
     // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
@@ -231,12 +231,12 @@ async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, 
 }
 
 /// The present states of some objects, and the contents that they name.
-struct Present {
+struct PresentStates {
     states: BTreeMap<ObjectId, State>,
     known: Knowledge,
 }
 
-async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Present, TargetError> {
+async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<PresentStates, TargetError> {
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
     target.look(&probes, &mut known).await?;
@@ -244,7 +244,7 @@ async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<Present, Target
         .into_iter()
         .filter_map(|o| known.observed(&o).ok().map(|present| (o, present.state)))
         .collect();
-    Ok(Present { states, known })
+    Ok(PresentStates { states, known })
 }
 
 #[cfg(test)]
@@ -267,7 +267,7 @@ mod tests {
             change("user", "gon", "absent", "user 4960 gon \\ /home/gon /bin/sh locked"),
             change("user", "u", "user 7 u \\ /home/u /bin/sh locked", "absent"),
         ];
-        let now = |states: &[(&str, &str)]| Present {
+        let now = |states: &[(&str, &str)]| PresentStates {
             states: states
                 .iter()
                 .map(|(key, line)| (ObjectId::new("path", *key), State::from_line(line)))

@@ -2,14 +2,15 @@
 //! `converge_host::records::together_piece`), and units that are started (see `converge_host::records::units_piece`).
 
 use super::HostRun;
-use super::running::Running;
+use super::running::ItemProgress;
 use crate::apply::work::Work;
-use crate::{Activity, Event, ItemResult, TimedItem};
+use crate::{Activity, Event, ItemResult};
 use converge_host::records::{
-    ItemSpec, MOST_FILES, Member, Piece, PlainFile, group_piece, group_said, together_piece, units_piece,
+    ItemSpec, MOST_FILES, MemberAnswer, Piece, PlainFile, StartedUnit, group_piece, group_said,
+    together_piece, units_piece,
 };
 use converge_resource::ObjectId;
-use converge_ssh::{Because, Event as Said, Item as ShellItem, Status};
+use converge_ssh::{Because, ShellEvent as Said, ShellItem, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(super) struct Stretch {
     pub items: Vec<ShellItem>,
     /// By the number of a piece.
     pub works: BTreeMap<u32, Work>,
-    pub groups: BTreeMap<u32, Group>,
+    pub groups: BTreeMap<u32, JointItems>,
     /// The last piece of each item, by the item's number.
     pub last_piece: BTreeMap<u32, u32>,
     /// Plain files that are not sent yet: neighbours that may go as one.
@@ -34,7 +35,7 @@ pub(super) struct Stretch {
 }
 
 /// Items that go as one piece.
-pub(super) struct Group {
+pub(super) struct JointItems {
     token: String,
     pub members: Vec<Work>,
     sort: Sort,
@@ -51,7 +52,7 @@ enum Sort {
     Units,
 }
 
-impl Group {
+impl JointItems {
     /// Whether all of it is begun at once, or nothing.
     fn is_begun_at_once(&self) -> bool {
         self.sort != Sort::Files
@@ -62,7 +63,7 @@ impl Stretch {
     /// One more item. `alone`: it is not to go with others. `beside`: as an item of packages it stands right behind the one before.
     pub fn push(&mut self, work: Work, alone: bool, beside: bool) {
         let started = if alone { None } else { work.started_unit() };
-        if let Some(file) = started {
+        if let Some(StartedUnit { file }) = started {
             if !self.units.last().is_some_and(|(last, _)| last.is_element_beside(&work)) {
                 self.close();
             }
@@ -120,7 +121,11 @@ impl Stretch {
         let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file)).collect();
         let piece = group_piece(&token, &members);
         self.group(
-            Group { token, members: open.into_iter().map(|(work, _)| work).collect(), sort: Sort::Files },
+            JointItems {
+                token,
+                members: open.into_iter().map(|(work, _)| work).collect(),
+                sort: Sort::Files,
+            },
             piece,
         );
     }
@@ -134,7 +139,7 @@ impl Stretch {
         let token = uuid::Uuid::now_v7().simple().to_string();
         let specs: Vec<&ItemSpec> = members.iter().map(Work::spec).collect();
         let piece = together_piece(&token, &specs);
-        self.group(Group { token, members, sort: Sort::Packages }, piece);
+        self.group(JointItems { token, members, sort: Sort::Packages }, piece);
     }
 
     fn close_units(&mut self) {
@@ -147,11 +152,11 @@ impl Stretch {
         let members: Vec<_> = open.iter().map(|(work, file)| (work.spec(), file.as_ref())).collect();
         let piece = units_piece(&token, &members);
         let members = open.into_iter().map(|(work, _)| work).collect();
-        self.group(Group { token, members, sort: Sort::Units }, piece);
+        self.group(JointItems { token, members, sort: Sort::Units }, piece);
     }
 
-    fn group(&mut self, group: Group, piece: Piece) {
-        let Group { token, members, sort } = group;
+    fn group(&mut self, group: JointItems, piece: Piece) {
+        let JointItems { token, members, sort } = group;
         // A member may need one before it: when one fails, none after it is made.
         let mut needs: BTreeSet<u32> = self.barrier.into_iter().collect();
         for work in &members {
@@ -165,7 +170,7 @@ impl Stretch {
         });
         let members: Vec<Work> = members.into_iter().map(|work| work.of_group(&token)).collect();
         self.last_piece.extend(members.iter().map(|work| (work.item.id, id)));
-        self.groups.insert(id, Group { token, members, sort });
+        self.groups.insert(id, JointItems { token, members, sort });
         self.barrier = Some(id);
     }
 
@@ -204,15 +209,24 @@ fn first_object(work: &Work) -> Option<&ObjectId> {
 
 impl HostRun {
     /// Takes an event of the host about a group.
-    pub(super) fn take_group(&mut self, event: Said, group: &Group, running: &mut BTreeMap<u32, Running>) {
+    pub(super) fn take_group(
+        &mut self,
+        event: Said,
+        group: &JointItems,
+        running: &mut BTreeMap<u32, ItemProgress>,
+    ) {
         let host = self.lane.host.clone();
         let Some(first) = group.members.first().map(|work| work.item.id) else { return };
         match event {
             Said::Started(_) => {
                 let (items, packages) = (group.members.len(), group.sort == Sort::Packages);
-                self.together = Some(self.context.begin(&host, Activity::Together { items, packages }));
+                self.progress.together =
+                    Some(self.context.begin(&host, Activity::Together { items, packages }));
                 for Work { item, .. } in &group.members {
-                    running.insert(item.id, Running { begun: self.epoch.elapsed(), ..Running::default() });
+                    running.insert(
+                        item.id,
+                        ItemProgress { begun: self.progress.epoch.elapsed(), ..ItemProgress::default() },
+                    );
                     let address = item.address.clone();
                     self.context.events.send(Event::ItemStarted { host: host.clone(), id: item.id, address });
                 }
@@ -225,7 +239,7 @@ impl HostRun {
             Said::Finished { status, duration, .. } => {
                 let output = running.get(&first).map(|said| said.output.clone()).unwrap_or_default();
                 self.conclude_group(group, status, duration, &output, running);
-                self.together = None;
+                self.progress.together = None;
             }
             Said::Skipped { because: Because::Stopped, .. } => {
                 for work in &group.members {
@@ -238,16 +252,16 @@ impl HostRun {
 
     fn conclude_group(
         &mut self,
-        group: &Group,
+        group: &JointItems,
         status: Status,
         duration: Duration,
         output: &[u8],
-        running: &mut BTreeMap<u32, Running>,
+        running: &mut BTreeMap<u32, ItemProgress>,
     ) {
         let mut whole = true;
         let mut said = group_said(&group.token, output);
         let each = duration / u32::try_from(group.members.len()).unwrap_or(u32::MAX).max(1);
-        let mut ended = self.epoch.elapsed().saturating_sub(duration);
+        let mut ended = self.progress.epoch.elapsed().saturating_sub(duration);
         let first = group.members.first().map_or(0, |work| work.item.id);
         for work in &group.members {
             running.remove(&work.item.id);
@@ -255,15 +269,15 @@ impl HostRun {
             ended += each;
             let reported = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
             let (status, output) = match reported {
-                Some(Member::Alone) => {
+                Some(MemberAnswer::Alone) => {
                     // Files after it come as a group again, unless they stand on what has failed.
                     if std::mem::take(&mut whole) || group.is_begun_at_once() {
-                        self.alone.insert(work.item.address.clone());
+                        self.sending.alone.insert(work.item.address.clone());
                     }
                     self.put_off(&work.item);
                     continue;
                 }
-                Some(Member::Ended(code, text)) => (Status::Exited(code), text),
+                Some(MemberAnswer::Ended(code, text)) => (Status::Exited(code), text),
                 // It broke off: it is not known how far it came. Its own status says nothing of one member.
                 None if matches!(status, Status::Exited(0 | 73)) => (Status::Exited(1), String::new()),
                 // The output of the transaction is shown once.
@@ -271,13 +285,7 @@ impl HostRun {
                 None => (status, String::from_utf8_lossy(output).into_owned()),
             };
             whole = whole && status.success();
-            self.gates.record(TimedItem {
-                host: self.lane.host.clone(),
-                address: work.item.address.clone(),
-                begun,
-                ended,
-                waited: self.idle_since.take(),
-            });
+            self.record_time(&work.item, begun, ended);
             let reading = work.read(status, output.as_bytes());
             if let Some((before, after)) = &reading.window {
                 self.lane.window(&work.item, before, after);

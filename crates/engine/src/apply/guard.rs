@@ -5,7 +5,7 @@ use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::{Guarded, Item};
-use converge_ssh::{Batch, Outcome, ShellError, Status};
+use converge_ssh::{Batch, ShellError, ShellOutcome, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,22 @@ enum AskError {
     NoAnswer,
 }
 
+/// The automatic revert of a lane.
+#[derive(Default)]
+pub(super) struct SwitchState {
+    /// When the switch behind the guarded items was armed last.
+    armed: Option<Instant>,
+    /// Switches of this run that are over.
+    ended: u32,
+}
+
+impl SwitchState {
+    /// A guarded item begins.
+    pub(super) fn arm(&mut self) {
+        self.armed = Some(Instant::now());
+    }
+}
+
 /// The result of the automatic revert, as the host reports it.
 enum Acted {
     Whole,
@@ -77,7 +93,7 @@ impl HostRun {
         let stretch = || self.lane.remaining().iter().filter(|i| ids.contains(&i.id));
         let windows: u64 = stretch().filter_map(|i| i.guard).map(|g| g.seconds).sum();
         let within = Duration::from_secs(windows.saturating_add(ACTING));
-        self.armed = Some(Instant::now());
+        self.switch.arm();
         let broken = match self.target.host().cloned() {
             Err(lost) => Ok(Err(lost)),
             Ok(link) => tokio::time::timeout(within, self.send(&link, ids, None)).await,
@@ -124,7 +140,7 @@ impl HostRun {
         };
         match good {
             Ok(()) => {
-                self.switches = self.switches.saturating_add(1);
+                self.switch.ended = self.switch.ended.saturating_add(1);
                 let ended = self.lane.confirm();
                 self.tell(ended);
                 Ok(())
@@ -138,12 +154,12 @@ impl HostRun {
             self.context.events.send(Event::ItemFinished {
                 host: self.lane.host.clone(),
                 id: item.id,
-                took: self.times.get(&item.address).copied().unwrap_or_default(),
+                took: self.progress.times.get(&item.address).copied().unwrap_or_default(),
                 address: item.address,
                 result,
             });
         }
-        self.armed = None;
+        self.switch.armed = None;
         self.report();
     }
 
@@ -176,7 +192,7 @@ impl HostRun {
     }
 
     fn deadline(&self, seconds: u64) -> Instant {
-        self.armed.unwrap_or_else(Instant::now) + Duration::from_secs(seconds)
+        self.switch.armed.unwrap_or_else(Instant::now) + Duration::from_secs(seconds)
     }
 
     /// A new session, tried until the deadline.
@@ -201,7 +217,7 @@ impl HostRun {
     /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
     async fn put_back(&mut self, why: &NotConfirmed, seconds: u64) -> Result<(), TargetError> {
         let _reverts = self.context.begin(&self.lane.host, Activity::Revert);
-        let now = host::put_back_now_script(&self.run, ACTING, self.switches);
+        let now = host::put_back_now_script(&self.run, ACTING, self.switch.ended);
         let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
             Ok(said) => (acted(&said), None),
@@ -222,7 +238,7 @@ impl HostRun {
             }
         };
         if !matches!(acted, Acted::NotArmed) {
-            self.switches = self.switches.saturating_add(1);
+            self.switch.ended = self.switch.ended.saturating_add(1);
         }
         let ended = self.lane.settle(|_, result| {
             let (message, output) = match result {
@@ -274,7 +290,7 @@ impl HostRun {
                 Err(reason) => return (Acted::Open(reason.to_string()), None),
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let wait = host::put_back_script(&self.run, left.as_secs(), self.switches);
+            let wait = host::put_back_script(&self.run, left.as_secs(), self.switch.ended);
             match ask(&link, wait, left + Duration::from_secs(10)).await {
                 Ok(said) => return (acted(&said), Some(link)),
                 // A session that came about during the change may go with it.
@@ -301,14 +317,14 @@ fn acted((status, said): &(Status, String)) -> Acted {
 
 /// Runs one script in a session: how it ended and what it said.
 async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), AskError> {
-    let item = converge_ssh::Item { timeout: Some(within), ..converge_ssh::Item::new(1, script) };
+    let item = converge_ssh::ShellItem { timeout: Some(within), ..converge_ssh::ShellItem::new(1, script) };
     let batch = Batch::of(vec![item]);
     let asked = tokio::time::timeout(within + PAUSE, link.shell.run_to_end(&batch)).await;
     match asked {
         Err(_) => Err(AskError::Late(within.as_secs())),
         Ok(Err(error) | Ok((_, Some(error)))) => Err(error.into()),
         Ok(Ok((results, None))) => match results.into_iter().next().map(|r| (r.outcome, r.output)) {
-            Some((Outcome::Finished { status, .. }, output)) => {
+            Some((ShellOutcome::Finished { status, .. }, output)) => {
                 Ok((status, String::from_utf8_lossy(&output).trim().to_owned()))
             }
             _ => Err(AskError::NoAnswer),

@@ -18,17 +18,19 @@ mod work;
 
 use crate::apply::fleet::Whole;
 use crate::apply::goal::Goal;
+use crate::apply::guard::SwitchState;
 use crate::apply::lane::{Lane, Next};
+use crate::apply::progress::LaneProgress;
+use crate::apply::send::SendState;
 use crate::barriers::{Gates, RoleState, STEP};
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::event::InProgress;
 use crate::{Activity, Event, HostApply, ItemResult, Question, StepAnswer, StopSwitch, TargetError};
 use converge_executor::RunMeta;
 use converge_planner::{HostPlan, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Items that are sent at once. The shell on the host holds them all in memory, and each fork of it costs the more the more there are.
 const STRETCH: usize = 100;
@@ -48,30 +50,9 @@ struct HostRun {
     roles: BTreeMap<String, usize>,
     /// Plays that the host is through with.
     through: BTreeSet<usize>,
-    /// Waits that were reported.
-    waits: BTreeSet<String>,
-    /// Roles with work here that were not said to be over yet.
-    untold: BTreeSet<String>,
-    /// The duration of each item, by address.
-    times: BTreeMap<String, Duration>,
-    /// When the apply began, and since when this host has done nothing but wait.
-    epoch: Instant,
-    idle_since: Option<Duration>,
-    sequence: u32,
-    /// When the switch behind the guarded items was armed last.
-    armed: Option<Instant>,
-    /// Switches of this run that are over.
-    switches: u32,
-    /// The item for which another host is asked: its address, and until when.
-    asking: Option<(String, Instant)>,
-    /// Items, by address, that are not to be done together with others.
-    alone: BTreeSet<String>,
-    /// The present wait for others, by the key of what it waits for.
-    wait: Option<(String, InProgress)>,
-    /// Items that the host does together now.
-    together: Option<InProgress>,
-    /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
-    resume: bool,
+    progress: LaneProgress,
+    switch: SwitchState,
+    sending: SendState,
 }
 
 /// The progress of each of these roles.
@@ -111,19 +92,9 @@ impl HostRun {
             goal,
             roles,
             through: BTreeSet::new(),
-            waits: BTreeSet::new(),
-            untold,
-            times: BTreeMap::new(),
-            epoch: whole.epoch,
-            idle_since: None,
-            sequence: 0,
-            armed: None,
-            switches: 0,
-            asking: None,
-            alone: BTreeSet::new(),
-            wait: None,
-            together: None,
-            resume: false,
+            progress: LaneProgress::new(whole.epoch, untold),
+            switch: SwitchState::default(),
+            sending: SendState::default(),
         }
     }
 
@@ -146,9 +117,9 @@ impl HostRun {
                 self.gates.fail(&self.lane.host, *play, &format!("`{}` failed", item.address));
             }
         }
-        for role in self.untold.clone() {
+        for role in self.progress.untold.clone() {
             let (open, failed) = self.lane.role_state(&role);
-            if !open && self.untold.remove(&role) {
+            if !open && self.progress.untold.remove(&role) {
                 let host = self.lane.host.clone();
                 self.context.events.send(Event::RoleFinished { host, role, failed });
             }
@@ -221,7 +192,7 @@ impl HostRun {
             items: self.lane.into_finished(),
             lost,
             differences,
-            times: self.times,
+            times: self.progress.times,
             contents,
             took: begun.elapsed(),
         }
@@ -249,7 +220,7 @@ impl HostRun {
                 let crate::barriers::Begun { play, number, of, hosts } = begun;
                 self.context.events.send(Event::BatchStarted { play, number, of, hosts });
             }
-            self.wait.take_if(|_| !matches!(next, Next::Wait { .. } | Next::Fetch(_)));
+            self.progress.wait.take_if(|_| !matches!(next, Next::Wait { .. } | Next::Fetch(_)));
             match next {
                 Next::Done => {
                     self.report();
@@ -265,10 +236,10 @@ impl HostRun {
                     if key != STEP {
                         self.waits_for(&key, Activity::Wait { role: role.clone(), on: on.clone() });
                     }
-                    if key != STEP && self.waits.insert(key) {
+                    if key != STEP && self.progress.waits.insert(key) {
                         self.context.events.send(Event::Waiting { host: host.clone(), role, on });
                     }
-                    self.idle_since.get_or_insert_with(|| self.epoch.elapsed());
+                    self.progress.idle_since.get_or_insert_with(|| self.progress.epoch.elapsed());
                     gates.wait(&host, news);
                     tokio::select! {
                         () = report => {}
@@ -290,7 +261,7 @@ impl HostRun {
                     let link = Arc::clone(self.target.host()?);
                     let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
                     let Some(item) = item else { continue };
-                    self.wait.take_if(|_| item.fetch.is_none());
+                    self.progress.wait.take_if(|_| item.fetch.is_none());
                     if !self.bring(&item).await {
                         continue;
                     }
@@ -300,10 +271,10 @@ impl HostRun {
                     }
                     self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
                     if let Some(said) = self.fetch(id).await {
-                        self.wait = None;
+                        self.progress.wait = None;
                         self.send(&link, &[id], Some(said)).await?;
-                    } else if self.asking.is_some() {
-                        self.idle_since.get_or_insert_with(|| self.epoch.elapsed());
+                    } else if self.sending.asking.is_some() {
+                        self.progress.idle_since.get_or_insert_with(|| self.progress.epoch.elapsed());
                         gates.wait(&host, news);
                         tokio::select! {
                             () = report => {}
@@ -336,7 +307,7 @@ impl HostRun {
     }
 
     async fn replan(&mut self) -> Result<(), TargetError> {
-        self.resume = true;
+        self.sending.resume = true;
         let _replans = self.context.begin(&self.lane.host, Activity::Replan);
         let before = self.gates.before(&self.lane.host);
         let mut fresh = self.goal.replan(&self.context, &self.target, &self.lane, before).await?;

@@ -1,16 +1,51 @@
 //! Events about the parts of a lane's work, for those who look for its time.
 
 use super::HostRun;
-use crate::{Activity, Event, ItemPhase};
+use crate::event::InProgress;
+use crate::{Activity, Event, ItemPhase, TimedItem};
 use converge_planner::Item;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// The times of a lane, and what of its work was reported.
+pub(super) struct LaneProgress {
+    /// Waits that were reported.
+    pub(super) waits: BTreeSet<String>,
+    /// Roles with work here that were not said to be over yet.
+    pub(super) untold: BTreeSet<String>,
+    /// The duration of each item, by address.
+    pub(super) times: BTreeMap<String, Duration>,
+    /// When the apply began.
+    pub(super) epoch: Instant,
+    /// Since when this host has done nothing but wait.
+    pub(super) idle_since: Option<Duration>,
+    /// The present wait for others, by the key of what it waits for.
+    pub(super) wait: Option<(String, InProgress)>,
+    /// Items that the host does together now.
+    pub(super) together: Option<InProgress>,
+}
+
+impl LaneProgress {
+    pub(super) fn new(epoch: Instant, untold: BTreeSet<String>) -> Self {
+        Self {
+            waits: BTreeSet::new(),
+            untold,
+            times: BTreeMap::new(),
+            epoch,
+            idle_since: None,
+            wait: None,
+            together: None,
+        }
+    }
+}
 
 impl HostRun {
     /// The host waits for this, until [`HostRun::wait`] is emptied or another wait begins. It wakes up each time others come further, and
     /// goes on with the same wait.
     pub(super) fn waits_for(&mut self, key: &str, activity: Activity) {
-        if self.wait.as_ref().is_none_or(|(present, _)| present != key) {
-            self.wait = None;
-            self.wait = Some((key.to_owned(), self.context.begin(&self.lane.host, activity)));
+        if self.progress.wait.as_ref().is_none_or(|(present, _)| present != key) {
+            self.progress.wait = None;
+            self.progress.wait = Some((key.to_owned(), self.context.begin(&self.lane.host, activity)));
         }
     }
 
@@ -21,6 +56,17 @@ impl HostRun {
                 self.context.events.send(Event::ItemPhase { host: self.lane.host.clone(), id, phase });
             }
         }
+    }
+
+    /// Records the time of an item. Both ends count from the beginning of the apply.
+    pub(super) fn record_time(&mut self, item: &Item, begun: Duration, ended: Duration) {
+        self.gates.record(TimedItem {
+            host: self.lane.host.clone(),
+            address: item.address.clone(),
+            begun,
+            ended,
+            waited: self.progress.idle_since.take(),
+        });
     }
 
     /// An item that had begun comes again.

@@ -1,14 +1,14 @@
 //! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
 
 use super::HostRun;
-use super::running::Running;
+use super::running::ItemProgress;
 use crate::apply::work::Work;
 use crate::connect::target;
-use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
+use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::Item;
-use converge_ssh::{Batch, Outcome, Transport};
+use converge_ssh::{Batch, ShellOutcome, Transport};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,19 +25,18 @@ impl HostRun {
     /// Restarts the host for this item, and ends the item in another session.
     pub(super) async fn restart(&mut self, id: u32) -> Result<(), TargetError> {
         let Some(item) = self.lane.remaining().iter().find(|i| i.id == id).cloned() else { return Ok(()) };
-        let begun = self.epoch.elapsed();
+        let begun = self.progress.epoch.elapsed();
         let (host, address) = (self.lane.host.clone(), item.address.clone());
-        self.context.events.send(Event::ItemStarted { host: host.clone(), id, address: address.clone() });
+        self.context.events.send(Event::ItemStarted { host, id, address });
         let lost = self.restart_for(&item, begun).await;
-        let ended = self.epoch.elapsed();
-        self.gates.record(TimedItem { host, address, begun, ended, waited: self.idle_since.take() });
+        self.record_time(&item, begun, self.progress.epoch.elapsed());
         self.report();
         lost
     }
 
     async fn restart_for(&mut self, item: &Item, begun: Duration) -> Result<(), TargetError> {
         let host = self.lane.host.clone();
-        let took = |run: &Self| run.epoch.elapsed().saturating_sub(begun);
+        let took = |run: &Self| run.progress.epoch.elapsed().saturating_sub(begun);
         let fail = |run: &mut Self, message: String| {
             let took = took(run);
             run.finish(item, ItemResult::Failed { message, output: String::new() }, &[], took);
@@ -49,7 +48,7 @@ impl HostRun {
             fail(self, "converge runs on this machine itself, and does not restart it".to_owned());
             return Ok(());
         }
-        let work = match Work::new(item, &self.lane, &self.run, &mut self.sequence) {
+        let work = match Work::new(item, &self.lane, &self.run, &mut self.sending.sequence) {
             Ok(work) => work,
             Err(error) => {
                 fail(self, error.to_string());
@@ -69,18 +68,18 @@ impl HostRun {
         };
         // It answers before the host goes. Where the link breaks first, the boot ID tells what happened.
         let items = work.items(Vec::new(), &mut 1);
-        let prelude = std::mem::take(&mut self.resume).then(|| host::resume_script(&self.run));
+        let prelude = std::mem::take(&mut self.sending.resume).then(|| host::resume_script(&self.run));
         let stop_file = Some(host::stop_file(&self.run));
         let said = link.shell.run_to_end(&Batch { prelude, stop_file, items }).await;
         if let Ok((results, None)) = said {
             match results.last().map(|r| &r.outcome) {
-                Some(Outcome::Finished { status, duration }) if !status.success() => {
+                Some(ShellOutcome::Finished { status, duration }) if !status.success() => {
                     let output = results.iter().flat_map(|r| r.output.iter().copied()).collect();
-                    let said = Running { output, took: *duration, ..Running::default() };
+                    let said = ItemProgress { output, took: *duration, ..ItemProgress::default() };
                     self.conclude(&work, *status, &said);
                     return Ok(());
                 }
-                Some(Outcome::Skipped(_)) => {
+                Some(ShellOutcome::Skipped(_)) => {
                     self.finish(item, ItemResult::Stopped, &[], Duration::ZERO);
                     return Ok(());
                 }
@@ -115,7 +114,7 @@ impl HostRun {
         // The session from before is the one that holds the lock.
         let link = Arc::clone(self.target.host()?);
         crate::connect::sessions::keep_link(&self.context, &link).await;
-        let said = converge_ssh::Item::new(2, "cat /run/converge-restart 2>/dev/null");
+        let said = converge_ssh::ShellItem::new(2, "cat /run/converge-restart 2>/dev/null");
         let batch = Batch::of(vec![work.after_restart(0), said]);
         let answer = link.shell.run_to_end(&batch).await;
         let output = match &answer {
@@ -159,7 +158,7 @@ impl HostRun {
             Err(error) => return Err(unknown(self, link.lost(&error))),
         };
         let Some((result, status, duration)) = results.into_iter().next().and_then(|r| match r.outcome {
-            Outcome::Finished { status, duration } => Some((r, status, duration)),
+            ShellOutcome::Finished { status, duration } => Some((r, status, duration)),
             _ => None,
         }) else {
             let lost = error
@@ -167,7 +166,7 @@ impl HostRun {
             return Err(unknown(self, lost));
         };
         let took = took.saturating_add(duration);
-        let said = Running { output: result.output, took, ..Running::default() };
+        let said = ItemProgress { output: result.output, took, ..ItemProgress::default() };
         self.conclude(work, status, &said);
         self.lane.restarted(&item.address);
         Ok(())
@@ -207,8 +206,10 @@ impl HostRun {
 /// Which boot a host runs; `None` where it cannot say.
 async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
     let script = "cv_boot_now && printf '%s\\n' \"$CV_BOOT\"";
-    let item =
-        converge_ssh::Item { timeout: Some(Duration::from_secs(30)), ..converge_ssh::Item::new(1, script) };
+    let item = converge_ssh::ShellItem {
+        timeout: Some(Duration::from_secs(30)),
+        ..converge_ssh::ShellItem::new(1, script)
+    };
     let batch = Batch::of(vec![item]);
     let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(super) struct ItemProgress {
     pub(super) output: Vec<u8>,
     /// The part of it that was shown.
     pub(super) shown: usize,
@@ -12,7 +12,7 @@ pub(super) struct Running {
     pub(super) begun: Duration,
 }
 
-impl Running {
+impl ItemProgress {
     /// Takes more output; gives back the lines that are whole now. A line of ours may come in parts.
     pub(super) fn complete_lines(&mut self, more: &[u8]) -> &[u8] {
         self.output.extend_from_slice(more);

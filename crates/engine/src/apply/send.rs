@@ -1,11 +1,11 @@
 //! Sends a stretch of items to a host, and takes its answers as they come.
 
-use super::running::Running;
+use super::running::ItemProgress;
 use super::{HostRun, group};
 use crate::apply::work::Work;
 use crate::connect::target::Target;
 use crate::controller;
-use crate::{Activity, Event, ItemResult, TargetError, TimedItem};
+use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
 use converge_planner::{Item, Outcome};
@@ -16,6 +16,19 @@ use std::time::{Duration, Instant};
 
 /// So many items are named where all that had begun would be too many.
 const SHOWN: usize = 3;
+
+/// The state of a lane that the next message to its host depends on.
+#[derive(Default)]
+pub(super) struct SendState {
+    /// The number of the last row in the journal.
+    pub(super) sequence: u32,
+    /// The item for which another host is asked: its address, and until when.
+    pub(super) asking: Option<(String, Instant)>,
+    /// Items, by address, that are not to be done together with others.
+    pub(super) alone: BTreeSet<String>,
+    /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
+    pub(super) resume: bool,
+}
 
 impl HostRun {
     /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
@@ -30,7 +43,7 @@ impl HostRun {
         let mut stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
-        self.together = None;
+        self.progress.together = None;
         let mut before = None;
         for item in &mut stretch {
             if let Target::Host(_, fetched) = &self.target
@@ -40,15 +53,16 @@ impl HostRun {
                 self.finish(item, ItemResult::Failed { message, output: String::new() }, &[], Duration::ZERO);
                 continue;
             }
-            let work = match Work::given(item, &self.lane, &self.run, &mut self.sequence, said.clone()) {
-                Ok(work) => work,
-                Err(error) => {
-                    let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
-                    self.finish(item, failed, &[], Duration::ZERO);
-                    continue;
-                }
-            };
-            let alone = self.alone.contains(&item.address);
+            let work =
+                match Work::given(item, &self.lane, &self.run, &mut self.sending.sequence, said.clone()) {
+                    Ok(work) => work,
+                    Err(error) => {
+                        let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
+                        self.finish(item, failed, &[], Duration::ZERO);
+                        continue;
+                    }
+                };
+            let alone = self.sending.alone.contains(&item.address);
             let beside = before.replace(&*item).is_some_and(|before| self.lane.are_beside(before, item));
             sent.push(work, alone, beside);
         }
@@ -63,7 +77,7 @@ impl HostRun {
         if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
             prelude.push_str(&converge_host::facts::watch_script());
         }
-        if std::mem::take(&mut self.resume) {
+        if std::mem::take(&mut self.sending.resume) {
             prelude.push_str(&host::resume_script(&self.run));
         }
         let prelude = (!prelude.is_empty()).then_some(prelude);
@@ -73,7 +87,7 @@ impl HostRun {
             Err(error) => return Err(link.lost(&error)),
         };
         let mut stopping = false;
-        let mut running: BTreeMap<u32, Running> = BTreeMap::new();
+        let mut running: BTreeMap<u32, ItemProgress> = BTreeMap::new();
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
@@ -91,21 +105,22 @@ impl HostRun {
                 Some(Ok(event)) => event,
                 Some(Err(error)) => return Err(self.broken(link, &error, &unanswered, &running)),
             };
-            if let converge_ssh::Event::Finished { id, .. } | converge_ssh::Event::Skipped { id, .. } = &event
+            if let converge_ssh::ShellEvent::Finished { id, .. }
+            | converge_ssh::ShellEvent::Skipped { id, .. } = &event
                 && let Some(work) = works.get(id)
                 && last_piece.get(&work.item.id) == Some(id)
             {
                 unanswered.remove(&work.item.id);
             }
-            let (converge_ssh::Event::Started(id)
-            | converge_ssh::Event::Output { id, .. }
-            | converge_ssh::Event::Finished { id, .. }
-            | converge_ssh::Event::Skipped { id, .. }) = &event;
+            let (converge_ssh::ShellEvent::Started(id)
+            | converge_ssh::ShellEvent::Output { id, .. }
+            | converge_ssh::ShellEvent::Finished { id, .. }
+            | converge_ssh::ShellEvent::Skipped { id, .. }) = &event;
             match groups.get(id) {
                 Some(group) => {
                     if matches!(
                         event,
-                        converge_ssh::Event::Finished { .. } | converge_ssh::Event::Skipped { .. }
+                        converge_ssh::ShellEvent::Finished { .. } | converge_ssh::ShellEvent::Skipped { .. }
                     ) {
                         group.members.iter().for_each(|work| _ = unanswered.remove(&work.item.id));
                     }
@@ -118,12 +133,12 @@ impl HostRun {
 
     pub(super) fn take(
         &mut self,
-        event: converge_ssh::Event,
+        event: converge_ssh::ShellEvent,
         works: &BTreeMap<u32, Work>,
         last_piece: &BTreeMap<u32, u32>,
-        running: &mut BTreeMap<u32, Running>,
+        running: &mut BTreeMap<u32, ItemProgress>,
     ) {
-        use converge_ssh::Event as Said;
+        use converge_ssh::ShellEvent as Said;
         let (Said::Started(piece)
         | Said::Output { id: piece, .. }
         | Said::Finished { id: piece, .. }
@@ -134,10 +149,13 @@ impl HostRun {
         match event {
             Said::Started(_) => {
                 if item.guard.is_some() {
-                    self.armed = Some(Instant::now());
+                    self.switch.arm();
                 }
                 if let Entry::Vacant(first) = running.entry(item.id) {
-                    first.insert(Running { begun: self.epoch.elapsed(), ..Running::default() });
+                    first.insert(ItemProgress {
+                        begun: self.progress.epoch.elapsed(),
+                        ..ItemProgress::default()
+                    });
                     let address = item.address.clone();
                     self.context.events.send(Event::ItemStarted { host, id: item.id, address });
                 }
@@ -158,13 +176,7 @@ impl HostRun {
                 if status.success() && !is_last {
                     running.insert(item.id, said);
                 } else {
-                    self.gates.record(TimedItem {
-                        host,
-                        address: item.address.clone(),
-                        begun: said.begun,
-                        ended: self.epoch.elapsed(),
-                        waited: self.idle_since.take(),
-                    });
+                    self.record_time(item, said.begun, self.progress.epoch.elapsed());
                     self.conclude(work, status, &said);
                 }
             }
@@ -178,7 +190,7 @@ impl HostRun {
     }
 
     /// The last piece of an item is over, or one failed.
-    pub(super) fn conclude(&mut self, work: &Work, status: Status, said: &Running) {
+    pub(super) fn conclude(&mut self, work: &Work, status: Status, said: &ItemProgress) {
         let reading = work.read(status, &said.output);
         if let Some((before, after)) = &reading.window {
             self.lane.window(&work.item, before, after);
@@ -209,7 +221,7 @@ impl HostRun {
     ) {
         self.lane.finish(item.id, result.clone(), after);
         if !took.is_zero() {
-            self.times.insert(item.address.clone(), took);
+            self.progress.times.insert(item.address.clone(), took);
         }
         // The result of a guarded item is reported when the guard has ended.
         let held = self.lane.unconfirmed().iter().any(|(i, _)| i.address == item.address);
@@ -230,7 +242,7 @@ impl HostRun {
         link: &Link,
         error: &ShellError,
         unanswered: &BTreeSet<u32>,
-        running: &BTreeMap<u32, Running>,
+        running: &BTreeMap<u32, ItemProgress>,
     ) -> TargetError {
         let mut lost = link.lost(error);
         let open = self.lane.remaining().iter().filter(|i| unanswered.contains(&i.id));

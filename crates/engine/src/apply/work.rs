@@ -4,7 +4,7 @@ use crate::ItemResult;
 use crate::apply::lane::{Claimed, FACT, Lane, element_of, restarts};
 use bytes::Bytes;
 use converge_host::records::{
-    ItemSpec, Piece, PlainFile, Reading as HostReading, Row, Switch, WindowRow, adopt_script, disown_script,
+    ItemSpec, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script, disown_script,
     joins,
 };
 use converge_planner::{Guarded, Item, ItemOrigin, Outcome};
@@ -40,7 +40,7 @@ pub(crate) struct Work {
 }
 
 /// The parsed answer of the host to one item.
-pub(crate) struct Reading {
+pub(crate) struct ItemReading {
     /// Its result; `None` when it was not begun and the host must be looked at again.
     pub result: Option<ItemResult>,
     /// The objects' states after it.
@@ -141,15 +141,15 @@ impl Work {
     }
 
     /// The shell's items; each needs the one before it.
-    pub fn items(&self, needs: Vec<u32>, next: &mut u32) -> Vec<converge_ssh::Item> {
+    pub fn items(&self, needs: Vec<u32>, next: &mut u32) -> Vec<converge_ssh::ShellItem> {
         let mut needs = needs;
         let mut items = Vec::new();
         for (piece, content) in self.pieces.iter() {
-            let item = converge_ssh::Item {
+            let item = converge_ssh::ShellItem {
                 needs: std::mem::take(&mut needs),
                 payload: content.clone(),
                 timeout: Some(Duration::from_secs(piece.timeout)),
-                ..converge_ssh::Item::new(*next, piece.script.clone())
+                ..converge_ssh::ShellItem::new(*next, piece.script.clone())
             };
             needs = vec![*next];
             *next = next.saturating_add(1);
@@ -164,8 +164,8 @@ impl Work {
         if self.item.guard.is_some() { None } else { self.spec.plain_file(content.as_deref()) }
     }
 
-    /// If a unit that is started is all of it, so that others may be started with it: the file of the unit, where that is changed too.
-    pub fn started_unit(&self) -> Option<Option<PlainFile>> {
+    /// The unit, if its start is all of the item.
+    pub fn started_unit(&self) -> Option<StartedUnit> {
         let [(_, content)] = &**self.pieces else { return None };
         let declared = self.item.guard.is_none() && self.item.origin == ItemOrigin::Declared;
         if declared { self.spec.started_unit(content.as_deref()) } else { None }
@@ -201,14 +201,14 @@ impl Work {
     }
 
     /// The script that ends an item which has restarted the host, in the session after it.
-    pub fn after_restart(&self, seconds: u64) -> converge_ssh::Item {
+    pub fn after_restart(&self, seconds: u64) -> converge_ssh::ShellItem {
         let piece = self.spec.after_restart(seconds);
         let timeout = Some(Duration::from_secs(piece.timeout));
-        converge_ssh::Item { timeout, ..converge_ssh::Item::new(1, piece.script) }
+        converge_ssh::ShellItem { timeout, ..converge_ssh::ShellItem::new(1, piece.script) }
     }
 
     /// Reads the end of the item.
-    pub fn read(&self, status: Status, output: &[u8]) -> Reading {
+    pub fn read(&self, status: Status, output: &[u8]) -> ItemReading {
         let Status::Exited(code) = status else {
             let message = "it took too long and was ended on the host".to_owned();
             return self.failed(message, &String::from_utf8_lossy(output));
@@ -219,29 +219,29 @@ impl Work {
             said.join("; ")
         };
         let result = match &run.reading {
-            HostReading::Done => Some(ItemResult::Changed),
-            HostReading::LookAgain => None,
-            HostReading::Refused(rows) if rows.is_empty() => {
+            Reading::Done => Some(ItemResult::Changed),
+            Reading::LookAgain => None,
+            Reading::Refused(rows) if rows.is_empty() => {
                 Some(ItemResult::Refused { message: tail(&run.output, 3).replace('\n', "; ") })
             }
-            HostReading::Refused(rows) => Some(ItemResult::Refused { message: what(rows) }),
-            HostReading::NotSaved(why) => Some(ItemResult::Failed {
+            Reading::Refused(rows) => Some(ItemResult::Refused { message: what(rows) }),
+            Reading::NotSaved(why) => Some(ItemResult::Failed {
                 message: format!("the state before could not be saved, so nothing was changed: {why}"),
                 output: String::new(),
             }),
-            HostReading::NotRecorded => Some(ItemResult::Failed {
+            Reading::NotRecorded => Some(ItemResult::Failed {
                 message: "it was done, and the records in /var/lib/converge cannot say so (is the disk full, or mounted read-only?): the next plan looks again".to_owned(),
                 output: String::new(),
             }),
-            HostReading::Failed => {
+            Reading::Failed => {
                 let last = run.output.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no output");
                 Some(ItemResult::Failed { message: last.trim().to_owned(), output: tail(&run.output, TAIL) })
             }
-            HostReading::Off(rows) => Some(ItemResult::Failed {
+            Reading::Off(rows) => Some(ItemResult::Failed {
                 message: format!("every step succeeded, but the result differs from the plan: {}", self.off(rows)),
                 output: tail(&run.output, TAIL),
             }),
-            HostReading::Broken(code) => Some(ItemResult::Failed {
+            Reading::Broken(code) => Some(ItemResult::Failed {
                 message: format!("it ended with status {code}"),
                 output: tail(&run.output, TAIL),
             }),
@@ -255,12 +255,12 @@ impl Work {
             }
             (before, after)
         });
-        Reading { result, after: run.after, window }
+        ItemReading { result, after: run.after, window }
     }
 
-    fn failed(&self, message: String, output: &str) -> Reading {
+    fn failed(&self, message: String, output: &str) -> ItemReading {
         let output = tail(output, TAIL);
-        Reading { result: Some(ItemResult::Failed { message, output }), after: Vec::new(), window: None }
+        ItemReading { result: Some(ItemResult::Failed { message, output }), after: Vec::new(), window: None }
     }
 
     fn moved(&self, object: &ObjectId, found: &State) -> String {

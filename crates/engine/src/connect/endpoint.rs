@@ -3,7 +3,7 @@
 use crate::Options;
 use crate::session::endpoint::{Endpoint, EndpointError};
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_model::inventory::{BecomeMethod, Connection, Hop, HostKeyChecking, Transport};
+use converge_model::inventory::{BecomeMethod, ConnectionSettings, Hop, HostKeyChecking, Transport};
 use converge_ssh::{Become, ClientConfig, Method, Target};
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,13 +12,14 @@ use std::time::Duration;
 const DEPTH: usize = 8;
 
 /// Gives the connection variables of a host of the inventory; nothing for other names.
-pub(crate) type Inventory<'a> = dyn Fn(&str) -> Option<Result<Connection, EndpointError>> + Sync + 'a;
+pub(crate) type ConnectionLookup<'a> =
+    dyn Fn(&str) -> Option<Result<ConnectionSettings, EndpointError>> + Sync + 'a;
 
 /// Where and as whom.
 pub(crate) async fn access(
     host: &str,
-    connection: &Connection,
-    inventory: &Inventory<'_>,
+    connection: &ConnectionSettings,
+    inventory: &ConnectionLookup<'_>,
     options: &Options,
     ssh: &converge_ssh::Options,
 ) -> Endpoint {
@@ -54,8 +55,8 @@ pub(crate) async fn access(
 /// A host with the hosts on the way to it.
 fn target<'a>(
     name: &'a str,
-    connection: &'a Connection,
-    inventory: &'a Inventory<'_>,
+    connection: &'a ConnectionSettings,
+    inventory: &'a ConnectionLookup<'_>,
     ssh: &'a converge_ssh::Options,
     depth: usize,
 ) -> Pin<Box<dyn Future<Output = Result<Target, EndpointError>> + Send + 'a>> {
@@ -89,9 +90,9 @@ fn target<'a>(
                     host: hop.host.clone(),
                     error: Box::new(error),
                 })?,
-                None => Connection::plain(&hop.host),
+                None => ConnectionSettings::plain(&hop.host),
             };
-            let own = Connection {
+            let own = ConnectionSettings {
                 user: hop.user.clone().or(own.user.clone()),
                 port: hop.port.or(own.port),
                 // Only the first one is dialled from here, and may need a way of its own.
@@ -115,7 +116,7 @@ fn target<'a>(
 }
 
 /// A host without the way to it.
-fn plain(name: &str, access: &Connection, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
+fn plain(name: &str, access: &ConnectionSettings, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
     let path = |text: &String| match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => Utf8PathBuf::from(text),

@@ -6,7 +6,7 @@ use crate::tasks::side_by_side;
 use crate::{Event, TargetError};
 use camino::Utf8PathBuf;
 use converge_executor::without_name;
-use converge_model::inventory::{Connection, Transport};
+use converge_model::inventory::{ConnectionSettings, Transport};
 use converge_ssh::{ConnectError, Mark, Session, Target, Trust};
 use converge_syntax::Diagnostics;
 
@@ -31,7 +31,7 @@ pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
 }
 
 /// The variables of a host's connection.
-fn connection(context: &RunContext, host: &str) -> Result<Connection, Diagnostics> {
+fn connection(context: &RunContext, host: &str) -> Result<ConnectionSettings, Diagnostics> {
     let complaints = std::cell::RefCell::new(Diagnostics::new());
     let lookup = |name: &str| match context.project.host_var(host, name) {
         Ok(node) => node,
@@ -40,7 +40,7 @@ fn connection(context: &RunContext, host: &str) -> Result<Connection, Diagnostic
             None
         }
     };
-    let (mut connection, _warnings) = Connection::resolve(host, lookup, |node| Ok(node.clone()))?;
+    let (mut connection, _warnings) = ConnectionSettings::resolve(host, lookup, |node| Ok(node.clone()))?;
     if connection.transport == Transport::Ssh && connection.user.is_none() {
         connection.user.clone_from(&context.options.login_user);
     }

@@ -13,8 +13,8 @@ use converge_host::Link;
 use converge_ledger::{Records, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
-use converge_ssh::{Batch, Item, Outcome, Status, Stderr};
-use converge_store::Fetched;
+use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
+use converge_store::FetchedFiles;
 use converge_syntax::Node;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ const NO_FILE: i32 = 44;
 #[derive(Clone)]
 pub(crate) enum Target {
     /// With the files of this machine that its resources fetch.
-    Host(Arc<Link>, Arc<Fetched>),
+    Host(Arc<Link>, Arc<FetchedFiles>),
     Cluster(Arc<ClusterLink>),
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum NoCluster {
 }
 
 /// A cluster, or why it is not there yet.
-type Found = Result<Cluster, NoCluster>;
+type FoundCluster = Result<Cluster, NoCluster>;
 
 impl Target {
     /// The inventory's name.
@@ -241,11 +241,11 @@ impl Target {
 
 /// A host of this run.
 pub(crate) fn host(context: &RunContext, link: Arc<Link>) -> Target {
-    Target::Host(link, Arc::new(Fetched::of(context.options.folder.clone())))
+    Target::Host(link, Arc::new(FetchedFiles::of(context.options.folder.clone())))
 }
 
 /// The cluster, looked for anew where it was not there, or is gone.
-pub(crate) async fn arrive(context: &RunContext, link: &ClusterLink) -> Result<Found, TargetError> {
+pub(crate) async fn arrive(context: &RunContext, link: &ClusterLink) -> Result<FoundCluster, TargetError> {
     let mut state = link.state.lock().await;
     if let Some(cluster) = state.cluster.as_ref().filter(|cluster| !cluster.is_gone()) {
         return Ok(Ok(cluster.clone()));
@@ -304,7 +304,7 @@ fn text_var(context: &RunContext, host: &str, name: &str) -> Result<Option<Strin
 }
 
 /// Reaches a cluster: with a kubeconfig of this machine, or through the first of its hosts that has one.
-async fn find_cluster(context: &RunContext, name: &str) -> Result<Found, TargetError> {
+async fn find_cluster(context: &RunContext, name: &str) -> Result<FoundCluster, TargetError> {
     let accesses = context.project.entry_hosts(name).unwrap_or_default().to_vec();
     let _connects = context.begin(name, Activity::Connect);
     context.events.send(Event::Connecting { host: name.to_owned() });
@@ -359,13 +359,13 @@ async fn endpoint_through(
     let path = text_var(context, host, KUBECONFIG_ON_HOST)?.unwrap_or_else(|| ADMIN_CONF.to_owned());
     let path = quote(&path);
     let script = format!("[ -e {path} ] || exit {NO_FILE}; cat -- {path}");
-    let item = Item { stderr: Stderr::Separate, ..Item::new(1, script) };
+    let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, script) };
     let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
     }
     let Some(result) = results.into_iter().next() else { return Ok(None) };
-    if matches!(result.outcome, Outcome::Finished { status: Status::Exited(NO_FILE), .. }) {
+    if matches!(result.outcome, ShellOutcome::Finished { status: Status::Exited(NO_FILE), .. }) {
         return Ok(None);
     }
     if !result.success() {

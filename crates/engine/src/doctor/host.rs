@@ -1,6 +1,6 @@
 //! Diagnoses of a GPU host or a node itself: container runtime, driver, docker, toolkit, certificates. Pure functions over its answers.
 
-use super::{Answer, Finding, Health};
+use super::{CheckAnswers, Finding, Health};
 use jiff::Timestamp;
 
 /// Certificates are renewed in time, or a cluster stops at once; in days.
@@ -13,7 +13,7 @@ const DRIVER: &[u64] = &[470, 82, 1];
 const CDI_TOOLKIT: &[u64] = &[1, 18];
 
 /// The problems of this host as a node with GPUs; none for a host that is not one.
-pub(super) fn diagnose(answer: &Answer, now: Timestamp) -> Vec<Finding> {
+pub(super) fn diagnose(answer: &CheckAnswers, now: Timestamp) -> Vec<Finding> {
     let get = |key: &str| answer.get(key).map(String::as_str).unwrap_or_default();
     let one = [
         config(get("ctd_error"), get("ctd_root"), get("ctd_files")),
@@ -247,7 +247,7 @@ fn opened(arguments: &str) -> Option<Finding> {
 }
 
 /// Certificates of the cluster that have ended or are about to; `cert PATH` is the moment in seconds.
-fn certificates(answer: &Answer, now: Timestamp) -> Option<Finding> {
+fn certificates(answer: &CheckAnswers, now: Timestamp) -> Option<Finding> {
     let ends = answer.iter().filter_map(|(key, value)| {
         let end = Timestamp::from_second(value.parse().ok()?).ok()?;
         Some((key.strip_prefix("cert ")?, end))
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     fn findings(pairs: &[(&str, &str)]) -> Vec<Finding> {
-        let answer: Answer = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let answer: CheckAnswers = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         diagnose(&answer, "2026-11-21T00:00:00Z".parse().unwrap())
     }
 

@@ -54,7 +54,7 @@ impl Pool {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new plan begins: a former one of this process is over.
+    /// A new plan begins: an earlier one of this process is over.
     pub async fn begin(&self) {
         *self.other_facts() = Arc::default();
         self.lost().clear();

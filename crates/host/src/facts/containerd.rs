@@ -1,6 +1,6 @@
 //! containerd: which of those that run is meant, and what its effective configuration says.
 
-use super::parse::{Said, program, text, version};
+use super::parse::{AnswerLines, program, text, version};
 use super::shape::{Containerd, Runtime};
 
 /// One containerd that runs.
@@ -52,7 +52,7 @@ impl Process<'_> {
 const ORDER: [&str; 5] = ["k8s-snap", "k3s", "rke2", "package", "docker"];
 
 /// The facts of containerd.
-pub(super) fn read(said: &Said<'_>) -> Containerd {
+pub(super) fn read(said: &AnswerLines<'_>) -> Containerd {
     let installed = program(said, "containerd", &["--config", "-c"], "/etc/containerd/config.toml");
     let (mut processes, mut idle) = (Vec::<Process<'_>>::new(), Vec::new());
     for (name, value) in said.below("containerd.") {

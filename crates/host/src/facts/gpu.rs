@@ -1,6 +1,6 @@
 //! GPUs: what NVIDIA's and AMD's tools and kernel modules say.
 
-use super::parse::{Said, number, text, version};
+use super::parse::{AnswerLines, number, text, version};
 use super::shape::{Accelerator, Amd, AmdGpu, MigDevice, Nvidia, NvidiaGpu};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn reported(value: Option<&str>) -> Option<&str> {
 }
 
 /// NVIDIA's part of an answer.
-pub(super) fn nvidia(said: &Said<'_>, on_bus: &[Accelerator]) -> Nvidia {
+pub(super) fn nvidia(said: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Nvidia {
     let mut found = Nvidia {
         driver: said.raw("nvidia.proc").and_then(module_version),
         cuda: reported(said.raw("nvidia.cuda")).and_then(text),
@@ -74,7 +74,7 @@ fn queried(line: &str) -> Option<(NvidiaGpu, Option<String>)> {
 }
 
 /// Without nvidia-smi: `/proc/driver/nvidia/gpus/*/information`, in the order of the bus.
-fn informed(said: &Said<'_>) -> Vec<NvidiaGpu> {
+fn informed(said: &AnswerLines<'_>) -> Vec<NvidiaGpu> {
     let mut gpus: Vec<NvidiaGpu> = Vec::new();
     for line in said.all("nvidia.info") {
         let Some((key, value)) = line.split_once(':') else { continue };
@@ -94,7 +94,7 @@ fn informed(said: &Said<'_>) -> Vec<NvidiaGpu> {
 }
 
 /// `nvidia-smi -L`: `GPU 0: …` and below it `  MIG 1g.18gb  Device  0: (UUID: MIG-…)`.
-fn mig_devices(said: &Said<'_>, gpus: &mut [NvidiaGpu]) {
+fn mig_devices(said: &AnswerLines<'_>, gpus: &mut [NvidiaGpu]) {
     let mut index = None;
     for line in said.all("nvidia.list") {
         let line = line.trim();
@@ -111,7 +111,7 @@ fn mig_devices(said: &Said<'_>, gpus: &mut [NvidiaGpu]) {
 }
 
 /// AMD's part of an answer.
-pub(super) fn amd(said: &Said<'_>, on_bus: &[Accelerator]) -> Amd {
+pub(super) fn amd(said: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Amd {
     let mut gpus: Vec<AmdGpu> = said.all("amd.card").filter_map(card).collect();
     gpus.sort_by(|a, b| a.bus_id.cmp(&b.bus_id));
     for line in said.all("amd.node") {
@@ -160,7 +160,7 @@ fn gfx(target: u64) -> String {
 }
 
 /// Names by bus address, from the tools' JSON.
-fn names(said: &Said<'_>, gpus: &mut [AmdGpu]) {
+fn names(said: &AnswerLines<'_>, gpus: &mut [AmdGpu]) {
     let json = |name: &str| said.raw(name).and_then(|t| serde_json::from_str::<Value>(t).ok());
     let mut named: Vec<(String, String)> = Vec::new();
     if let Some(smi) = json("amd.smi") {

@@ -16,9 +16,9 @@ const ENTRIES: usize = 512;
 const CHARS: usize = 256;
 
 /// The lines of an answer.
-pub(super) struct Said<'a>(Vec<(&'a str, &'a str)>);
+pub(super) struct AnswerLines<'a>(Vec<(&'a str, &'a str)>);
 
-impl<'a> Said<'a> {
+impl<'a> AnswerLines<'a> {
     pub fn new(answer: &'a str) -> Self {
         let model = |line: &'a str| line.split_once('=').or_else(|| line.split_once("\t:"));
         Self(answer.lines().take(LINES).filter_map(model).collect())
@@ -75,7 +75,7 @@ fn unquoted(value: Option<&str>) -> Option<String> {
 }
 
 /// The facts of [`super::BASE`].
-pub(super) fn base(said: &Said<'_>) -> HostFacts {
+pub(super) fn base(said: &AnswerLines<'_>) -> HostFacts {
     let mut uname = said.raw("uname").unwrap_or_default().split(' ').map(text);
     let (hostname, kernel, arch) = (uname.next().flatten(), uname.next().flatten(), uname.next().flatten());
     let os = |key: &str| unquoted(said.raw(&format!("os.{key}")));
@@ -153,7 +153,7 @@ fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-fn mounts(said: &Said<'_>) -> Vec<Mount> {
+fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
     let mut found: Vec<Mount> = Vec::new();
     for line in said.all("mount") {
         let mut parts = line.split(' ');
@@ -180,7 +180,7 @@ fn mounts(said: &Said<'_>) -> Vec<Mount> {
     found
 }
 
-fn network(said: &Said<'_>) -> Network {
+fn network(said: &AnswerLines<'_>) -> Network {
     let mut interfaces: Vec<Interface> = said.all("net").filter_map(interface).collect();
     for line in said.all("ip") {
         // `4: eth0    inet 192.0.2.2/24 brd 192.0.2.255 scope global eth0`; `eth0@if5` names the other end.
@@ -252,7 +252,7 @@ fn accelerator(line: &str) -> Option<Accelerator> {
 }
 
 /// The facts of a program that runs as a service. `flags` name its configuration on the command line.
-pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) -> Program {
+pub(super) fn program(said: &AnswerLines<'_>, name: &str, flags: &[&str], usual: &str) -> Program {
     let key = |part: &str| format!("{name}.{part}");
     let active = said.raw(&key("ActiveState")) == Some("active");
     let args: Vec<&str> = said.all(&key("arg")).collect();
@@ -280,7 +280,7 @@ pub(super) fn program(said: &Said<'_>, name: &str, flags: &[&str], usual: &str) 
 }
 
 /// The traces of kubeadm on the host.
-pub(super) fn kubernetes(said: &Said<'_>) -> Kubernetes {
+pub(super) fn kubernetes(said: &AnswerLines<'_>) -> Kubernetes {
     let ends = said.all("kubernetes.certificate").filter_map(|line| {
         let (file, end) = line.split_once('|')?;
         Some((openssl_moment(end)?, text(file)?))

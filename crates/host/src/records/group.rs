@@ -34,7 +34,7 @@ pub struct PlainFile {
 
 /// The answer of a group about one of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Member {
+pub enum MemberAnswer {
     /// Nothing of it was done: it is to come as an item of its own.
     Alone,
     /// It ended with this status and this output, to be read with [`ItemSpec::read`].
@@ -127,7 +127,7 @@ pub fn group_piece(token: &str, members: &[(&ItemSpec, &PlainFile)]) -> Piece {
 }
 
 /// The answers of a group, by the number of each member's row. There is none for members that it did not come to.
-pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, Member> {
+pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, MemberAnswer> {
     let text = String::from_utf8_lossy(output);
     let mark = format!("cv:{token}\t");
     let mut said = BTreeMap::new();
@@ -137,14 +137,14 @@ pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, Member> {
             line.strip_prefix(&mark).map(|reported| reported.split('\t').collect()).unwrap_or_default();
         match *fields {
             ["alone", seq] => {
-                said.extend(seq.parse().ok().map(|seq| (seq, Member::Alone)));
+                said.extend(seq.parse().ok().map(|seq| (seq, MemberAnswer::Alone)));
             }
             ["phase", _] => {}
             ["member", _] => open.clear(),
             ["ended", seq, status] => {
                 let ended = seq.parse().ok().zip(status.parse().ok());
                 said.extend(
-                    ended.map(|(seq, status)| (seq, Member::Ended(status, std::mem::take(&mut open)))),
+                    ended.map(|(seq, status)| (seq, MemberAnswer::Ended(status, std::mem::take(&mut open)))),
                 );
             }
             _ => {

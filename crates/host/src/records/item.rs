@@ -28,7 +28,7 @@ pub struct WindowRow {
     pub role: String,
 }
 
-/// The dead man's switch behind a guarded item: it puts the item back unless a new session confirms it in time.
+/// The automatic revert of a guarded item, unless a new session confirms it in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
     /// The guard, whose services must answer: `ssh`, `network` or `runtime`.
@@ -254,7 +254,7 @@ pub struct ItemRun {
     pub reading: Reading,
     /// The objects' states after it, as far as the host came to look.
     pub after: Vec<(ObjectId, State)>,
-    /// Objects whose former state was not kept, and why.
+    /// Objects whose state before was not saved, and why.
     pub no_snapshot: Vec<(ObjectId, String)>,
     /// Watched objects just before and just after the steps.
     pub window: BTreeMap<ObjectId, (State, State)>,

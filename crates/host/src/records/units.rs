@@ -9,10 +9,17 @@ use std::fmt::Write as _;
 /// The folder from which systemd reads the unit files of the administrator.
 const UNIT_FOLDER: &str = "/etc/systemd/system/";
 
+/// A unit that is started, so that others may be started with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartedUnit {
+    /// The file of the unit, where that is changed too.
+    pub file: Option<PlainFile>,
+}
+
 impl ItemSpec {
-    /// If the start of a unit, behind its file where that is changed too, is all of this item: that file, given the content that its step reads. A
-    /// unit that runs is not meant: what a restart disturbs is done by itself.
-    pub fn started_unit(&self, content: Option<&[u8]>) -> Option<Option<PlainFile>> {
+    /// The unit, if its start, behind its file where that is changed too, is all of this item, given the content that its step reads. A unit that runs
+    /// is not meant: what a restart disturbs is done by itself.
+    pub fn started_unit(&self, content: Option<&[u8]>) -> Option<StartedUnit> {
         let (unit, files) = self.rows.split_last()?;
         let state = |state: &converge_resource::State| UnitState::try_from(state.clone()).ok();
         let is_start = unit.change.object.kind == "unit"
@@ -22,11 +29,11 @@ impl ItemSpec {
         }
         let settings = self.settings.iter().all(|(setting, _)| setting == "CV_KEEP");
         match files {
-            [] if settings => Some(None),
+            [] if settings => Some(StartedUnit { file: None }),
             [file] if file.change.object.key.starts_with(UNIT_FOLDER) => {
                 let plain = self.plain_change(&file.change, content)?;
                 (plain.from_run.is_empty() && !plain.is_directory && plain.text.is_some())
-                    .then_some(Some(plain))
+                    .then_some(StartedUnit { file: Some(plain) })
             }
             _ => None,
         }

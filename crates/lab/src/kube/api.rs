@@ -24,13 +24,13 @@ const STAGES_AT: &str = "/etc/kubernetes/kwok-stages.yaml";
 ///
 /// Dropping it stops the processes and deletes their data.
 pub struct ApiServer {
-    place: Place,
+    place: ApiServerPlace,
     options: ApiOptions,
     layout: Layout,
     clean: bool,
 }
 
-pub(crate) enum Place {
+pub(crate) enum ApiServerPlace {
     Host(Host),
     Local(Supervisor),
 }
@@ -43,7 +43,7 @@ impl ApiServer {
         let parts = parts::ensure(&options.parts())?;
         let layout =
             Layout { etc: ETC.into(), data: DATA.into(), stages: STAGES_AT.into(), ports: Ports::USUAL };
-        let api = Self { place: Place::Host(host.clone()), options, layout, clean: true };
+        let api = Self { place: ApiServerPlace::Host(host.clone()), options, layout, clean: true };
         api.clean_host(host)?;
         host.share(&parts.program("kubectl")?)?;
         for component in api.options.components() {
@@ -58,7 +58,7 @@ impl ApiServer {
     }
 
     pub(crate) fn on_loopback(supervisor: Supervisor, options: ApiOptions, layout: Layout) -> Result<Self> {
-        let api = Self { place: Place::Local(supervisor), options, layout, clean: true };
+        let api = Self { place: ApiServerPlace::Local(supervisor), options, layout, clean: true };
         api.start_again()?;
         Ok(api)
     }
@@ -85,11 +85,11 @@ impl ApiServer {
     fn certificates(&self, administrator: Administrator) -> Result<()> {
         let (etc, port) = (self.layout.etc.display().to_string(), self.layout.ports.api);
         match &self.place {
-            Place::Host(host) => {
+            ApiServerPlace::Host(host) => {
                 let line = format!("sh -s -- {etc} {port} {}", administrator.days());
                 expect(host.exec_with_input(&line, PKI.as_bytes())?, "making certificates").map(drop)
             }
-            Place::Local(_) => pki::certificates(&self.layout, administrator),
+            ApiServerPlace::Local(_) => pki::certificates(&self.layout, administrator),
         }
     }
 
@@ -141,7 +141,7 @@ impl ApiServer {
 
     fn control(&self, component: Component, verb: &str) -> Result<()> {
         match &self.place {
-            Place::Host(host) => {
+            ApiServerPlace::Host(host) => {
                 let unit = component.unit_name();
                 let script = match verb {
                     "START" => format!("systemctl start {unit}"),
@@ -157,7 +157,7 @@ impl ApiServer {
                 };
                 expect(host.exec(&script)?, &script).map(drop)
             }
-            Place::Local(supervisor) => supervisor.control(component.name(), verb),
+            ApiServerPlace::Local(supervisor) => supervisor.control(component.name(), verb),
         }
     }
 
@@ -191,11 +191,11 @@ impl ApiServer {
     /// The last lines of the processes' logs.
     fn log_tail(&self) -> String {
         match &self.place {
-            Place::Host(host) => {
+            ApiServerPlace::Host(host) => {
                 let output = host.exec("journalctl -q --no-pager -n 15 -u 'lab-kube-*'");
                 output.map(|output| output.stdout).unwrap_or_default()
             }
-            Place::Local(supervisor) => supervisor.log_tail(),
+            ApiServerPlace::Local(supervisor) => supervisor.log_tail(),
         }
     }
 
@@ -218,16 +218,16 @@ impl ApiServer {
     pub fn kubectl_line(&self) -> String {
         let kubeconfig = self.layout.etc.join("super-admin.conf").display().to_string();
         let program = match &self.place {
-            Place::Host(host) => host.shared("kubectl"),
-            Place::Local(supervisor) => supervisor.kubectl.display().to_string(),
+            ApiServerPlace::Host(host) => host.shared("kubectl"),
+            ApiServerPlace::Local(supervisor) => supervisor.kubectl.display().to_string(),
         };
         format!("{program} --kubeconfig={kubeconfig} get nodes")
     }
 
     fn kubectl_within(&self, seconds: u32, arguments: &[&str], input: &str) -> Result<ExecOutput> {
         match &self.place {
-            Place::Host(host) => Kubectl::of_api_server(host).within(seconds, arguments, input),
-            Place::Local(supervisor) => {
+            ApiServerPlace::Host(host) => Kubectl::of_api_server(host).within(seconds, arguments, input),
+            ApiServerPlace::Local(supervisor) => {
                 let kubeconfig = self.layout.etc.join("super-admin.conf").display().to_string();
                 supervisor.kubectl(seconds, &kubeconfig, arguments, input)
             }
@@ -262,8 +262,8 @@ impl ApiServer {
     pub fn set_pod_log(&self, text: &str) -> Result<()> {
         let path = self.layout.pod_log();
         match &self.place {
-            Place::Host(host) => host.write(&path.display().to_string(), "600", &log_text(text)),
-            Place::Local(_) => Ok(fs_err::write(path, log_text(text))?),
+            ApiServerPlace::Host(host) => host.write(&path.display().to_string(), "600", &log_text(text)),
+            ApiServerPlace::Local(_) => Ok(fs_err::write(path, log_text(text))?),
         }
     }
 
@@ -276,7 +276,7 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         // A local one goes with its supervisor; a host that is down has nothing to stop.
-        if let (true, Place::Host(host)) = (self.clean, &self.place) {
+        if let (true, ApiServerPlace::Host(host)) = (self.clean, &self.place) {
             drop(self.clean_host(host));
         }
     }

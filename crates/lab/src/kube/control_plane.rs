@@ -23,7 +23,6 @@ pub struct ApiOptions {
     pub(crate) kwok: bool,
     pub(crate) administrator: Administrator,
     pub(crate) node_grace: Option<u32>,
-    pub(crate) more: Vec<String>,
 }
 
 /// The certificate in `admin.conf`.
@@ -80,13 +79,6 @@ impl ApiOptions {
     #[must_use]
     pub fn node_grace(mut self, seconds: u32) -> Self {
         self.node_grace = Some(seconds);
-        self
-    }
-
-    /// One more argument of kube-apiserver, without spaces.
-    #[must_use]
-    pub fn api_server_argument(mut self, argument: impl Into<String>) -> Self {
-        self.more.push(argument.into());
         self
     }
 
@@ -252,7 +244,6 @@ impl Component {
                 ] {
                     out.push(format!("--{flag}={}", pki(file)));
                 }
-                out.extend(options.more.iter().cloned());
                 out
             }
             Self::Controllers => {

@@ -43,7 +43,7 @@ pub struct Become {
 
 /// The endpoint of a host and the user there. Paths are as written: `~` is not expanded.
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct ConnectionSettings {
     /// SSH or this machine.
     pub transport: Transport,
     /// Name or IP address, an IPv6 address without brackets: `ansible_host`, else the name of the host.
@@ -77,13 +77,13 @@ pub struct Connection {
 }
 
 /// Reads variables, resolves their templates and collects complaints.
-struct Reader<L, R> {
+struct VariableReader<L, R> {
     lookup: L,
     resolve: R,
     found: RefCell<Diagnostics>,
 }
 
-impl<L, R> Reader<L, R>
+impl<L, R> VariableReader<L, R>
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,
@@ -167,7 +167,7 @@ where
     }
 }
 
-impl Connection {
+impl ConnectionSettings {
     /// A host of which the inventory says nothing, reached by SSH at this address.
     #[must_use]
     pub fn plain(address: &str) -> Self {
@@ -201,7 +201,7 @@ impl Connection {
         lookup: impl Fn(&str) -> Option<Node>,
         resolve: impl Fn(&Node) -> Result<Node, Diagnostics>,
     ) -> Result<(Self, Diagnostics), Diagnostics> {
-        let reader = Reader { lookup, resolve, found: RefCell::default() };
+        let reader = VariableReader { lookup, resolve, found: RefCell::default() };
         let transport = transport(&reader);
         // ssh takes the first of two options: `ssh_args` stand before the variables, the others behind them.
         let mut first = SshOptions::default();
@@ -292,7 +292,7 @@ pub(crate) const CONNECTION_VARIABLES: [&str; 17] = [
     "maintenance",
 ];
 
-fn transport<L, R>(reader: &Reader<L, R>) -> Transport
+fn transport<L, R>(reader: &VariableReader<L, R>) -> Transport
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,
@@ -313,7 +313,7 @@ where
 }
 
 /// `converge_host_keys`: one key or a list, each `TYPE KEY` or `@cert-authority TYPE KEY`.
-fn host_keys<L, R>(reader: &Reader<L, R>) -> Vec<String>
+fn host_keys<L, R>(reader: &VariableReader<L, R>) -> Vec<String>
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,
@@ -344,7 +344,7 @@ where
     keys
 }
 
-fn become_of<L, R>(reader: &Reader<L, R>) -> Option<Become>
+fn become_of<L, R>(reader: &VariableReader<L, R>) -> Option<Become>
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,

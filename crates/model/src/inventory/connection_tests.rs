@@ -2,9 +2,9 @@ use super::*;
 use converge_syntax::{Dialect, Source, parse_yaml};
 use secrecy::ExposeSecret;
 
-fn resolve(yaml: &str) -> Result<(Connection, Diagnostics), Diagnostics> {
+fn resolve(yaml: &str) -> Result<(ConnectionSettings, Diagnostics), Diagnostics> {
     let root = parse_yaml(Source::new("vars.yaml", yaml), Dialect::Ansible).unwrap().remove(0);
-    Connection::resolve("h1", |name| root.get(name).cloned(), |node| Ok(node.clone()))
+    ConnectionSettings::resolve("h1", |name| root.get(name).cloned(), |node| Ok(node.clone()))
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn ways_to_become_have_variables_of_their_own() {
 fn templates_go_through_the_resolver() {
     let node = Node::new("{{ broken", Span::nowhere("test"));
     let lookup = |name: &str| (name == "ansible_user").then(|| node.clone());
-    let error =
-        Connection::resolve("h", lookup, |_| Err(Diagnostic::error("template", "no").into())).unwrap_err();
+    let error = ConnectionSettings::resolve("h", lookup, |_| Err(Diagnostic::error("template", "no").into()))
+        .unwrap_err();
     assert_eq!(error.len(), 1);
 }

@@ -82,7 +82,7 @@ impl Host {
 
 /// Adding the edge would close a cycle.
 #[derive(Debug)]
-pub(super) struct Cycle {
+pub(super) struct GroupCycle {
     /// Group names from the child down to the parent.
     pub(super) path: Vec<String>,
 }
@@ -190,9 +190,9 @@ impl Graph {
     }
 
     /// Makes one group the child of another.
-    pub(super) fn add_child(&mut self, parent: GroupId, child: GroupId) -> Result<(), Cycle> {
+    pub(super) fn add_child(&mut self, parent: GroupId, child: GroupId) -> Result<(), GroupCycle> {
         if let Some(path) = self.path_down(child, parent) {
-            return Err(Cycle { path });
+            return Err(GroupCycle { path });
         }
         let known = self.groups.get(parent).is_some_and(|group| group.children.contains(&child));
         if !known {
@@ -239,7 +239,7 @@ impl Graph {
     /// After all sources: every group below `all`, hosts of no group in `ungrouped`, depths.
     ///
     /// A group above `all` comes back as an error.
-    pub(super) fn reconcile(&mut self) -> Vec<Cycle> {
+    pub(super) fn reconcile(&mut self) -> Vec<GroupCycle> {
         let mut cycles = Vec::new();
         for id in 1..self.groups.len() {
             let is_root = self.groups.get(id).is_some_and(|group| group.parents.is_empty());

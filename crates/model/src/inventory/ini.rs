@@ -14,7 +14,7 @@ use super::literal::value_of;
 use super::shlex;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Section {
+enum IniSection {
     Hosts,
     Vars,
     Children,
@@ -23,30 +23,30 @@ enum Section {
 }
 
 /// A group that a section needs and no section has declared yet.
-struct Pending {
+struct PendingGroup {
     at: Span,
-    kind: Section,
+    kind: IniSection,
     parents: Vec<(GroupId, Span)>,
 }
 
-struct Reader<'a> {
+struct IniReader<'a> {
     builder: &'a mut Builder,
     source: &'a Arc<Source>,
-    pending: HashMap<String, Pending>,
+    pending: HashMap<String, PendingGroup>,
     order: Vec<String>,
     group: GroupId,
-    section: Section,
+    section: IniSection,
 }
 
 /// Reads INI text into the builder; complaints go to its diagnostics.
 pub(super) fn read(builder: &mut Builder, source: &Arc<Source>) {
-    let mut reader = Reader {
+    let mut reader = IniReader {
         builder,
         source,
         pending: HashMap::new(),
         order: Vec::new(),
         group: UNGROUPED,
-        section: Section::Hosts,
+        section: IniSection::Hosts,
     };
     for (start, line) in lines(source.content()) {
         let text = line.trim();
@@ -92,7 +92,7 @@ fn header(text: &str) -> Option<(&str, Option<&str>)> {
     Some((name, kind))
 }
 
-impl Reader<'_> {
+impl IniReader<'_> {
     fn span(&self, start: usize, text: &str) -> Span {
         span(self.source, start, start + text.len())
     }
@@ -104,7 +104,7 @@ impl Reader<'_> {
             return;
         }
         if text.starts_with('[') && text.ends_with(']') {
-            self.section = Section::Skipped;
+            self.section = IniSection::Skipped;
             self.builder.error(
                 "bad-section",
                 format!("`{text}` is not a section header"),
@@ -114,21 +114,21 @@ impl Reader<'_> {
             return;
         }
         match self.section {
-            Section::Hosts => self.host(text, start),
-            Section::Vars => self.variable(text, start),
-            Section::Children => self.child(text, start),
-            Section::Skipped => {}
+            IniSection::Hosts => self.host(text, start),
+            IniSection::Vars => self.variable(text, start),
+            IniSection::Children => self.child(text, start),
+            IniSection::Skipped => {}
         }
     }
 
     fn header(&mut self, name: &str, kind: Option<&str>, start: usize) {
         let at = self.span(start + 1, name);
         self.section = match kind {
-            None | Some("hosts") => Section::Hosts,
-            Some("vars") => Section::Vars,
-            Some("children") => Section::Children,
+            None | Some("hosts") => IniSection::Hosts,
+            Some("vars") => IniSection::Vars,
+            Some("children") => IniSection::Children,
             Some(other) => {
-                self.section = Section::Skipped;
+                self.section = IniSection::Skipped;
                 let kind_at = self.span(start + 2 + name.len(), other);
                 let guess = did_you_mean(other, ["hosts", "vars", "children"]);
                 self.builder.diagnostics.push(
@@ -146,21 +146,21 @@ impl Reader<'_> {
             }
         };
         if self.builder.graph.group_id(name).is_none() {
-            if self.section == Section::Vars && !self.pending.contains_key(name) {
-                self.wait(name, &at, Section::Vars, None);
+            if self.section == IniSection::Vars && !self.pending.contains_key(name) {
+                self.wait(name, &at, IniSection::Vars, None);
             }
             self.builder.group(name, &at);
         }
         self.group = self.builder.group(name, &at);
-        if self.section != Section::Vars {
+        if self.section != IniSection::Vars {
             self.declared(name);
         }
     }
 
-    fn wait(&mut self, name: &str, at: &Span, kind: Section, parent: Option<GroupId>) {
+    fn wait(&mut self, name: &str, at: &Span, kind: IniSection, parent: Option<GroupId>) {
         let pending = self.pending.entry(name.to_owned()).or_insert_with(|| {
             self.order.push(name.to_owned());
-            Pending { at: at.clone(), kind, parents: Vec::new() }
+            PendingGroup { at: at.clone(), kind, parents: Vec::new() }
         });
         pending.parents.extend(parent.map(|parent| (parent, at.clone())));
     }
@@ -172,7 +172,7 @@ impl Reader<'_> {
             let Some(pending) = self.pending.remove(&name) else {
                 continue;
             };
-            if pending.kind != Section::Children {
+            if pending.kind != IniSection::Children {
                 continue;
             }
             let Some(id) = self.builder.graph.group_id(&name) else {
@@ -181,7 +181,7 @@ impl Reader<'_> {
             for (parent, at) in pending.parents {
                 self.builder.child(parent, id, &at);
                 let parent = self.builder.graph.group_name(parent);
-                if self.pending.get(&parent).is_some_and(|pending| pending.kind == Section::Children) {
+                if self.pending.get(&parent).is_some_and(|pending| pending.kind == IniSection::Children) {
                     queue.push(parent);
                 }
             }
@@ -207,7 +207,7 @@ impl Reader<'_> {
                 |guess| format!("did you mean `{guess}`? Else add a section [{name}]; it may be empty"),
             );
             let message = match pending.kind {
-                Section::Vars => format!("[{name}:vars] sets variables of a group that is not declared"),
+                IniSection::Vars => format!("[{name}:vars] sets variables of a group that is not declared"),
                 _ => format!("`{name}` is a child but no section declares this group"),
             };
             self.builder.error("unknown-group", message, &pending.at, &help);
@@ -325,7 +325,7 @@ impl Reader<'_> {
             Some(child) => self.builder.child(self.group, child, &at),
             None => {
                 let parent = self.group;
-                self.wait(name, &at, Section::Children, Some(parent));
+                self.wait(name, &at, IniSection::Children, Some(parent));
             }
         }
     }

@@ -36,7 +36,7 @@ fn literal(text: &str, span: &Span) -> Option<Node> {
 }
 
 /// A value of an expression; an imaginary number stays separate until the sum that it ends is complete.
-enum Item {
+enum LiteralItem {
     Node(Node),
     Imaginary(f64),
 }
@@ -52,10 +52,10 @@ impl<'a> Parser<'a> {
         Node { value, span: self.span.clone(), tag: None }
     }
 
-    fn finish(&self, item: Item) -> Option<Node> {
+    fn finish(&self, item: LiteralItem) -> Option<Node> {
         Some(match item {
-            Item::Node(node) => node,
-            Item::Imaginary(number) => self.node(Value::String(format!("{}j", short(number)))),
+            LiteralItem::Node(node) => node,
+            LiteralItem::Imaginary(number) => self.node(Value::String(format!("{}j", short(number)))),
         })
     }
 
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A value, or a number plus or minus an imaginary one.
-    fn expression(&mut self) -> Option<Item> {
+    fn expression(&mut self) -> Option<LiteralItem> {
         self.blank();
         let sign = match self.rest.chars().next()? {
             '-' => Some(-1.0),
@@ -89,17 +89,17 @@ impl<'a> Parser<'a> {
             self.blank();
             let negative = sign < 0.0;
             match self.atom()? {
-                Item::Imaginary(number) => Item::Imaginary(sign * number),
-                Item::Node(node) => {
+                LiteralItem::Imaginary(number) => LiteralItem::Imaginary(sign * number),
+                LiteralItem::Node(node) => {
                     let value = match node.value {
                         Value::String(digits) if node.tag.as_deref() == Some(BIG_INTEGER) => {
                             let sign = if negative { "-" } else { "" };
                             let value = Value::String(format!("{sign}{digits}"));
-                            return Some(Item::Node(Node { tag: node.tag, ..self.node(value) }));
+                            return Some(LiteralItem::Node(Node { tag: node.tag, ..self.node(value) }));
                         }
                         Value::UInt(n) if negative && n > i64::MAX.unsigned_abs() + 1 => {
                             let value = Value::String(format!("-{n}"));
-                            return Some(Item::Node(Node {
+                            return Some(LiteralItem::Node(Node {
                                 tag: Some(BIG_INTEGER.to_owned()),
                                 ..self.node(value)
                             }));
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
                         value @ (Value::Int(_) | Value::UInt(_) | Value::Float(_)) => value,
                         _ => return None,
                     };
-                    Item::Node(self.node(value))
+                    LiteralItem::Node(self.node(value))
                 }
             }
         } else {
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
             Some('-') => '-',
             _ => return Some(left),
         };
-        let Item::Node(real) = left else {
+        let LiteralItem::Node(real) = left else {
             return None;
         };
         let real = match real.value {
@@ -131,11 +131,11 @@ impl<'a> Parser<'a> {
         };
         self.rest = self.rest.get(1..)?;
         self.blank();
-        let Item::Imaginary(imaginary) = self.atom()? else {
+        let LiteralItem::Imaginary(imaginary) = self.atom()? else {
             return None;
         };
         let text = format!("({}{sign}{}j)", short(real), short(imaginary));
-        Some(Item::Node(self.node(Value::String(text))))
+        Some(LiteralItem::Node(self.node(Value::String(text))))
     }
 
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The items after the first one, up to `close` or to the end of the text; a comma may come last.
-    fn more_items(&mut self, first: Item, close: Option<&str>) -> Option<Vec<Node>> {
+    fn more_items(&mut self, first: LiteralItem, close: Option<&str>) -> Option<Vec<Node>> {
         let mut items = vec![self.finish(first)?];
         loop {
             let comma = self.eat(",");
@@ -178,14 +178,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn atom(&mut self) -> Option<Item> {
+    fn atom(&mut self) -> Option<LiteralItem> {
         self.blank();
         let first = self.rest.chars().next()?;
         match first {
             '[' => {
                 self.rest = self.rest.get(1..)?;
                 let items = self.sequence("]")?;
-                Some(Item::Node(self.node(Value::List(items))))
+                Some(LiteralItem::Node(self.node(Value::List(items))))
             }
             '(' => {
                 self.rest = self.rest.get(1..)?;
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
             }
             '.' if self.rest.starts_with("...") => {
                 self.rest = self.rest.get(3..)?;
-                Some(Item::Node(self.node("...".into())))
+                Some(LiteralItem::Node(self.node("...".into())))
             }
             '0'..='9' | '.' => self.number(),
             '\'' | '"' => self.strings(),
@@ -214,25 +214,25 @@ impl<'a> Parser<'a> {
         self.more_items(first, Some(close))
     }
 
-    fn group(&mut self) -> Option<Item> {
+    fn group(&mut self) -> Option<LiteralItem> {
         if self.eat(")") {
-            return Some(Item::Node(self.node(Value::List(Vec::new()))));
+            return Some(LiteralItem::Node(self.node(Value::List(Vec::new()))));
         }
         let first = self.nested(Self::expression)?;
         if self.eat(")") {
             return Some(first);
         }
         let items = self.more_items(first, Some(")"))?;
-        Some(Item::Node(self.node(Value::List(items))))
+        Some(LiteralItem::Node(self.node(Value::List(items))))
     }
 
-    fn braces(&mut self) -> Option<Item> {
+    fn braces(&mut self) -> Option<LiteralItem> {
         if self.eat("}") {
-            return Some(Item::Node(self.node(Value::Map(Vec::new()))));
+            return Some(LiteralItem::Node(self.node(Value::Map(Vec::new()))));
         }
         let first = self.value()?;
         if !self.eat(":") {
-            let items = self.more_items(Item::Node(first), Some("}"))?;
+            let items = self.more_items(LiteralItem::Node(first), Some("}"))?;
             let mut unique: Vec<Node> = Vec::new();
             for item in items {
                 hashable(&item)?;
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
                     unique.push(item);
                 }
             }
-            return Some(Item::Node(self.node(Value::List(unique))));
+            return Some(LiteralItem::Node(self.node(Value::List(unique))));
         }
         let mut entries: Vec<(Node, Node)> = Vec::new();
         let mut key = first;
@@ -253,7 +253,7 @@ impl<'a> Parser<'a> {
             }
             let comma = self.eat(",");
             if self.eat("}") {
-                return Some(Item::Node(self.node(Value::Map(entries))));
+                return Some(LiteralItem::Node(self.node(Value::Map(entries))));
             }
             if !comma {
                 return None;
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn word(&mut self) -> Option<Item> {
+    fn word(&mut self) -> Option<LiteralItem> {
         let end = self.rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(self.rest.len());
         let (name, after) = self.rest.split_at_checked(end)?;
         if after.starts_with(['\'', '"']) {
@@ -278,14 +278,14 @@ impl<'a> Parser<'a> {
             "None" => Value::Null,
             "set" => {
                 let empty = self.eat("(") && self.eat(")");
-                return empty.then(|| Item::Node(self.node(Value::List(Vec::new()))));
+                return empty.then(|| LiteralItem::Node(self.node(Value::List(Vec::new()))));
             }
             _ => return None,
         };
-        Some(Item::Node(self.node(value)))
+        Some(LiteralItem::Node(self.node(value)))
     }
 
-    fn number(&mut self) -> Option<Item> {
+    fn number(&mut self) -> Option<LiteralItem> {
         let (number, length) = number_at(self.rest)?;
         let rest = self.rest.get(length..)?;
         // A digit, letter or point right behind a number is a syntax error.
@@ -296,15 +296,15 @@ impl<'a> Parser<'a> {
         Some(match number {
             Number::Whole(value) => {
                 let big = matches!(value, Value::String(_)).then(|| BIG_INTEGER.to_owned());
-                Item::Node(Node { tag: big, ..self.node(value) })
+                LiteralItem::Node(Node { tag: big, ..self.node(value) })
             }
-            Number::Real(x) => Item::Node(self.node(Value::Float(x))),
-            Number::Imaginary(x) => Item::Imaginary(x),
+            Number::Real(x) => LiteralItem::Node(self.node(Value::Float(x))),
+            Number::Imaginary(x) => LiteralItem::Imaginary(x),
         })
     }
 
     /// One string literal or several side by side, which are joined.
-    fn strings(&mut self) -> Option<Item> {
+    fn strings(&mut self) -> Option<LiteralItem> {
         let mut joined = String::new();
         let mut bytes = None;
         loop {
@@ -331,7 +331,7 @@ impl<'a> Parser<'a> {
             // Ansible trusts no template that was written as bytes.
             node.tag = Some("!unsafe".to_owned());
         }
-        Some(Item::Node(node))
+        Some(LiteralItem::Node(node))
     }
 }
 

@@ -27,13 +27,13 @@ use indexmap::IndexMap;
 
 use build::Builder;
 use graph::{ALL, Graph, GroupId};
-use vars_files::{Found, VarsFiles};
+use vars_files::{FoundVars, VarsFiles};
 
 use crate::vault::{TAGS, Vault};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
 pub(crate) use connection::CONNECTION_VARIABLES;
-pub use connection::{Become, BecomeMethod, Connection, Transport};
+pub use connection::{Become, BecomeMethod, ConnectionSettings, Transport};
 pub use graph::{Assignment, Group, Host, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
@@ -273,7 +273,7 @@ impl Inventory {
     }
 
     /// Visits the vars files of groups: first those in all directories of the inventory, then those beside the playbook.
-    fn each_found<'a>(&'a self, groups: &[GroupId], mut visit: impl FnMut(&'a str, &'a Found)) {
+    fn each_found<'a>(&'a self, groups: &[GroupId], mut visit: impl FnMut(&'a str, &'a FoundVars)) {
         for directory in self.beside_inventory.iter().chain(&self.beside_playbook) {
             for group in groups.iter().filter_map(|id| self.graph.groups.get(*id)) {
                 if let Some(found) = self.files.get(*directory, true, &group.name) {
@@ -283,7 +283,7 @@ impl Inventory {
         }
     }
 
-    fn found<'a>(&'a self, is_group: bool, name: &'a str) -> impl Iterator<Item = &'a Found> {
+    fn found<'a>(&'a self, is_group: bool, name: &'a str) -> impl Iterator<Item = &'a FoundVars> {
         self.beside_inventory
             .iter()
             .chain(&self.beside_playbook)

@@ -71,7 +71,7 @@ pub(super) enum Out {
     Map(BTreeMap<String, Out>),
 }
 
-type Vars = BTreeMap<String, Out>;
+type OutputVars = BTreeMap<String, Out>;
 
 impl Inventory {
     /// Prints as `ansible-inventory --list` does, without the last line end.
@@ -142,7 +142,7 @@ impl Inventory {
         for child in &group.children {
             self.graph_group(*child, depth + 1, options, lines);
         }
-        let show = |vars: Vars, depth: usize, lines: &mut Vec<String>| {
+        let show = |vars: OutputVars, depth: usize, lines: &mut Vec<String>| {
             for (name, value) in vars {
                 if let Out::Value(node) = value {
                     let text =
@@ -165,7 +165,7 @@ impl Inventory {
     }
 
     /// The variables of a host: all that it has, or with `export` only those of the host itself.
-    fn vars_of_host(&self, host: &str, options: &OutputOptions) -> Vars {
+    fn vars_of_host(&self, host: &str, options: &OutputOptions) -> OutputVars {
         if !options.export {
             let all = self.host_vars(host).into_iter();
             return printable(all.map(|candidate| (candidate.name, candidate.node)));
@@ -181,16 +181,16 @@ impl Inventory {
         is_group: bool,
         name: &'a str,
         options: &OutputOptions,
-    ) -> impl Iterator<Item = &'a super::Found> {
+    ) -> impl Iterator<Item = &'a super::FoundVars> {
         let beside_playbook = self.beside_playbook.iter().filter(|_| !options.working_folder);
         let directories: Vec<usize> = self.beside_inventory.iter().chain(beside_playbook).copied().collect();
         directories.into_iter().filter_map(move |directory| self.files.get(directory, is_group, name))
     }
 
     /// The variables of a group itself, without those of its parents.
-    fn vars_of_group(&self, id: GroupId, options: &OutputOptions) -> Vars {
+    fn vars_of_group(&self, id: GroupId, options: &OutputOptions) -> OutputVars {
         let Some(group) = self.graph.groups.get(id) else {
-            return Vars::new();
+            return OutputVars::new();
         };
         let mut vars: Vec<(String, Node)> = Vec::new();
         let mut add = |assignments: &[super::Assignment]| {
@@ -210,7 +210,7 @@ impl Inventory {
     }
 }
 
-fn printable(vars: impl Iterator<Item = (String, Node)>) -> Vars {
+fn printable(vars: impl Iterator<Item = (String, Node)>) -> OutputVars {
     vars.filter(|(name, _)| !INTERNAL.contains(&name.as_str()))
         .map(|(name, node)| (name, Out::Value(hidden(node))))
         .collect()
@@ -300,7 +300,7 @@ impl Printer<'_> {
                 let vars = if seen_hosts.insert(*host_id) {
                     self.inventory.vars_of_host(&host.name, self.options)
                 } else {
-                    Vars::new()
+                    OutputVars::new()
                 };
                 hosts.insert(host.name.clone(), Out::Map(vars));
             }
@@ -348,7 +348,7 @@ fn tree(out: Out) -> Node {
 fn write_json<'a>(out: &'a Out, depth: usize, path: &mut Vec<&'a str>, text: &mut String) {
     match out {
         Out::Names(names) => {
-            let items: Vec<Item<'_>> = names.iter().map(|name| Item::Text(name)).collect();
+            let items: Vec<OutputItem<'_>> = names.iter().map(|name| OutputItem::Text(name)).collect();
             write_items(&items, ('[', ']'), depth, text);
         }
         Out::Value(node) => write_node(node, is_variable(path), false, depth, text),
@@ -378,21 +378,21 @@ fn indent(depth: usize, text: &mut String) {
     text.push_str(&"    ".repeat(depth));
 }
 
-enum Item<'a> {
+enum OutputItem<'a> {
     Text(&'a str),
     Node(&'a Node, bool, bool),
     Entry(String, &'a Node, bool, bool),
 }
 
-fn write_items(items: &[Item<'_>], (open, close): (char, char), depth: usize, text: &mut String) {
+fn write_items(items: &[OutputItem<'_>], (open, close): (char, char), depth: usize, text: &mut String) {
     text.push(open);
     for (index, item) in items.iter().enumerate() {
         text.push_str(if index == 0 { "\n" } else { ",\n" });
         indent(depth + 1, text);
         match item {
-            Item::Text(name) => quote(name, text),
-            Item::Node(node, mark, untrusted) => write_node(node, *mark, *untrusted, depth + 1, text),
-            Item::Entry(key, node, mark, untrusted) => {
+            OutputItem::Text(name) => quote(name, text),
+            OutputItem::Node(node, mark, untrusted) => write_node(node, *mark, *untrusted, depth + 1, text),
+            OutputItem::Entry(key, node, mark, untrusted) => {
                 quote(key, text);
                 text.push_str(": ");
                 write_node(node, *mark, *untrusted, depth + 1, text);
@@ -437,16 +437,17 @@ fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut
             }
         }
         Value::List(items) => {
-            let items: Vec<Item<'_>> = items.iter().map(|item| Item::Node(item, mark, untrusted)).collect();
+            let items: Vec<OutputItem<'_>> =
+                items.iter().map(|item| OutputItem::Node(item, mark, untrusted)).collect();
             write_items(&items, ('[', ']'), depth, text);
         }
         Value::Map(entries) => {
             let mut sorted: Vec<&(Node, Node)> = entries.iter().collect();
             // Keys are text before they are sorted.
             sorted.sort_by_cached_key(|entry| json_key(&entry.0));
-            let items: Vec<Item<'_>> = sorted
+            let items: Vec<OutputItem<'_>> = sorted
                 .into_iter()
-                .map(|(key, value)| Item::Entry(json_key(key), value, mark, untrusted))
+                .map(|(key, value)| OutputItem::Entry(json_key(key), value, mark, untrusted))
                 .collect();
             write_items(&items, ('{', '}'), depth, text);
         }

@@ -194,24 +194,24 @@ impl Matcher {
 
 /// A selected host: one of the inventory, or the implicit `localhost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Picked {
+enum SelectedHost {
     Host(HostId),
     /// Index into [`LOCALHOST`].
     Implicit(usize),
 }
 
-struct Evaluation<'a> {
+struct PatternEvaluation<'a> {
     graph: &'a Graph,
     diagnostics: Diagnostics,
     /// A part that matches nothing is an error (`--limit`) and not a warning.
     strict: bool,
 }
 
-impl Evaluation<'_> {
+impl PatternEvaluation<'_> {
     /// The hosts of a list of parts: plain parts first, then `&`, then `!`.
-    fn evaluate(&mut self, parts: &[(&str, Span)]) -> Vec<Picked> {
+    fn evaluate(&mut self, parts: &[(&str, Span)]) -> Vec<SelectedHost> {
         let sigil = |part: &str| part.chars().next();
-        let mut hosts: Vec<Picked> = Vec::new();
+        let mut hosts: Vec<SelectedHost> = Vec::new();
         let is_plain = |part: &str| !matches!(sigil(part), Some('&' | '!') | None);
         if !parts.iter().any(|(part, _)| is_plain(part))
             && let Some((_, at)) = parts.first()
@@ -220,7 +220,7 @@ impl Evaluation<'_> {
         }
         for (part, at) in parts.iter().filter(|(part, _)| is_plain(part)) {
             match self.graph.host_id(part) {
-                Some(host) => hosts.push(Picked::Host(host)),
+                Some(host) => hosts.push(SelectedHost::Host(host)),
                 None => {
                     let more = self.one(part, at);
                     hosts.extend(more);
@@ -230,7 +230,7 @@ impl Evaluation<'_> {
         for (keep, mark) in [(true, '&'), (false, '!')] {
             for (part, at) in parts.iter().filter(|(part, _)| sigil(part) == Some(mark)) {
                 let rest = part.get(1..).unwrap_or("");
-                let these: HashSet<Picked> = self.one(rest, at).into_iter().collect();
+                let these: HashSet<SelectedHost> = self.one(rest, at).into_iter().collect();
                 hosts.retain(|host| these.contains(host) == keep);
             }
         }
@@ -239,7 +239,7 @@ impl Evaluation<'_> {
         hosts
     }
 
-    fn one(&mut self, part: &str, at: &Span) -> Vec<Picked> {
+    fn one(&mut self, part: &str, at: &Span) -> Vec<SelectedHost> {
         if part.is_empty() {
             self.diagnostics.push(
                 Diagnostic::error("bad-pattern", "a host pattern is empty after `&` or `!`")
@@ -309,7 +309,7 @@ impl Evaluation<'_> {
     }
 
     /// Groups whose name matches, with all their hosts; hosts too for globs, regexes and names with a point.
-    fn matches(&mut self, expr: &str, at: &Span) -> Vec<Picked> {
+    fn matches(&mut self, expr: &str, at: &Span) -> Vec<SelectedHost> {
         let matcher = match Matcher::new(expr) {
             Ok(matcher) => matcher,
             Err(error) => {
@@ -332,7 +332,7 @@ impl Evaluation<'_> {
         for (id, group) in self.graph.groups.iter().enumerate() {
             if matcher.matches(&group.name) {
                 any_group = true;
-                hosts.extend(self.graph.hosts_of(id).into_iter().map(Picked::Host));
+                hosts.extend(self.graph.hosts_of(id).into_iter().map(SelectedHost::Host));
             }
         }
         if !any_group || expr.starts_with('~') || expr.contains(['.', '?', '*', '[']) {
@@ -342,13 +342,13 @@ impl Evaluation<'_> {
                     .iter()
                     .enumerate()
                     .filter(|(_, host)| matcher.matches(&host.name))
-                    .map(|(id, _)| Picked::Host(id)),
+                    .map(|(id, _)| SelectedHost::Host(id)),
             );
         }
         if hosts.is_empty()
             && let Some(index) = LOCALHOST.iter().position(|name| *name == expr)
         {
-            hosts.push(self.graph.localhost.map_or(Picked::Implicit(index), Picked::Host));
+            hosts.push(self.graph.localhost.map_or(SelectedHost::Implicit(index), SelectedHost::Host));
         }
         if hosts.is_empty() && !any_group && expr != "all" {
             self.diagnostics.push(self.nothing(expr, at));
@@ -460,13 +460,13 @@ impl Inventory {
         strict: bool,
         diagnostics: Diagnostics,
     ) -> Result<Selection, Diagnostics> {
-        let mut evaluation = Evaluation { graph: &self.graph, diagnostics, strict };
+        let mut evaluation = PatternEvaluation { graph: &self.graph, diagnostics, strict };
         let picked = evaluation.evaluate(parts);
         let hosts = picked
             .into_iter()
             .filter_map(|host| match host {
-                Picked::Host(id) => self.graph.hosts.get(id).map(|host| host.name.clone()),
-                Picked::Implicit(index) => LOCALHOST.get(index).map(|name| (*name).to_owned()),
+                SelectedHost::Host(id) => self.graph.hosts.get(id).map(|host| host.name.clone()),
+                SelectedHost::Implicit(index) => LOCALHOST.get(index).map(|name| (*name).to_owned()),
             })
             .collect();
         let diagnostics = evaluation.diagnostics;

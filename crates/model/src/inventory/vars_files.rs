@@ -18,7 +18,7 @@ const MAX_FOLDERS: usize = 32;
 
 /// The variables of one group or host from one directory, in the order in which they are merged.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct FoundVars {
     pub(super) vars: Vec<Assignment>,
     /// Complaints about the files. They count where a host is used that has these variables.
     pub(super) problems: Diagnostics,
@@ -27,12 +27,12 @@ pub(super) struct Found {
 /// The directories that hold vars files, and what was read from them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct VarsFiles {
-    found: HashMap<(usize, bool, String), Found>,
+    found: HashMap<(usize, bool, String), FoundVars>,
 }
 
 impl VarsFiles {
     /// The vars files in `directory` (an index) for a group or a host.
-    pub(super) fn get(&self, directory: usize, is_group: bool, name: &str) -> Option<&Found> {
+    pub(super) fn get(&self, directory: usize, is_group: bool, name: &str) -> Option<&FoundVars> {
         self.found.get(&(directory, is_group, name.to_owned()))
     }
 
@@ -117,8 +117,8 @@ fn unread(builder: &mut Builder, folder: &Utf8Path, names: &[String], what: &str
 }
 
 /// Reads the files of one group or host; a name that leads out of the folder has none.
-fn read_entity(builder: &mut Builder, folder: &Utf8Path, name: &str) -> Found {
-    let mut found = Found::default();
+fn read_entity(builder: &mut Builder, folder: &Utf8Path, name: &str) -> FoundVars {
+    let mut found = FoundVars::default();
     if name.starts_with('/') || Utf8Path::new(name).components().any(|part| part.as_str() == "..") {
         return found;
     }
@@ -170,7 +170,7 @@ fn folder_files(builder: &mut Builder, folder: &Utf8Path, depth: usize, paths: &
     }
 }
 
-fn read_file(builder: &mut Builder, path: &Utf8Path, found: &mut Found) {
+fn read_file(builder: &mut Builder, path: &Utf8Path, found: &mut FoundVars) {
     let source = match Source::read(path.as_std_path()) {
         Ok(source) => source,
         Err(error) => {

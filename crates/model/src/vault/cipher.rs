@@ -16,7 +16,7 @@ const BLOCK: usize = 16;
 const KEY: usize = 32;
 
 /// The parts of a vault text, as bytes.
-pub(super) struct Sealed {
+pub(super) struct VaultParts {
     pub salt: Vec<u8>,
     pub mac: Vec<u8>,
     pub text: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Sealed {
 
 /// The reason why bytes could not be opened.
 #[derive(Debug, PartialEq)]
-pub(super) enum Refused {
+pub(super) enum NotOpened {
     /// The HMAC is another: a wrong password, or changed data.
     Mac,
     /// The padding is wrong, which the HMAC rules out but for data that no Ansible wrote.
@@ -54,27 +54,27 @@ impl Keys {
 }
 
 /// Encrypts. `None` only where the cipher refuses the length (more than 2^70 bytes).
-pub(super) fn seal(plain: &[u8], password: &[u8], salt: &[u8]) -> Option<Sealed> {
+pub(super) fn seal(plain: &[u8], password: &[u8], salt: &[u8]) -> Option<VaultParts> {
     let keys = Keys::of(password, salt);
     let pad = BLOCK - plain.len() % BLOCK;
     let mut text = plain.to_vec();
     text.extend(std::iter::repeat_n(u8::try_from(pad).ok()?, pad));
     keys.stream(&mut text)?;
     let mac = keys.mac(&text)?.finalize().into_bytes().to_vec();
-    Some(Sealed { salt: salt.to_vec(), mac, text })
+    Some(VaultParts { salt: salt.to_vec(), mac, text })
 }
 
 /// Decrypts, after the HMAC was compared in constant time.
-pub(super) fn open(sealed: &Sealed, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refused> {
+pub(super) fn open(sealed: &VaultParts, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOpened> {
     let keys = Keys::of(password, &sealed.salt);
-    let mac = keys.mac(&sealed.text).ok_or(Refused::Mac)?;
-    mac.verify_slice(&sealed.mac).map_err(|_| Refused::Mac)?;
+    let mac = keys.mac(&sealed.text).ok_or(NotOpened::Mac)?;
+    mac.verify_slice(&sealed.mac).map_err(|_| NotOpened::Mac)?;
     let mut text = Zeroizing::new(sealed.text.clone());
-    keys.stream(&mut text).ok_or(Refused::Padding)?;
+    keys.stream(&mut text).ok_or(NotOpened::Padding)?;
     let pad = text.last().copied().map(usize::from).filter(|pad| (1..=BLOCK).contains(pad));
-    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(Refused::Padding)?;
+    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(NotOpened::Padding)?;
     if text.iter().skip(length).any(|byte| usize::from(*byte) != text.len() - length) {
-        return Err(Refused::Padding);
+        return Err(NotOpened::Padding);
     }
     text.truncate(length);
     Ok(text)
@@ -90,7 +90,7 @@ mod tests {
             let plain: Vec<u8> = (0..length).collect();
             let sealed = seal(&plain, b"pw", b"salt").unwrap();
             assert_eq!(*open(&sealed, b"pw").unwrap(), plain);
-            assert_eq!(open(&sealed, b"pW").unwrap_err(), Refused::Mac);
+            assert_eq!(open(&sealed, b"pW").unwrap_err(), NotOpened::Mac);
         }
     }
 
@@ -99,9 +99,9 @@ mod tests {
         let sealed = seal(b"text", b"pw", b"salt").unwrap();
         for at in 0..sealed.text.len() {
             let mut other =
-                Sealed { salt: sealed.salt.clone(), mac: sealed.mac.clone(), text: sealed.text.clone() };
+                VaultParts { salt: sealed.salt.clone(), mac: sealed.mac.clone(), text: sealed.text.clone() };
             other.text[at] ^= 1;
-            assert_eq!(open(&other, b"pw").unwrap_err(), Refused::Mac);
+            assert_eq!(open(&other, b"pw").unwrap_err(), NotOpened::Mac);
         }
     }
 }

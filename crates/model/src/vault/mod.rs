@@ -14,7 +14,8 @@ use secrecy::{ExposeSecret, SecretSlice};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use cipher::{Refused, Sealed};
+use cipher::{NotOpened, VaultParts};
+use converge_resource::{from_hex, to_hex};
 
 pub(crate) use decrypted::{decrypted_documents, decrypted_text, documents, unquoted};
 
@@ -181,8 +182,8 @@ impl Vault {
         for secret in first.into_iter().chain(rest) {
             match cipher::open(&sealed, secret.password.expose_secret()) {
                 Ok(plain) => return Ok(Opened { plain: Arc::new(plain), id: secret.id.clone() }),
-                Err(Refused::Mac) => {}
-                Err(Refused::Padding) => {
+                Err(NotOpened::Mac) => {}
+                Err(NotOpened::Padding) => {
                     return Err(VaultError::Damaged("its padding is wrong".to_owned()));
                 }
             }
@@ -224,12 +225,12 @@ fn encrypt_with_salt(plain: &[u8], secret: &VaultSecret, salt: &[u8]) -> Result<
     }
     let sealed = cipher::seal(plain, secret.password.expose_secret(), salt)
         .ok_or_else(|| VaultError::Unsupported("the text is too long".to_owned()))?;
-    let inner = [hex(&sealed.salt), hex(&sealed.mac), hex(&sealed.text)].join("\n");
+    let inner = [to_hex(&sealed.salt), to_hex(&sealed.mac), to_hex(&sealed.text)].join("\n");
     let mut text = match id {
         DEFAULT_ID => format!("{HEADER};1.1;{CIPHER}\n"),
         id => format!("{HEADER};1.2;{CIPHER};{id}\n"),
     };
-    let body = hex(inner.as_bytes());
+    let body = to_hex(inner.as_bytes());
     let mut rest = body.as_str();
     while !rest.is_empty() {
         let (line, more) = rest.split_at(LINE.min(rest.len()));
@@ -241,7 +242,7 @@ fn encrypt_with_salt(plain: &[u8], secret: &VaultSecret, salt: &[u8]) -> Result<
 }
 
 /// The name in the header, and what is encrypted.
-fn parse(text: &str) -> Result<(Option<String>, Sealed), VaultError> {
+fn parse(text: &str) -> Result<(Option<String>, VaultParts), VaultError> {
     let mut lines = text.trim().lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split(';').map(str::trim).collect();
     let id = match header.as_slice() {
@@ -263,33 +264,18 @@ fn parse(text: &str) -> Result<(Option<String>, Sealed), VaultError> {
     };
     let damaged = |why: &str| VaultError::Damaged(why.to_owned());
     let body: String = lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect();
-    let inner = unhex(&body).ok_or_else(|| damaged("its lines are not hexadecimal digits"))?;
+    let inner = from_hex(&body).ok_or_else(|| damaged("its lines are not hexadecimal digits"))?;
     let inner =
         String::from_utf8(inner).map_err(|_| damaged("its three parts are not hexadecimal digits"))?;
     let mut parts = inner.split('\n');
     let mut part = |what: &str| {
         let digits = parts.next().filter(|digits| !digits.is_empty());
         let digits = digits.ok_or_else(|| VaultError::Damaged(format!("it ends before its {what}")))?;
-        unhex(digits.trim())
+        from_hex(digits.trim())
             .ok_or_else(|| VaultError::Damaged(format!("its {what} is not hexadecimal digits")))
     };
     let (salt, mac, text) = (part("salt")?, part("HMAC")?, part("text")?);
-    Ok((id, Sealed { salt, mac, text }))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('0', |digit| char::from(*digit));
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+    Ok((id, VaultParts { salt, mac, text }))
 }
 
 #[cfg(test)]

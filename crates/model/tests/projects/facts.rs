@@ -31,7 +31,7 @@ resources:
 "#,
     );
     let project = world.load();
-    assert!(project.needs_facts("h1"));
+    assert!(project.needs("h1").facts);
     assert!(project.needs("h1").facts_of.is_empty());
     assert_eq!(project.needs("h2").facts_of.iter().collect::<Vec<_>>(), ["h3"]);
     let before = plan(&project, "h1");
@@ -77,7 +77,7 @@ resources:
     );
     world.options.skip_tags = vec!["slow".into()];
     let project = world.load();
-    let needs: Vec<bool> = ["h1", "h2", "h3"].map(|host| project.needs_facts(host)).into();
+    let needs: Vec<bool> = ["h1", "h2", "h3"].map(|host| project.needs(host).facts).into();
     assert_eq!(needs, [false, false, true]);
 }
 

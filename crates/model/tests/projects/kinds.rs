@@ -125,7 +125,7 @@ fn the_demo_is_right_on_every_host() {
     assert_eq!(project.hosts(), ["h1", "h2", "h3"]);
     assert_eq!(project.roles_of("h2"), ["base", "gpu_node", "exporter"]);
     assert_eq!(project.roles_of("h3"), ["base"]);
-    assert!(project.needs_facts("h1") && !project.needs_facts("h3"));
+    assert!(project.needs("h1").facts && !project.needs("h3").facts);
     let (connection, _) = project.connection("h2").unwrap();
     assert_eq!(connection.address, "10.77.0.12");
     assert_eq!(connection.known_hosts.as_deref().map(|files| files.len()), Some(1));

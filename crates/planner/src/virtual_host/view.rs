@@ -1,6 +1,6 @@
 //! The view of the virtual host that resources plan with.
 
-use super::{Input, VirtualHost, key_of, may_be_packaged};
+use super::{UnitInput, VirtualHost, key_of, may_be_packaged};
 use crate::OtherTargets;
 use converge_resource::{
     Answer, ApiProbe, Content, Digest, LocalProbe, Named, ObjectId, Observed, Probe, Restarters, RunAnswer,
@@ -140,7 +140,7 @@ impl View for VirtualHost<'_> {
 
 impl VirtualHost<'_> {
     /// The inputs of an earlier item as they are now: others may have changed them since its turn.
-    fn runs_with_now(&self, input: &Input) -> Result<RunsWith, Stop> {
+    fn runs_with_now(&self, input: &UnitInput) -> Result<RunsWith, Stop> {
         let mut inputs = input.with.inputs.clone();
         if let Some(own) = &mut inputs.own {
             let found = self.observed(&own.object)?;

@@ -24,14 +24,14 @@ pub struct Timings {
     /// The slices of activities in progress, by their numbers.
     open: HashMap<u64, usize>,
     /// By target.
-    present: BTreeMap<usize, Present>,
+    present: BTreeMap<usize, ItemsInProgress>,
     samples: Vec<(usize, Duration, Traffic)>,
     marks: Vec<(Option<usize>, Duration, &'static str)>,
 }
 
 /// The items that a target has in progress.
 #[derive(Default)]
-struct Present {
+struct ItemsInProgress {
     /// Their slices, by number.
     items: BTreeMap<u32, usize>,
     /// The items that are done together: their slice, and the end of those that are over. Each gets its share of the time.
@@ -45,26 +45,26 @@ struct Present {
 struct Slice {
     /// The target, by its place; none where it is work on this machine.
     target: Option<usize>,
-    what: What,
+    what: TimedWork,
     begin: Duration,
     /// None while it is in progress.
     end: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum TimedWork {
     Activity(Activity),
     Item {
         address: String,
         /// The word for its result.
         result: Option<&'static str>,
     },
-    Phase(Part),
+    Phase(WorkPart),
 }
 
 /// A part of an item's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum WorkPart {
     /// Its objects are compared with the plan: before the host reports a part.
     Compare,
     Told(ItemPhase),
@@ -78,8 +78,8 @@ impl Slice {
 
     fn activity(&self) -> Option<&Activity> {
         match &self.what {
-            What::Activity(activity) => Some(activity),
-            What::Item { .. } | What::Phase(_) => None,
+            TimedWork::Activity(activity) => Some(activity),
+            TimedWork::Item { .. } | TimedWork::Phase(_) => None,
         }
     }
 }
@@ -105,7 +105,7 @@ impl Timings {
         match &timed.event {
             Event::Began { host, span, activity } => {
                 let target = host.as_ref().map(|host| self.target(host));
-                let place = self.push(target, What::Activity(activity.clone()), at);
+                let place = self.push(target, TimedWork::Activity(activity.clone()), at);
                 self.open.insert(*span, place);
                 if let (Some(target), Activity::Together { .. }) = (target, activity) {
                     self.end_items(target, at);
@@ -119,7 +119,7 @@ impl Timings {
                     self.end_items(target, at);
                 }
                 let place =
-                    self.push(Some(target), What::Item { address: address.clone(), result: None }, at);
+                    self.push(Some(target), TimedWork::Item { address: address.clone(), result: None }, at);
                 self.present.entry(target).or_default().items.insert(*id, place);
             }
             Event::ItemPhase { host, id, phase } => {
@@ -157,7 +157,7 @@ impl Timings {
         place
     }
 
-    fn push(&mut self, target: Option<usize>, what: What, begin: Duration) -> usize {
+    fn push(&mut self, target: Option<usize>, what: TimedWork, begin: Duration) -> usize {
         self.slices.push(Slice { target, what, begin, end: None });
         self.slices.len() - 1
     }
@@ -206,11 +206,11 @@ impl Timings {
             return;
         };
         if self.present.get(&target).is_some_and(|present| present.phase.is_none()) {
-            let place = self.push(Some(target), What::Phase(Part::Compare), begin);
+            let place = self.push(Some(target), TimedWork::Phase(WorkPart::Compare), begin);
             self.end(place, at);
         }
         self.end_phase(target, at);
-        let place = self.push(Some(target), What::Phase(Part::Told(phase)), at);
+        let place = self.push(Some(target), TimedWork::Phase(WorkPart::Told(phase)), at);
         self.present.entry(target).or_default().phase = Some(place);
     }
 
@@ -223,7 +223,9 @@ impl Timings {
             *over = (begin + took).min(at).max(begin);
             (begin, *over)
         });
-        if let Some(Slice { what: What::Item { result, .. }, begin, end, .. }) = self.slices.get_mut(place) {
+        if let Some(Slice { what: TimedWork::Item { result, .. }, begin, end, .. }) =
+            self.slices.get_mut(place)
+        {
             *result = Some(word);
             if let Some((from, to)) = share {
                 (*begin, *end) = (from, Some(to));

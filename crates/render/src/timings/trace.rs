@@ -3,7 +3,7 @@
 //! A target is a process of the trace, and each sort of its work a thread. Where work of one sort overlaps without one part being inside
 //! the other, it gets another thread: viewers draw a thread as a stack of slices.
 
-use super::{Part, Slice, Timings, What};
+use super::{Slice, TimedWork, Timings, WorkPart};
 use crate::text::visible;
 use converge_engine::{Activity, ItemPhase, Traffic};
 use converge_resource::counted;
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 /// The rows of a target, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Row {
+enum TraceRow {
     Run,
     Items,
     Parts,
 }
 
-impl Row {
+impl TraceRow {
     const ALL: [Self; 3] = [Self::Run, Self::Items, Self::Parts];
 
     fn of(slice: &Slice) -> Self {
         match &slice.what {
-            What::Activity(Activity::Together { .. }) | What::Item { .. } => Self::Items,
-            What::Activity(_) => Self::Run,
-            What::Phase(_) => Self::Parts,
+            TimedWork::Activity(Activity::Together { .. }) | TimedWork::Item { .. } => Self::Items,
+            TimedWork::Activity(_) => Self::Run,
+            TimedWork::Phase(_) => Self::Parts,
         }
     }
 
@@ -40,7 +40,7 @@ impl Row {
 }
 
 /// A slice in whole microseconds.
-struct Piece<'a> {
+struct TraceSlice<'a> {
     slice: &'a Slice,
     from: u64,
     to: u64,
@@ -52,9 +52,9 @@ impl Timings {
         let end = micros(now.saturating_duration_since(self.began));
         let mut events: Vec<Value> = Vec::new();
         let mut thread = 0;
-        let mut rows: BTreeMap<(Option<usize>, Row), Vec<&Slice>> = BTreeMap::new();
+        let mut rows: BTreeMap<(Option<usize>, TraceRow), Vec<&Slice>> = BTreeMap::new();
         for slice in &self.slices {
-            rows.entry((slice.target, Row::of(slice))).or_default().push(slice);
+            rows.entry((slice.target, TraceRow::of(slice))).or_default().push(slice);
         }
         let mut samples: BTreeMap<usize, Vec<(Duration, Traffic)>> = BTreeMap::new();
         for (target, at, traffic) in &self.samples {
@@ -66,7 +66,7 @@ impl Timings {
             let name = target.and_then(|t| self.targets.get(t)).map_or("converge", String::as_str);
             events.push(named("process_name", process, 0, &visible(name)));
             events.push(json!({"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": place}}));
-            for row in Row::ALL {
+            for row in TraceRow::ALL {
                 let slices = rows.remove(&(target, row)).unwrap_or_default();
                 for (number, lane) in lanes(slices, end).into_iter().enumerate() {
                     thread += 1;
@@ -103,16 +103,16 @@ fn named(what: &str, process: usize, thread: usize, name: &str) -> Value {
     json!({"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}})
 }
 
-fn piece(slice: &Slice, end: u64) -> Piece<'_> {
+fn piece(slice: &Slice, end: u64) -> TraceSlice<'_> {
     let from = micros(slice.begin).min(end);
-    Piece { slice, from, to: slice.end.map_or(end, micros).max(from) }
+    TraceSlice { slice, from, to: slice.end.map_or(end, micros).max(from) }
 }
 
 /// Slices of one row, on as many threads as it takes for each pair to be apart or one inside the other.
-fn lanes(slices: Vec<&Slice>, end: u64) -> Vec<Vec<Piece<'_>>> {
-    let mut pieces: Vec<Piece<'_>> = slices.into_iter().map(|slice| piece(slice, end)).collect();
+fn lanes(slices: Vec<&Slice>, end: u64) -> Vec<Vec<TraceSlice<'_>>> {
+    let mut pieces: Vec<TraceSlice<'_>> = slices.into_iter().map(|slice| piece(slice, end)).collect();
     pieces.sort_by_key(|piece| (piece.from, std::cmp::Reverse(piece.to)));
-    let mut lanes: Vec<(Vec<Piece<'_>>, Vec<u64>)> = Vec::new();
+    let mut lanes: Vec<(Vec<TraceSlice<'_>>, Vec<u64>)> = Vec::new();
     for piece in pieces {
         for (_, around) in &mut lanes {
             while around.last().is_some_and(|to| *to <= piece.from) {
@@ -132,13 +132,13 @@ fn lanes(slices: Vec<&Slice>, end: u64) -> Vec<Vec<Piece<'_>>> {
     lanes.into_iter().map(|(lane, _)| lane).collect()
 }
 
-fn shown(piece: &Piece<'_>, process: usize, thread: usize) -> Value {
+fn shown(piece: &TraceSlice<'_>, process: usize, thread: usize) -> Value {
     let (name, sort, mut arguments) = match &piece.slice.what {
-        What::Activity(activity) => activity_of(activity),
-        What::Item { address, result } => {
+        TimedWork::Activity(activity) => activity_of(activity),
+        TimedWork::Item { address, result } => {
             (address.clone(), "resource", arguments(&[("result", json!(result.unwrap_or("in progress")))]))
         }
-        What::Phase(part) => (part_of(*part).to_owned(), "part", Map::new()),
+        TimedWork::Phase(part) => (part_of(*part).to_owned(), "part", Map::new()),
     };
     if piece.slice.end.is_none() {
         arguments.insert("unfinished".to_owned(), json!(true));
@@ -210,13 +210,13 @@ fn activity_of(activity: &Activity) -> (String, &'static str, Map<String, Value>
     }
 }
 
-fn part_of(part: Part) -> &'static str {
+fn part_of(part: WorkPart) -> &'static str {
     match part {
-        Part::Compare => "compare with the plan",
-        Part::Told(ItemPhase::Save) => "save, write the journal",
-        Part::Told(ItemPhase::Simulate) => "simulate",
-        Part::Told(ItemPhase::Change) => "change",
-        Part::Told(ItemPhase::Watch) => "watch the unit",
-        Part::Told(ItemPhase::Check) => "look again, write the journal",
+        WorkPart::Compare => "compare with the plan",
+        WorkPart::Told(ItemPhase::Save) => "save, write the journal",
+        WorkPart::Told(ItemPhase::Simulate) => "simulate",
+        WorkPart::Told(ItemPhase::Change) => "change",
+        WorkPart::Told(ItemPhase::Watch) => "watch the unit",
+        WorkPart::Told(ItemPhase::Check) => "look again, write the journal",
     }
 }

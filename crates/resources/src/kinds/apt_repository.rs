@@ -9,7 +9,7 @@ use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, View, Wait, Wanted, quote,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, View, Wait, Wanted, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ pub struct AptRepository {
     /// The key as text, with its armour.
     key: Option<String>,
     /// A key file under the role's `files/`, with or without armour.
-    key_source: Option<Source>,
+    key_source: Option<SourceFile>,
     /// Where the host fetches the key: an `https://` address.
     key_url: Option<String>,
     /// A key file that is on the host, in place of a key of its own: `/usr/share/keyrings/debian-archive-keyring.gpg`.

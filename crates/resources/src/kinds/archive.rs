@@ -6,10 +6,10 @@ use crate::look::{
     Account, Asks, account_name, check_path, may_be_made, normal, path, path_id, path_id_below,
     program_may_come,
 };
-use crate::unpack::{Choice, Listing, Member, UnpackError, parse, read, script};
+use crate::unpack::{ArchiveMember, Choice, Listing, UnpackError, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, Source, State, Stop, Tree, View, Wait, Wanted,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, Tree, View, Wait, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct Archive {
     /// An archive under the role's `files/`.
-    source: Option<Source>,
+    source: Option<SourceFile>,
     /// In place of it: a folder under the role's `files/`. Its contents are laid into the directory.
     folder: Option<Tree>,
     /// The absolute path of an archive on the host.
@@ -63,7 +63,7 @@ impl Archive {
     }
 
     /// The archive of the role itself.
-    fn packed(&self) -> Option<&Source> {
+    fn packed(&self) -> Option<&SourceFile> {
         self.source.as_ref().or(self.folder.as_ref().map(|Tree(source)| source))
     }
 
@@ -128,7 +128,7 @@ impl Archive {
         &self,
         view: &dyn View,
         place: &str,
-        member: &Member,
+        member: &ArchiveMember,
         owners: (&Option<String>, &Option<String>),
     ) -> Result<Option<(ObjectId, State)>, Stop> {
         let now = path(view, place)?;
@@ -138,22 +138,22 @@ impl Archive {
         };
         let to = match (member, now) {
             // A directory that is there stays as it is.
-            (Member::Dir { .. }, PathState::Dir { .. } | PathState::Link { .. }) => return Ok(None),
-            (Member::Dir { mode }, PathState::Absent) => {
+            (ArchiveMember::Dir { .. }, PathState::Dir { .. } | PathState::Link { .. }) => return Ok(None),
+            (ArchiveMember::Dir { mode }, PathState::Absent) => {
                 let (owner, group) = owned("root", "root");
                 PathState::Dir { mode: *mode | 0o700, owner, group }
             }
             // A link that is as it should be keeps its owner.
-            (Member::Link { target }, now @ PathState::Link { .. }) if leads_to(&now, target) => now,
+            (ArchiveMember::Link { target }, now @ PathState::Link { .. }) if leads_to(&now, target) => now,
             (
-                Member::Link { target },
+                ArchiveMember::Link { target },
                 PathState::Absent | PathState::Link { .. } | PathState::File { .. },
             ) => PathState::link(target),
-            (Member::File { mode, size, digest }, PathState::File { owner, group, .. }) => {
+            (ArchiveMember::File { mode, size, digest }, PathState::File { owner, group, .. }) => {
                 let (owner, group) = owned(&owner, &group);
                 PathState::File { digest: digest.clone(), size: Some(*size), mode: *mode, owner, group }
             }
-            (Member::File { mode, size, digest }, PathState::Absent | PathState::Link { .. }) => {
+            (ArchiveMember::File { mode, size, digest }, PathState::Absent | PathState::Link { .. }) => {
                 let (owner, group) = owned("root", "root");
                 PathState::File { digest: digest.clone(), size: Some(*size), mode: *mode, owner, group }
             }
@@ -163,7 +163,7 @@ impl Archive {
                     format!("{place} is a directory, and no directory in the archive"),
                 ));
             }
-            (Member::Dir { .. }, PathState::File { .. }) => {
+            (ArchiveMember::Dir { .. }, PathState::File { .. }) => {
                 return Err(Stop::invalid(
                     "/path",
                     format!("{place} is a file, and a directory in the archive"),
@@ -229,12 +229,12 @@ impl Resource for Archive {
         for (name, member) in &members {
             let id = path_id(&self.place(name));
             match member {
-                Member::Dir { .. } => claims.push(Claim::shared(id, "presence", "directory")),
-                Member::Link { target } => {
+                ArchiveMember::Dir { .. } => claims.push(Claim::shared(id, "presence", "directory")),
+                ArchiveMember::Link { target } => {
                     claims.push(Claim::shared(id.clone(), "presence", "link"));
                     claims.push(Claim::shared(id, "target", target));
                 }
-                Member::File { mode, .. } => {
+                ArchiveMember::File { mode, .. } => {
                     claims.push(Claim::shared(id.clone(), "presence", "file"));
                     claims.push(Claim::shared(id.clone(), "mode", format!("{mode:o}")));
                     claims.push(Claim::exclusive(id, "content"));
@@ -271,7 +271,7 @@ impl Resource for Archive {
         for (member, what) in &listing.members {
             let target = asks.take(self.target(view, &self.place(member), what, (&owner, &group)))?;
             targets.extend(target.flatten());
-            if let Member::File { digest, .. } = what {
+            if let ArchiveMember::File { digest, .. } = what {
                 contents.extend(listing.contents.get(digest).cloned());
             }
         }
@@ -290,7 +290,10 @@ mod tests {
     use serde_json::json;
 
     fn packed() -> serde_json::Value {
-        Source::loaded("x.tar.gz", &tgz(&[("top/bin/tool", 0o755, b"#!"), ("top/etc/conf", 0o640, b"a\n")]))
+        SourceFile::loaded(
+            "x.tar.gz",
+            &tgz(&[("top/bin/tool", 0o755, b"#!"), ("top/etc/conf", 0o640, b"a\n")]),
+        )
     }
 
     #[test]
@@ -413,7 +416,7 @@ mod tests {
             wrong::<Archive>(json!({"path": "x", "on_host": "y", "creates": "z"})),
             ["/path", "/on_host", "/creates"]
         );
-        let bad = json!({"path": "/x", "source": Source::loaded("a.tar", b"nothing of the sort")});
+        let bad = json!({"path": "/x", "source": SourceFile::loaded("a.tar", b"nothing of the sort")});
         assert_eq!(wrong::<Archive>(bad), ["/source"]);
         let stripped = json!({"path": "/x", "source": packed(), "strip": 7});
         assert_eq!(wrong::<Archive>(stripped), ["/source"]);

@@ -3,7 +3,7 @@
 use crate::attrs::check_account;
 use crate::look::{check_deadline, check_path, path, path_id};
 use crate::restart::inputs;
-use crate::surroundings::{Declared, Env};
+use crate::surroundings::{DeclaredSurroundings, Env};
 use converge_objects::{Command as Key, CommandState, Guard, PathState};
 use converge_resource::{
     Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, unlisted,
@@ -96,8 +96,8 @@ impl Command {
         }
     }
 
-    fn declared(&self) -> Declared<'_> {
-        Declared { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
+    fn declared(&self) -> DeclaredSurroundings<'_> {
+        DeclaredSurroundings { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
     }
 
     fn id(&self) -> ObjectId {

@@ -6,7 +6,7 @@ use crate::body::{Body, check_validate, file_state, keep_setting, validate_setti
 use crate::look::{Asks, check_path, may_be_made, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
-use converge_resource::{Claim, ParamError, Resource, Source, Stop, Template, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, SourceFile, Stop, Template, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub struct File {
     template: Option<Template>,
     /// A file under the role's `files/`, copied byte by byte. It has at most 64 MiB; a larger one is fetched by the host
     /// itself, with the kind `download`.
-    source: Option<Source>,
+    source: Option<SourceFile>,
     /// Octal digits in quotes, as `"0644"`, or all of it in symbols, as `"u=rw,g=r,o="`. A new file has 0644 without it.
     mode: Option<Mode>,
     /// The owner's name.
@@ -198,7 +198,7 @@ mod tests {
     fn templates_and_sources_are_content() {
         let rendered = json!({"path": "/etc/x", "template": Template::loaded("x.j2", "a\n")});
         assert_eq!(settle(&read::<File>(rendered), FakeView::new()).text("/etc/x"), "a\n");
-        let copied = read::<File>(json!({"path": "/etc/x", "source": Source::loaded("x", &[0, 255])}));
+        let copied = read::<File>(json!({"path": "/etc/x", "source": SourceFile::loaded("x", &[0, 255])}));
         let wanted = copied.plan(&FakeView::new()).unwrap();
         assert_eq!(wanted.contents[0].bytes(), [0, 255]);
     }
@@ -288,7 +288,7 @@ mod tests {
     fn wrong_parameters_are_named() {
         assert_eq!(wrong::<File>(json!({"path": "/x"})), [""]);
         assert_eq!(wrong::<File>(json!({"path": "/x", "content": "a", "validate": "true"})), ["/validate"]);
-        let both = json!({"path": "/x", "content": "a", "source": Source::loaded("a", b"")});
+        let both = json!({"path": "/x", "content": "a", "source": SourceFile::loaded("a", b"")});
         assert_eq!(wrong::<File>(both), ["/source"]);
     }
 
@@ -312,7 +312,7 @@ mod tests {
             prop_assert_eq!(after.text("/etc/x"), new);
             // Backward: what was there, given as a source, with the mode that it had.
             if let Some((bytes, mode)) = old {
-                let back = json!({"path": "/etc/x", "source": Source::loaded("x", &bytes), "mode": format!("{mode:04o}")});
+                let back = json!({"path": "/etc/x", "source": SourceFile::loaded("x", &bytes), "mode": format!("{mode:04o}")});
                 prop_assert_eq!(settle(&read::<File>(back), after).line(&id), before.line(&id));
             }
         }

@@ -1,7 +1,7 @@
 //! `firewall`
 
 use crate::look::{package_id, state};
-use crate::ufw::{self, Connection, Rule};
+use crate::ufw::{self, ClientConnection, Rule};
 use converge_objects::FirewallState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -167,7 +167,7 @@ impl Resource for Firewall {
         let rules = self.rules(&now);
         if active {
             let answer = view.run(&Self::probe())?;
-            if let Some(connection) = Connection::read(&answer.stdout)
+            if let Some(connection) = ClientConnection::read(&answer.stdout)
                 && !ufw::lets_in(&rules, &incoming, &connection)
             {
                 return Err(Stop::invalid_help(

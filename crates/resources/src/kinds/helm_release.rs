@@ -10,7 +10,7 @@ use converge_objects::k8s::{K8s, K8sState, fields};
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, PreservedField, RANDOM,
-    ReleaseSpec, Resource, Source, Stop, Tree, View, Wait, Wanted,
+    ReleaseSpec, Resource, SourceFile, Stop, Tree, View, Wait, Wanted,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -43,7 +43,7 @@ pub struct HelmRelease {
     /// In place of `repository` and `chart`: a chart of an OCI registry, `oci://registry.example.org/charts/name`.
     oci: Option<String>,
     /// In place of these: a packaged chart (`.tgz`) under the role's `files/`.
-    archive: Option<Source>,
+    archive: Option<SourceFile>,
     /// In place of these: a folder of a chart under the role's `files/`, with all that it depends on in its `charts/`.
     folder: Option<Tree>,
     /// The exact version of the chart. An archive and a folder have their own.
@@ -93,7 +93,7 @@ impl HelmRelease {
     }
 
     /// The chart of the role itself.
-    fn packed(&self) -> Option<&Source> {
+    fn packed(&self) -> Option<&SourceFile> {
         self.archive.as_ref().or(self.folder.as_ref().map(|Tree(source)| source))
     }
 

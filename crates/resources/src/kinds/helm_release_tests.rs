@@ -176,7 +176,7 @@ fn messages_of_helm_are_reported() {
 #[test]
 fn an_archive_goes_with_the_item() {
     let kind = read::<HelmRelease>(
-        json!({"name": "op", "namespace": "ns", "archive": Source::loaded("op-1.2.3.tgz", b"x")}),
+        json!({"name": "op", "namespace": "ns", "archive": SourceFile::loaded("op-1.2.3.tgz", b"x")}),
     );
     let wanted = kind.plan(&answers(&kind, json!([]))).unwrap();
     assert_eq!(wanted.contents[1].bytes(), b"x");
@@ -227,7 +227,7 @@ fn numbers_are_compared_as_helm_keeps_them() {
 fn what_a_chart_draws_stays_as_it_is() {
     let archive = |values: Value| {
         read::<HelmRelease>(
-            json!({"name": "op", "namespace": "ns", "archive": Source::loaded("op-1.2.3.tgz", b"x"), "values": values}),
+            json!({"name": "op", "namespace": "ns", "archive": SourceFile::loaded("op-1.2.3.tgz", b"x"), "values": values}),
         )
     };
     let kind = archive(json!({}));

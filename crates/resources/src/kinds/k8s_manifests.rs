@@ -1,10 +1,10 @@
 //! `k8s_manifests`
 
 use crate::manifest::check_manifest;
-use crate::unpack::{Choice, Member, read};
+use crate::unpack::{ArchiveMember, Choice, read};
 use converge_objects::release::manifests;
 use converge_resource::{
-    ApiRef, Claim, LocalProbe, ParamError, Place, Resource, Source, Stop, Tree, View, Wanted,
+    ApiRef, Claim, LocalProbe, ParamError, Place, Resource, SourceFile, Stop, Tree, View, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 #[schemars(extend("x-converge-outputs" = true))]
 pub struct K8sManifests {
     /// A file under the role's `files/`, with one or more YAML documents.
-    source: Option<Source>,
+    source: Option<SourceFile>,
     /// In place of it: a folder under the role's `files/`. Its `.yaml`, `.yml` and `.json` files are read in the order of their paths.
     folder: Option<Tree>,
     /// In place of it: a folder under the role's `files/` with a kustomization.
@@ -85,15 +85,15 @@ impl K8sManifests {
 }
 
 /// The files of a folder by their paths in it.
-fn files(folder: &Source, pointer: &str) -> Result<BTreeMap<String, String>, Stop> {
+fn files(folder: &SourceFile, pointer: &str) -> Result<BTreeMap<String, String>, Stop> {
     let listing = read(folder.content.bytes(), &Choice { strip: 1, only: &[] });
     let listing = listing.map_err(|error| Stop::invalid(pointer, format!("{}: {error}", folder.path)))?;
     let mut files = BTreeMap::new();
     for (path, member) in listing.members {
         match member {
-            Member::Dir { .. } => {}
-            Member::Link { .. } => return Err(Stop::invalid(pointer, format!("{path} is a link"))),
-            Member::File { digest, .. } => {
+            ArchiveMember::Dir { .. } => {}
+            ArchiveMember::Link { .. } => return Err(Stop::invalid(pointer, format!("{path} is a link"))),
+            ArchiveMember::File { digest, .. } => {
                 let text = listing.contents.get(&digest).and_then(|content| content.text());
                 let text = text.ok_or_else(|| Stop::invalid(pointer, format!("{path} is no text")))?;
                 files.insert(path, text.to_owned());
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_others_need_comes_first() {
-        let of = kind::<K8sManifests>(json!({"source": Source::loaded("a.yaml", TEXT.as_bytes())}));
+        let of = kind::<K8sManifests>(json!({"source": SourceFile::loaded("a.yaml", TEXT.as_bytes())}));
         let wanted = of.plan(&FakeView::new()).unwrap();
         assert_eq!(
             names(&wanted),
@@ -252,11 +252,12 @@ mod tests {
             ("m/b.yaml", 0o644, TEXT.as_bytes()),
             ("m/README", 0o644, b"# no manifest: {"),
         ]);
-        let folder = kind::<K8sManifests>(json!({"folder": Source::loaded("m", &packed)}));
+        let folder = kind::<K8sManifests>(json!({"folder": SourceFile::loaded("m", &packed)}));
         assert_eq!(names(&folder.plan(&FakeView::new()).unwrap()).len(), 3);
         settle(&folder, FakeView::new());
-        let of =
-            kind::<K8sManifests>(json!({"kustomization": Source::loaded("m", &packed), "overlay": "b/c"}));
+        let of = kind::<K8sManifests>(
+            json!({"kustomization": SourceFile::loaded("m", &packed), "overlay": "b/c"}),
+        );
         let Err(Stop::Ask(probes)) = of.plan(&FakeView::new()) else { panic!() };
         let [converge_resource::Probe::Local(probe)] = probes.as_slice() else { panic!("{probes:?}") };
         let LocalProbe::Kustomize { files, overlay } = probe else { panic!("{probe:?}") };
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(wrong::<K8sManifests>(json!({})), [""]);
         assert_eq!(wrong::<K8sManifests>(json!({"url": "https://x.org/a"})), ["/checksum"]);
         assert_eq!(wrong::<K8sManifests>(json!({"url": "file:///a", "checksum": sum})), ["/url"]);
-        let source = Source::loaded("a", b"");
+        let source = SourceFile::loaded("a", b"");
         assert_eq!(
             wrong::<K8sManifests>(json!({"source": source, "checksum": sum, "overlay": ".."})),
             ["/checksum", "/overlay", "/overlay"]

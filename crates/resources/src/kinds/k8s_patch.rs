@@ -3,7 +3,7 @@
 use crate::manifest::{edit_claims, merged, missing, present, set_fields};
 use crate::pointer;
 use crate::release_drift::hand;
-use crate::target::Target;
+use crate::target::WrittenObject;
 use converge_objects::k8s::fields;
 use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct K8sPatch {
     /// The object: `clusterpolicy/cluster-policy`, or in full: `{apiVersion: …, kind: …, namespace: …, name: …}`.
-    target: Target,
+    target: WrittenObject,
     /// Its namespace, where its kind has one.
     namespace: Option<String>,
     /// Values by the path to their field: `/spec/toolkit/version: v1`, `/spec/containers/[name=x]/image: a:1`. A slash in a

@@ -1,7 +1,7 @@
 //! `k8s_query`
 
 use crate::picked::check_selector;
-use crate::target::{Target, short};
+use crate::target::{WrittenObject, short};
 use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use serde_json::Value;
 #[schemars(extend("x-converge-outputs" = true))]
 pub struct K8sQuery {
     /// One object: `node/gpu-1`, or in full: `{apiVersion: …, kind: …, namespace: …, name: …}`.
-    target: Option<Target>,
+    target: Option<WrittenObject>,
     /// In place of `target`: all objects of this kind, as `node`; with `name` the one of this name.
     kind: Option<String>,
     /// The name of one object of `kind`.
@@ -46,8 +46,8 @@ impl K8sQuery {
         let word = self.kind.as_deref().unwrap_or_default();
         if let Some(name) = &self.name {
             let target = match &self.api_version {
-                None => Target::Short(format!("{word}/{name}")),
-                Some(version) => Target::Full(ApiRef {
+                None => WrittenObject::Short(format!("{word}/{name}")),
+                Some(version) => WrittenObject::Full(ApiRef {
                     api_version: version.clone(),
                     kind: word.to_owned(),
                     namespace: None,

@@ -2,7 +2,7 @@
 
 use crate::attrs::check_account;
 use crate::look::check_deadline;
-use crate::surroundings::{Declared, Env};
+use crate::surroundings::{DeclaredSurroundings, Env};
 use converge_resource::{Claim, ParamError, Probe, Resource, RunAnswer, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,8 +50,8 @@ fn a_minute() -> u64 {
 }
 
 impl Query {
-    fn declared(&self) -> Declared<'_> {
-        Declared { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
+    fn declared(&self) -> DeclaredSurroundings<'_> {
+        DeclaredSurroundings { chdir: self.chdir.as_ref(), env: &self.env, stdin: self.stdin.as_ref() }
     }
 
     fn probe(&self) -> Probe {

@@ -1,7 +1,7 @@
 //! `service`
 
 use crate::look::{Asks, path, path_id, unit, unit_id};
-use crate::restart::{Basis, Running, Unit, Wish, check_unit_name, full_name};
+use crate::restart::{Basis, ExistingUnit, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::Act;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
@@ -173,7 +173,8 @@ pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>
     let since = view.observed(&unit_id(name))?.moment;
     match unit(view, name)? {
         UnitState::Unit { enabled, active, started } => {
-            let now = Unit { name, enabled: &enabled, active: &active, started: started.as_deref(), since };
+            let now =
+                ExistingUnit { name, enabled: &enabled, active: &active, started: started.as_deref(), since };
             let wanted = wish.settle(&now, basis)?;
             need_reload(view, name, &wanted)?;
             Ok(wanted)
@@ -210,7 +211,7 @@ fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
     match (running, enabled, wait.or_else(|| view.pending())) {
         (Some(_), Some(enabled), _) => {
             let enabled = if enabled { "enabled" } else { "disabled" };
-            let now = Unit { name, enabled, active: "inactive", started: None, since: None };
+            let now = ExistingUnit { name, enabled, active: "inactive", started: None, since: None };
             wish.settle(&now, basis)
         }
         (_, _, Some(wait)) => Err(Stop::Deferred(wait)),

@@ -220,7 +220,7 @@ impl Resource for Timer {
             UnitState::Absent => ("disabled".to_owned(), "inactive".to_owned(), None),
             UnitState::Unit { enabled, active, started } => (enabled, active, started),
         };
-        let unit = restart::Unit {
+        let unit = restart::ExistingUnit {
             name: &name,
             enabled: &enabled,
             active: &active,

@@ -8,7 +8,7 @@ use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{
-    Claim, Content, ObjectId, OwnInput, ParamError, Resource, Source, State, Stop, Template, View, Wanted,
+    Claim, Content, ObjectId, OwnInput, ParamError, Resource, SourceFile, State, Stop, Template, View, Wanted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub struct Unit {
     /// A template under the role's `templates/` that gives the unit file.
     template: Option<Template>,
     /// A file under the role's `files/` that is the unit file.
-    source: Option<Source>,
+    source: Option<SourceFile>,
     /// Whether it runs now.
     state: Option<Running>,
     /// Whether it starts at boot. The file needs an `[Install]` section for it.
@@ -252,7 +252,7 @@ impl Resource for Unit {
                 (if ended || by_file { from_file.to_owned() } else { enabled }, active, started)
             }
         };
-        let now = restart::Unit {
+        let now = restart::ExistingUnit {
             name: &name,
             enabled: &enabled,
             active: &active,

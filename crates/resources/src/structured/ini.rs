@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 pub struct Ini;
 
-enum Line<'a> {
+enum IniLine<'a> {
     Section(&'a str),
     /// The key, the byte range of the value in the line, and whether there is a delimiter.
     Pair {
@@ -23,18 +23,18 @@ enum Line<'a> {
     More,
 }
 
-fn line(text: &str, below: Option<usize>) -> Line<'_> {
+fn line(text: &str, below: Option<usize>) -> IniLine<'_> {
     let body = text.trim_end_matches(['\n', '\r']);
     let trimmed = body.trim();
     if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-        return Line::Other;
+        return IniLine::Other;
     }
     if trimmed.starts_with('[') && trimmed.ends_with(']') && trimmed.len() > 2 {
-        return Line::Section(trimmed.get(1..trimmed.len() - 1).unwrap_or_default());
+        return IniLine::Section(trimmed.get(1..trimmed.len() - 1).unwrap_or_default());
     }
     let indent = body.len() - body.trim_start().len();
     if below.is_some_and(|key| indent > key) {
-        return Line::More;
+        return IniLine::More;
     }
     let at = body.find('=').or_else(|| body.find(':'));
     let (key, rest) = match at {
@@ -44,11 +44,11 @@ fn line(text: &str, below: Option<usize>) -> Line<'_> {
     let end = body.trim_end().len();
     let start =
         at.map_or(body.len(), |at| (at + 1 + (rest.len() - rest.trim_start().len())).min(end.max(at + 1)));
-    Line::Pair { key: key.trim(), start, end: end.max(start), delimiter: at.is_some() }
+    IniLine::Pair { key: key.trim(), start, end: end.max(start), delimiter: at.is_some() }
 }
 
 /// A place of the text: line numbers.
-struct Entry {
+struct IniEntry {
     section: Option<String>,
     key: String,
     line: usize,
@@ -60,37 +60,37 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Read<'a> {
+struct IniText<'a> {
     lines: Vec<&'a str>,
-    entries: Vec<Entry>,
+    entries: Vec<IniEntry>,
     /// Name and line of every section.
     sections: Vec<(String, usize)>,
 }
 
-impl<'a> Read<'a> {
+impl<'a> IniText<'a> {
     fn new(text: &'a str) -> Result<Self, Refusal> {
         let mut read = Self { lines: text.split_inclusive('\n').collect(), ..Self::default() };
         let mut below = None;
         for (number, raw) in read.lines.iter().enumerate() {
             let section = read.sections.last().map(|(name, _)| name.clone());
             match line(raw, below) {
-                Line::Section(name) => {
+                IniLine::Section(name) => {
                     read.sections.push((name.to_owned(), number));
                     below = None;
                 }
-                Line::Other => {}
-                Line::More => {
+                IniLine::Other => {}
+                IniLine::More => {
                     if let Some(entry) = read.entries.last_mut() {
                         entry.odd = Some("goes on in the next line");
                     }
                 }
-                Line::Pair { key: "", .. } => {
+                IniLine::Pair { key: "", .. } => {
                     return Err(Refusal::new(
                         &[],
                         format!("line {} is neither a section nor `key = value`", number + 1),
                     ));
                 }
-                Line::Pair { key, start, end, delimiter } => {
+                IniLine::Pair { key, start, end, delimiter } => {
                     let value = raw.get(start..end).unwrap_or_default();
                     let odd = if value.ends_with('\\') {
                         Some("goes on in the next line")
@@ -100,7 +100,7 @@ impl<'a> Read<'a> {
                         None
                     };
                     below = Some(raw.len() - raw.trim_start().len());
-                    read.entries.push(Entry {
+                    read.entries.push(IniEntry {
                         section,
                         key: key.to_owned(),
                         line: number,
@@ -123,7 +123,7 @@ impl<'a> Read<'a> {
         Ok(read)
     }
 
-    fn of<'s>(&'s self, at: &[String]) -> Result<Vec<&'s Entry>, Refusal> {
+    fn of<'s>(&'s self, at: &[String]) -> Result<Vec<&'s IniEntry>, Refusal> {
         let (section, key) = match at {
             [key] => (None, key),
             [section, key] => (Some(section), key),
@@ -141,7 +141,7 @@ fn deep(at: &[String]) -> Refusal {
     Refusal::new(at, format!("`{}` is deeper than an INI file is: `/section/key`", pointer(at)))
 }
 
-fn pair(like: Option<(&str, &Entry)>, key: &str, value: &str) -> String {
+fn pair(like: Option<(&str, &IniEntry)>, key: &str, value: &str) -> String {
     // Written as the entry beside it is.
     let (indent, around) = match like {
         Some((line, entry)) if entry.delimiter => {
@@ -157,7 +157,7 @@ fn pair(like: Option<(&str, &Entry)>, key: &str, value: &str) -> String {
 
 impl Editor for Ini {
     fn read(&self, text: &str) -> Result<Value, Refusal> {
-        let read = Read::new(text)?;
+        let read = IniText::new(text)?;
         let mut root = Map::new();
         for (name, _) in &read.sections {
             root.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
@@ -221,7 +221,7 @@ impl Editor for Ini {
     }
 
     fn put(&self, text: &str, at: &[String], value: &Value) -> Result<String, Refusal> {
-        let read = Read::new(text)?;
+        let read = IniText::new(text)?;
         let mut lines: Vec<String> = read.lines.iter().map(|l| (*l).to_owned()).collect();
         let value = match value {
             Value::String(value) => value,
@@ -320,7 +320,7 @@ impl Editor for Ini {
     }
 
     fn take(&self, text: &str, at: &[String]) -> Result<String, Refusal> {
-        let read = Read::new(text)?;
+        let read = IniText::new(text)?;
         let mut gone = Vec::new();
         if let [name] = at
             && let Some(first) = read.sections.iter().find(|(n, _)| n == name)

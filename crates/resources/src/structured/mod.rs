@@ -61,19 +61,19 @@ impl Format {
 }
 
 /// Keys and list indices from the root down.
-pub type Path = Vec<String>;
+pub type KeyPath = Vec<String>;
 
 /// The wanted result of an edit.
 #[derive(Debug, Default)]
 pub struct Wishes {
     /// The value at each place; missing mappings above it are made.
-    pub set: Vec<(Path, Value)>,
+    pub set: Vec<(KeyPath, Value)>,
     /// Places at which nothing is to be.
-    pub remove: Vec<Path>,
+    pub remove: Vec<KeyPath>,
     /// Values that the list at each place has; missing ones are appended.
-    pub include: Vec<(Path, Vec<Value>)>,
+    pub include: Vec<(KeyPath, Vec<Value>)>,
     /// Values that the list at each place has not.
-    pub exclude: Vec<(Path, Vec<Value>)>,
+    pub exclude: Vec<(KeyPath, Vec<Value>)>,
 }
 
 /// The reason why an edit cannot be made.
@@ -127,11 +127,11 @@ pub enum PointerError {
 ///
 /// # Errors
 /// The text is none: see [`PointerError`].
-pub fn parse_pointer(text: &str) -> Result<Path, PointerError> {
+pub fn parse_pointer(text: &str) -> Result<KeyPath, PointerError> {
     let Some(rest) = text.strip_prefix('/') else {
         return Err(PointerError::NoSlash(text.to_owned()));
     };
-    let mut path = Path::new();
+    let mut path = KeyPath::new();
     for word in rest.split('/') {
         let mut plain = String::new();
         let mut chars = word.chars();
@@ -157,7 +157,7 @@ pub fn pointer(path: &[String]) -> String {
 }
 
 /// All values in a mapping that are none themselves, with their places.
-pub fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(Path, Value)>) {
+pub fn leaves(above: &[String], mapping: &Map<String, Value>, found: &mut Vec<(KeyPath, Value)>) {
     for (key, value) in mapping {
         let mut at = above.to_vec();
         at.push(key.clone());
@@ -215,9 +215,9 @@ pub fn edit(format: Format, text: &str, wishes: &Wishes) -> Result<String, Refus
 /// One small edit.
 #[derive(Debug, PartialEq)]
 enum Move {
-    Put(Path, Value),
-    Take(Path),
-    Append(Path, Value),
+    Put(KeyPath, Value),
+    Take(KeyPath),
+    Append(KeyPath, Value),
 }
 
 impl Move {
@@ -328,7 +328,7 @@ fn make<'a>(data: &'a mut Value, path: &[String]) -> Result<&'a mut Value, Refus
 }
 
 /// The small edits that lead from one value to another.
-fn differ(at: &mut Path, now: &Value, wanted: &Value, moves: &mut Vec<Move>) {
+fn differ(at: &mut KeyPath, now: &Value, wanted: &Value, moves: &mut Vec<Move>) {
     match (now, wanted) {
         (a, b) if a == b => {}
         (Value::Object(a), Value::Object(b)) if !a.is_empty() && !b.is_empty() => {

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn path(text: &str) -> Path {
+fn path(text: &str) -> KeyPath {
     parse_pointer(text).unwrap()
 }
 
@@ -165,7 +165,7 @@ fn yaml_odd_corners() {
         ("a: 'it''s'\n", json!({"a": "it's"}), "a: 'it''s'\n"),
     ];
     for (text, value, new) in cases {
-        let set: Vec<(Path, Value)> = match &value {
+        let set: Vec<(KeyPath, Value)> = match &value {
             Value::Object(map) => map.iter().map(|(k, v)| (vec![k.clone()], v.clone())).collect(),
             _ => Vec::new(),
         };
@@ -253,7 +253,7 @@ proptest! {
         at in "/[a-e](/[a-c]|/0)?",
         value in tree(),
     ) {
-        let set: Vec<(Path, Value)> = start.into_iter().map(|(k, v)| (vec![k], v)).collect();
+        let set: Vec<(KeyPath, Value)> = start.into_iter().map(|(k, v)| (vec![k], v)).collect();
         let text = edit(format, "", &Wishes { set, ..Wishes::default() }).unwrap();
         let wish = wishes(&[(&at, value.clone())], &[]);
         match edit(format, &text, &wish) {

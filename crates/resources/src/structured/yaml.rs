@@ -18,8 +18,8 @@ const DEEPEST: usize = 100;
 
 /// A value and where it stands.
 #[derive(Debug)]
-struct Node {
-    what: What,
+struct YamlNode {
+    what: YamlValue,
     /// From the first byte to behind the last one, without blanks and comments after it.
     span: Range<usize>,
     /// It has an anchor or a tag, which an edit would lose.
@@ -27,14 +27,14 @@ struct Node {
 }
 
 #[derive(Debug)]
-enum What {
+enum YamlValue {
     Scalar { value: Value, block: bool },
-    Map { entries: Vec<(Node, Node)>, flow: bool },
-    List { items: Vec<Node>, flow: bool },
+    Map { entries: Vec<(YamlNode, YamlNode)>, flow: bool },
+    List { items: Vec<YamlNode>, flow: bool },
     Alias,
 }
 
-struct Reader<'t> {
+struct YamlReader<'t> {
     text: &'t str,
     parser: Parser<'t, StrInput<'t>>,
 }
@@ -43,7 +43,7 @@ fn wrong(message: String) -> Refusal {
     Refusal::new(&[], message)
 }
 
-impl<'t> Reader<'t> {
+impl<'t> YamlReader<'t> {
     fn next(&mut self) -> Result<(Event<'t>, Range<usize>), Refusal> {
         match self.parser.next() {
             Some(Ok((event, span))) => {
@@ -57,7 +57,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The only document; `None` where there is nothing but comments.
-    fn document(&mut self) -> Result<Option<Node>, Refusal> {
+    fn document(&mut self) -> Result<Option<YamlNode>, Refusal> {
         let mut found = None;
         loop {
             let (event, span) = self.next()?;
@@ -74,7 +74,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: Range<usize>, depth: usize) -> Result<Node, Refusal> {
+    fn node(&mut self, event: Event<'t>, span: Range<usize>, depth: usize) -> Result<YamlNode, Refusal> {
         if depth > DEEPEST {
             return Err(wrong(format!("the text is nested more than {DEEPEST} levels deep")));
         }
@@ -88,7 +88,11 @@ impl<'t> Reader<'t> {
                 let end = span.start + self.text.get(span.clone()).unwrap_or_default().trim_end().len();
                 let header = self.text.get(..span.start).and_then(|t| t.rfind(['|', '>'])).filter(|_| block);
                 let span = header.map_or(span.start, |h| h.min(span.start))..end;
-                Ok(Node { what: What::Scalar { value, block }, span, marked: anchor != 0 || tag.is_some() })
+                Ok(YamlNode {
+                    what: YamlValue::Scalar { value, block },
+                    span,
+                    marked: anchor != 0 || tag.is_some(),
+                })
             }
             Event::SequenceStart(style, anchor, tag) => {
                 let flow = style == StructureStyle::Flow;
@@ -99,10 +103,10 @@ impl<'t> Reader<'t> {
                         let end = if flow {
                             at.end
                         } else {
-                            items.last().map_or(span.start, |n: &Node| n.span.end)
+                            items.last().map_or(span.start, |n: &YamlNode| n.span.end)
                         };
-                        let what = What::List { items, flow };
-                        return Ok(Node {
+                        let what = YamlValue::List { items, flow };
+                        return Ok(YamlNode {
                             what,
                             span: span.start..end,
                             marked: anchor != 0 || tag.is_some(),
@@ -113,7 +117,7 @@ impl<'t> Reader<'t> {
             }
             Event::MappingStart(style, anchor, tag) => {
                 let flow = style == StructureStyle::Flow;
-                let mut entries: Vec<(Node, Node)> = Vec::new();
+                let mut entries: Vec<(YamlNode, YamlNode)> = Vec::new();
                 loop {
                     let (event, at) = self.next()?;
                     if event == Event::MappingEnd {
@@ -124,8 +128,8 @@ impl<'t> Reader<'t> {
                         } else {
                             entries.first().map_or(span.start, |e| e.0.span.start)
                         };
-                        let what = What::Map { entries, flow };
-                        return Ok(Node { what, span: start..end, marked: anchor != 0 || tag.is_some() });
+                        let what = YamlValue::Map { entries, flow };
+                        return Ok(YamlNode { what, span: start..end, marked: anchor != 0 || tag.is_some() });
                     }
                     let key = self.node(event, at, depth + 1)?;
                     let (event, at) = self.next()?;
@@ -141,16 +145,16 @@ impl<'t> Reader<'t> {
                     entries.push((key, value));
                 }
             }
-            Event::Alias(_) => Ok(Node { what: What::Alias, span, marked: true }),
+            Event::Alias(_) => Ok(YamlNode { what: YamlValue::Alias, span, marked: true }),
             other => Err(wrong(format!("the text is not YAML that can be edited: {other:?}"))),
         }
     }
 }
 
-fn parse(text: &str) -> Result<Option<Node>, Refusal> {
+fn parse(text: &str) -> Result<Option<YamlNode>, Refusal> {
     let options =
         granit_parser::options! { emit_comments: false, flow_nesting_limit: 100, block_nesting_limit: 100 };
-    Reader { text, parser: Parser::new_from_str_with_options(text, options) }.document()
+    YamlReader { text, parser: Parser::new_from_str_with_options(text, options) }.document()
 }
 
 /// The value of a plain scalar by the core schema.
@@ -181,13 +185,13 @@ fn resolve(text: &str) -> Value {
     }
 }
 
-fn data(node: &Node) -> Result<Value, Refusal> {
+fn data(node: &YamlNode) -> Result<Value, Refusal> {
     Ok(match &node.what {
-        What::Scalar { value, .. } => value.clone(),
+        YamlValue::Scalar { value, .. } => value.clone(),
         // No wish equals it.
-        What::Alias => Value::Object(Map::from_iter([("\u{0}alias".to_owned(), Value::Null)])),
-        What::List { items, .. } => Value::Array(items.iter().map(data).collect::<Result<_, _>>()?),
-        What::Map { entries, .. } => {
+        YamlValue::Alias => Value::Object(Map::from_iter([("\u{0}alias".to_owned(), Value::Null)])),
+        YamlValue::List { items, .. } => Value::Array(items.iter().map(data).collect::<Result<_, _>>()?),
+        YamlValue::Map { entries, .. } => {
             let mut map = Map::new();
             for (key, value) in entries {
                 let name = key_text(key)?;
@@ -201,11 +205,11 @@ fn data(node: &Node) -> Result<Value, Refusal> {
     })
 }
 
-fn key_text(node: &Node) -> Result<String, Refusal> {
+fn key_text(node: &YamlNode) -> Result<String, Refusal> {
     match &node.what {
-        What::Scalar { value: Value::String(s), .. } => Ok(s.clone()),
-        What::Scalar { value: Value::Null, .. } => Ok("null".to_owned()),
-        What::Scalar { value, .. } => Ok(value.to_string()),
+        YamlValue::Scalar { value: Value::String(s), .. } => Ok(s.clone()),
+        YamlValue::Scalar { value: Value::Null, .. } => Ok("null".to_owned()),
+        YamlValue::Scalar { value, .. } => Ok(value.to_string()),
         _ => Err(wrong("a key of a mapping is a mapping or a list itself".to_owned())),
     }
 }
@@ -240,32 +244,32 @@ fn splice(text: &str, range: Range<usize>, new: &str) -> String {
     format!("{before}{new}{after}")
 }
 
-fn find<'n>(node: &'n Node, path: &[String]) -> Option<&'n Node> {
+fn find<'n>(node: &'n YamlNode, path: &[String]) -> Option<&'n YamlNode> {
     path.iter().try_fold(node, |here, word| match &here.what {
-        What::Map { entries, .. } => {
+        YamlValue::Map { entries, .. } => {
             entries.iter().find(|(k, _)| key_text(k).is_ok_and(|k| k == *word)).map(|(_, v)| v)
         }
-        What::List { items, .. } => items.get(word.parse::<usize>().ok()?),
+        YamlValue::List { items, .. } => items.get(word.parse::<usize>().ok()?),
         _ => None,
     })
 }
 
 /// Whether the place lies in a value on one line, where nothing can be written on lines of its own.
-fn in_flow(root: &Node, path: &[String]) -> bool {
+fn in_flow(root: &YamlNode, path: &[String]) -> bool {
     (0..=path.len()).any(|n| {
         find(root, path.get(..n).unwrap_or_default()).is_some_and(|node| {
             n < path.len()
                 && match &node.what {
-                    What::Map { flow, .. } | What::List { flow, .. } => *flow,
+                    YamlValue::Map { flow, .. } | YamlValue::List { flow, .. } => *flow,
                     _ => false,
                 }
         })
     })
 }
 
-fn guard(node: &Node, at: &[String]) -> Result<(), Refusal> {
+fn guard(node: &YamlNode, at: &[String]) -> Result<(), Refusal> {
     let why = match &node.what {
-        What::Alias => "is an alias (`*name`)",
+        YamlValue::Alias => "is an alias (`*name`)",
         _ if node.marked => "has an anchor or a tag",
         _ => return Ok(()),
     };
@@ -274,7 +278,13 @@ fn guard(node: &Node, at: &[String]) -> Result<(), Refusal> {
 }
 
 /// Replaces the value of a key or the item of a list.
-fn replace(text: &str, root: &Node, old: &Node, at: &[String], value: &Value) -> Result<String, Refusal> {
+fn replace(
+    text: &str,
+    root: &YamlNode,
+    old: &YamlNode,
+    at: &[String],
+    value: &Value,
+) -> Result<String, Refusal> {
     guard(old, at)?;
     let deep = matches!(value, Value::Object(m) if !m.is_empty())
         || matches!(value, Value::Array(l) if !l.is_empty());
@@ -284,12 +294,12 @@ fn replace(text: &str, root: &Node, old: &Node, at: &[String], value: &Value) ->
     if !deep || in_flow(root, at) {
         let new = flow(value);
         let block_before = match &old.what {
-            What::Scalar { block, .. } => *block,
-            What::Map { flow, .. } | What::List { flow, .. } => !*flow,
-            What::Alias => false,
+            YamlValue::Scalar { block, .. } => *block,
+            YamlValue::Map { flow, .. } | YamlValue::List { flow, .. } => !*flow,
+            YamlValue::Alias => false,
         };
         let ends = text.get(..old.span.start).unwrap_or_default();
-        if block_before && !matches!(old.what, What::Scalar { .. }) {
+        if block_before && !matches!(old.what, YamlValue::Scalar { .. }) {
             // From behind the colon or dash: the value stood on lines of its own.
             let start = ends.trim_end().len();
             // Comments between the key and its value go with the value.
@@ -303,7 +313,7 @@ fn replace(text: &str, root: &Node, old: &Node, at: &[String], value: &Value) ->
     let (last, above) = at.split_last().ok_or_else(|| lost(at))?;
     let holder = find(root, above).ok_or_else(|| lost(at))?;
     match &holder.what {
-        What::Map { entries, .. } => {
+        YamlValue::Map { entries, .. } => {
             let (key, _) = entries
                 .iter()
                 .find(|(k, _)| key_text(k).is_ok_and(|k| k == *last))
@@ -325,7 +335,7 @@ fn replace(text: &str, root: &Node, old: &Node, at: &[String], value: &Value) ->
             }
             Ok(splice(text, colon..old.span.end.max(colon), &new))
         }
-        What::List { .. } => {
+        YamlValue::List { .. } => {
             let dash = dash_before(text, old.span.start).ok_or_else(|| lost(at))?;
             let indent = column(text, dash);
             Ok(splice(text, dash + 1..old.span.end, &behind_dash(value, indent)))
@@ -385,12 +395,12 @@ impl Editor for Yaml {
         let (last, above) = at.split_last().ok_or_else(|| lost(at))?;
         let holder = find(&root, above).ok_or_else(|| lost(at))?;
         match &holder.what {
-            What::Map { entries, flow: true } => {
+            YamlValue::Map { entries, flow: true } => {
                 let end = flow_end(text, &holder.span);
                 let comma = if entries.is_empty() { "" } else { ", " };
                 Ok(splice(text, end..end, &format!("{comma}{}: {}", key(last), flow(value))))
             }
-            What::Map { entries, flow: false } => {
+            YamlValue::Map { entries, flow: false } => {
                 let (first, _) = entries.first().ok_or_else(|| lost(at))?;
                 let indent = column(text, first.span.start);
                 let new = block(&Value::Object(Map::from_iter([(last.clone(), value.clone())])), indent);
@@ -404,13 +414,13 @@ impl Editor for Yaml {
         let root = parse(text)?.ok_or_else(|| lost(at))?;
         let (last, above) = at.split_last().ok_or_else(|| lost(at))?;
         let holder = find(&root, above).ok_or_else(|| lost(at))?;
-        let What::Map { entries, flow } = &holder.what else { return Err(lost(at)) };
+        let YamlValue::Map { entries, flow } = &holder.what else { return Err(lost(at)) };
         let n = entries
             .iter()
             .position(|(k, _)| key_text(k).is_ok_and(|k| k == *last))
             .ok_or_else(|| lost(at))?;
         let (key, value) = entries.get(n).ok_or_else(|| lost(at))?;
-        if value.marked && !matches!(value.what, What::Alias) {
+        if value.marked && !matches!(value.what, YamlValue::Alias) {
             guard(value, at)?;
         }
         if entries.len() == 1 {
@@ -442,7 +452,7 @@ impl Editor for Yaml {
     fn append(&self, text: &str, at: &[String], value: &Value) -> Result<String, Refusal> {
         let root = parse(text)?.ok_or_else(|| lost(at))?;
         let list = find(&root, at).ok_or_else(|| lost(at))?;
-        let What::List { items, flow: is_flow } = &list.what else { return Err(lost(at)) };
+        let YamlValue::List { items, flow: is_flow } = &list.what else { return Err(lost(at)) };
         if *is_flow {
             let end = flow_end(text, &list.span);
             let comma = if items.is_empty() { "" } else { ", " };

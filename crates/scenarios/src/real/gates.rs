@@ -9,7 +9,7 @@ use crate::project::{self};
 use crate::report::{Gate, Mismatch};
 use crate::snapshot::{self, is_among};
 use crate::{drift, leftovers, whole};
-use converge_engine::{Engine, FleetPlan, ItemResult, StopSwitch, TargetError};
+use converge_engine::{Engine, FleetPlan, ItemResult, StopSwitch, TargetError, exit_code};
 use converge_planner::{Item, Outcome as Planned};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ pub(super) async fn next_plan(engine: &Engine) -> GateResult {
     let items = || plan.planned().flat_map(|p| &p.items);
     let open: Vec<&str> =
         items().filter(|i| i.is_pending() || adopts(i)).map(|i| i.address.as_str()).collect();
-    if plan.is_empty() && open.is_empty() && plan.exit_code() == 0 {
+    if plan.is_empty() && open.is_empty() && plan.exit_code() == exit_code::DONE {
         return Ok(Findings::default());
     }
     let found = format!("{} to do: {}", open.len(), open.join(", "));

@@ -6,12 +6,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
 #[derive(Debug, Clone)]
-pub(super) enum Hosts {
+pub(super) enum HostPatterns {
     Patterns(Vec<String>),
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
-impl Hosts {
+impl HostPatterns {
     pub(super) fn parse(text: &str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("|1|") {
             let (salt, hash) = rest.split_once('|')?;

@@ -3,16 +3,16 @@
 mod batch;
 mod end;
 
-use crate::batch::{Because, Event, Status};
-use crate::demux::{Framer, Piece};
+use crate::batch::{Because, ShellEvent, Status};
+use crate::demux::{Framer, StreamPiece};
 use crate::error::ShellError;
-use crate::pipes::{Raw, Reader, Writer};
-use crate::program::{Nonce, Prompt, Start, first_lines};
+use crate::pipes::{InputWriter, OutputReader, ProgramOutput};
+use crate::program::{Nonce, Prompt, ShellStart, first_lines};
 use crate::session::Session;
 use crate::shell::Traffic;
 use crate::target::{Become, Options};
 pub(crate) use batch::Queued;
-use batch::{OpenBatch, PART, State};
+use batch::{ItemState, OpenBatch, PART};
 use bytes::Bytes;
 use end::{LAST_WORDS, Late, write_all};
 use memchr::memmem;
@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-type Sender = UnboundedSender<Result<Event, ShellError>>;
+type Sender = UnboundedSender<Result<ShellEvent, ShellError>>;
 
 /// Bytes that may come outside all items before it counts as garbage: the noise of a login shell's start-up files.
 const MAX_NOISE: usize = 256 << 10;
@@ -34,14 +34,14 @@ const MAX_NOISE: usize = 256 << 10;
 pub(crate) struct Setup {
     pub session: Session,
     pub become_: Become,
-    pub start: Start,
-    pub reader: Reader,
-    pub writer: Writer,
+    pub start: ShellStart,
+    pub reader: OutputReader,
+    pub writer: InputWriter,
     pub options: Arc<Options>,
 }
 
 /// The item that runs now.
-struct Running {
+struct RunningItem {
     id: u32,
     pid: Option<u32>,
     began: Option<f64>,
@@ -57,11 +57,11 @@ pub(crate) struct Actor {
     session: Session,
     become_: Become,
     options: Arc<Options>,
-    reader: Reader,
+    reader: OutputReader,
     to_host: UnboundedSender<Bytes>,
     /// Set after an error: remaining input is not written then.
     stop_writing: oneshot::Sender<()>,
-    start: Start,
+    start: ShellStart,
     started: bool,
     password_sent: bool,
     opened: Instant,
@@ -78,7 +78,7 @@ pub(crate) struct Actor {
     err: Framer,
     batches: VecDeque<OpenBatch>,
     held_back: Vec<Bytes>,
-    running: Option<Running>,
+    running: Option<RunningItem>,
     /// The item whose standard error is coming.
     err_item: Option<u32>,
     traffic: Arc<Mutex<Traffic>>,
@@ -187,17 +187,17 @@ impl Actor {
         }
     }
 
-    fn heard(&mut self, raw: Option<Raw>) -> Result<(), ShellError> {
+    fn heard(&mut self, raw: Option<ProgramOutput>) -> Result<(), ShellError> {
         self.last_heard = Instant::now();
-        if let Some(Raw::Out(bytes) | Raw::Err(bytes)) = &raw {
+        if let Some(ProgramOutput::Out(bytes) | ProgramOutput::Err(bytes)) = &raw {
             self.count(|traffic| traffic.received += bytes.len() as u64);
         }
         match raw {
-            Some(Raw::Out(bytes)) if self.started => self.stdout(&bytes),
-            Some(Raw::Err(bytes)) if self.started => self.stderr(&bytes),
-            Some(Raw::Out(bytes)) => self.starting(&bytes, 0),
-            Some(Raw::Err(bytes)) => self.starting(&bytes, 1),
-            Some(Raw::Ended(how)) => Err(self.ended(&how)),
+            Some(ProgramOutput::Out(bytes)) if self.started => self.stdout(&bytes),
+            Some(ProgramOutput::Err(bytes)) if self.started => self.stderr(&bytes),
+            Some(ProgramOutput::Out(bytes)) => self.starting(&bytes, 0),
+            Some(ProgramOutput::Err(bytes)) => self.starting(&bytes, 1),
+            Some(ProgramOutput::Ended(how)) => Err(self.ended(&how)),
             None => Err(self.ended("")),
         }
     }
@@ -257,9 +257,9 @@ impl Actor {
         self.out.push(bytes);
         while let Some(piece) = self.out.next() {
             match piece {
-                Piece::Data(bytes) => self.stdout_data(bytes)?,
-                Piece::Line(line) => self.frame(&line)?,
-                Piece::Overlong => return Err(self.garbage("an endless line")),
+                StreamPiece::Data(bytes) => self.stdout_data(bytes)?,
+                StreamPiece::Line(line) => self.frame(&line)?,
+                StreamPiece::Overlong => return Err(self.garbage("an endless line")),
             }
         }
         Ok(())
@@ -298,15 +298,15 @@ impl Actor {
         self.err.push(bytes);
         while let Some(piece) = self.err.next() {
             match piece {
-                Piece::Data(bytes) => match self.err_item {
+                StreamPiece::Data(bytes) => match self.err_item {
                     Some(id) => match self.batches.iter_mut().find(|batch| batch.awaits_stderr()) {
                         Some(batch) => batch.output(id, bytes, true, &self.options),
                         None => self.stray(&bytes, 1)?,
                     },
                     None => self.stray(&bytes, 1)?,
                 },
-                Piece::Overlong => return Err(self.garbage("an endless line")),
-                Piece::Line(line) => self.stderr_frame(&line)?,
+                StreamPiece::Overlong => return Err(self.garbage("an endless line")),
+                StreamPiece::Line(line) => self.stderr_frame(&line)?,
             }
         }
         Ok(())
@@ -359,20 +359,20 @@ impl Actor {
                     Ok(status) => {
                         let said = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
                         batch.say(Err(ShellError::Prelude { status, said }));
-                        batch.items.iter_mut().for_each(|item| item.state = State::Over);
+                        batch.items.iter_mut().for_each(|item| item.state = ItemState::Over);
                         true
                     }
                     Err(_) => false,
                 }
             }
             ["S", id, time, pid] if idle => {
-                match batch.item(id).filter(|item| item.state == State::Waiting) {
+                match batch.item(id).filter(|item| item.state == ItemState::Waiting) {
                     None => false,
                     Some(item) => {
-                        item.state = State::Running;
+                        item.state = ItemState::Running;
                         let limit = item.timeout.unwrap_or(self.options.item_timeout);
                         let id = item.id;
-                        self.running = Some(Running {
+                        self.running = Some(RunningItem {
                             id,
                             pid: pid.parse().ok(),
                             began: time.parse().ok(),
@@ -382,7 +382,7 @@ impl Actor {
                             killed: false,
                             apart: false,
                         });
-                        batch.say(Ok(Event::Started(id)));
+                        batch.say(Ok(ShellEvent::Started(id)));
                         true
                     }
                 }
@@ -411,11 +411,11 @@ impl Actor {
                 _ => false,
             },
             ["K", id, why @ ..] if idle => {
-                match (batch.item(id).filter(|item| item.state == State::Waiting), Because::parse(why)) {
+                match (batch.item(id).filter(|item| item.state == ItemState::Waiting), Because::parse(why)) {
                     (Some(item), Some(because)) => {
-                        item.state = State::Over;
+                        item.state = ItemState::Over;
                         let id = item.id;
-                        batch.say(Ok(Event::Skipped { id, because }));
+                        batch.say(Ok(ShellEvent::Skipped { id, because }));
                         true
                     }
                     _ => false,
@@ -423,7 +423,10 @@ impl Actor {
             }
             ["D"]
                 if idle
-                    && batch.items.iter().all(|item| item.state == State::Over || item.ended.is_some()) =>
+                    && batch
+                        .items
+                        .iter()
+                        .all(|item| item.state == ItemState::Over || item.ended.is_some()) =>
             {
                 batch.done = true;
                 self.next_batch();

@@ -4,18 +4,18 @@ use crate::common::{local, shells};
 use bytes::Bytes;
 use converge_ssh::*;
 
-fn text(result: &ItemResult) -> String {
+fn text(result: &ShellItemResult) -> String {
     String::from_utf8_lossy(&result.output).into_owned()
 }
 
-fn status(result: &ItemResult) -> Status {
+fn status(result: &ShellItemResult) -> Status {
     match result.outcome {
-        Outcome::Finished { status, .. } => status,
+        ShellOutcome::Finished { status, .. } => status,
         ref other => panic!("item {} ended as {other:?}: {}", result.id, text(result)),
     }
 }
 
-async fn all(shell: &Shell, batch: &Batch) -> Vec<ItemResult> {
+async fn all(shell: &Shell, batch: &Batch) -> Vec<ShellItemResult> {
     let (results, error) = shell.run_to_end(batch).await.unwrap();
     assert!(error.is_none(), "{error:?}");
     results
@@ -46,7 +46,7 @@ async fn items_cannot_break_the_loop() {
             ("# only a comment", 0, ""),
             ("", 0, ""),
         ];
-        let items = scripts.iter().zip(0..).map(|((script, ..), id)| Item::new(id, *script)).collect();
+        let items = scripts.iter().zip(0..).map(|((script, ..), id)| ShellItem::new(id, *script)).collect();
         let results = all(&shell, &Batch::of(items)).await;
         for (result, (script, code, output)) in results.iter().zip(&scripts) {
             if *code >= 0 {
@@ -61,9 +61,9 @@ async fn items_cannot_break_the_loop() {
         let syntax = all(
             &shell,
             &Batch::of(vec![
-                Item::new(1, "if then ("),
-                Item::new(2, "echo 'unclosed"),
-                Item::new(3, "echo on"),
+                ShellItem::new(1, "if then ("),
+                ShellItem::new(2, "echo 'unclosed"),
+                ShellItem::new(3, "echo on"),
             ]),
         )
         .await;
@@ -79,7 +79,7 @@ async fn the_two_streams_need_not_keep_step() {
         let shell = local(&words).await;
         let asks = |n: u32| {
             let script = format!("sleep 0.1; echo out {n}; echo err {n} >&2");
-            Batch::of(vec![Item { stderr: Stderr::Separate, ..Item::new(1, script) }])
+            Batch::of(vec![ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, script) }])
         };
         // Nobody reads until both have run: then all of one stream comes before the other.
         let deaf = async {
@@ -102,29 +102,29 @@ async fn payloads_are_exact_and_drained() {
     binary.extend_from_slice(b"\n'\\\0\xff\n");
     for words in shells() {
         let shell = local(&words).await;
-        let with = |id, script: &str, payload: &[u8]| Item {
+        let with = |id, script: &str, payload: &[u8]| ShellItem {
             payload: Some(Bytes::copy_from_slice(payload)),
-            ..Item::new(id, script)
+            ..ShellItem::new(id, script)
         };
         let items = vec![
             with(0, "cat", &binary),
             with(1, "true", &binary),
             with(2, "head -c 10", b"0123456789abc"),
-            Item { needs: vec![4], ..with(5, "cat", &binary) },
+            ShellItem { needs: vec![4], ..with(5, "cat", &binary) },
             with(6, "exit 3", &binary),
             with(7, "wc -c", &binary[..65536]),
             with(8, "wc -c", &binary[..1]),
             with(9, "wc -c", b""),
-            Item::new(10, "wc -c"),
+            ShellItem::new(10, "wc -c"),
         ];
         let mut items = items;
-        items.insert(3, Item::new(4, "false"));
+        items.insert(3, ShellItem::new(4, "false"));
         let results = all(&shell, &Batch::of(items)).await;
         let by = |id| results.iter().find(|result| result.id == id).unwrap();
         assert!(by(0).output == binary, "{words:?}: {} bytes came back", by(0).output.len());
         assert_eq!(status(by(1)), Status::Exited(0));
         assert_eq!(text(by(2)), "0123456789");
-        assert_eq!(by(5).outcome, Outcome::Skipped(Because::Need(4)));
+        assert_eq!(by(5).outcome, ShellOutcome::Skipped(Because::Need(4)));
         assert_eq!(status(by(6)), Status::Exited(3));
         for (id, size) in [(7, "65536"), (8, "1"), (9, "0"), (10, "0")] {
             assert_eq!(text(by(id)).trim(), size, "{words:?}");
@@ -137,7 +137,10 @@ async fn payloads_are_exact_and_drained() {
 async fn needs_prelude_and_several_batches() {
     for words in shells() {
         let shell = local(&words).await;
-        let need = |id, needs: &[u32], script: &str| Item { needs: needs.to_vec(), ..Item::new(id, script) };
+        let need = |id, needs: &[u32], script: &str| ShellItem {
+            needs: needs.to_vec(),
+            ..ShellItem::new(id, script)
+        };
         let batch = Batch {
             prelude: Some("greet() { echo \"hello $1 $who\"; }\nwho='you'\\''s'".to_owned()),
             items: vec![
@@ -152,22 +155,25 @@ async fn needs_prelude_and_several_batches() {
         let results = all(&shell, &batch).await;
         assert_eq!(text(&results[0]), "hello 1 you's\n", "{words:?}");
         assert_eq!(status(&results[1]), Status::Exited(1));
-        assert_eq!(results[2].outcome, Outcome::Skipped(Because::Need(2)));
-        assert_eq!(results[3].outcome, Outcome::Skipped(Because::Need(3)));
+        assert_eq!(results[2].outcome, ShellOutcome::Skipped(Because::Need(2)));
+        assert_eq!(results[3].outcome, ShellOutcome::Skipped(Because::Need(3)));
         assert_eq!(text(&results[4]), "hello 5 you's\n");
         // Functions stay for later batches; two of them may be under way.
-        let mut first = shell.run(&Batch::of(vec![Item::new(1, "greet again")])).unwrap();
-        let second = all(&shell, &Batch::of(vec![Item::new(1, "greet last")])).await;
+        let mut first = shell.run(&Batch::of(vec![ShellItem::new(1, "greet again")])).unwrap();
+        let second = all(&shell, &Batch::of(vec![ShellItem::new(1, "greet last")])).await;
         assert_eq!(text(&second[0]), "hello last you's\n");
         let mut events = Vec::new();
         while let Some(event) = first.next().await {
             events.push(event.unwrap());
         }
-        assert_eq!(events[0], Event::Started(1));
+        assert_eq!(events[0], ShellEvent::Started(1));
         assert!(
-            matches!(&events[1], Event::Output { id: 1, bytes, stderr: false } if bytes == "hello again you's\n")
+            matches!(&events[1], ShellEvent::Output { id: 1, bytes, stderr: false } if bytes == "hello again you's\n")
         );
-        assert!(matches!(events[2], Event::Finished { id: 1, status: Status::Exited(0), cut: false, .. }));
+        assert!(matches!(
+            events[2],
+            ShellEvent::Finished { id: 1, status: Status::Exited(0), cut: false, .. }
+        ));
         assert_eq!(events.len(), 3);
         shell.close().await;
     }

@@ -17,7 +17,7 @@ async fn refused(target: &Target, options: &Options) -> ConnectError {
 async fn echo(session: &Session) -> String {
     let shell = session.shell(&Become::None).await.unwrap();
     let (results, error) =
-        shell.run_to_end(&Batch::of(vec![Item::new(1, "echo hello; id -un")])).await.unwrap();
+        shell.run_to_end(&Batch::of(vec![ShellItem::new(1, "echo hello; id -un")])).await.unwrap();
     assert!(error.is_none(), "{error:?}");
     String::from_utf8(results[0].output.clone()).unwrap()
 }
@@ -194,7 +194,7 @@ async fn a_changed_and_a_revoked_key_are_refused_with_their_lines() {
     std::fs::write(&known, format!("# comment\n\n{other}")).unwrap();
     let error = refused(&target, &options(host.dir.path())).await;
     let ConnectError::ChangedHostKey { recorded, .. } = &error else { panic!("{error}") };
-    assert_eq!(recorded, &[Place { file: known.to_str().unwrap().to_owned(), line: 3 }]);
+    assert_eq!(recorded, &[FileLine { file: known.to_str().unwrap().to_owned(), line: 3 }]);
     assert!(error.to_string().contains(&format!("{}:3", known.display())) && error.is_refused());
 
     std::fs::write(&known, format!("{real}@revoked * {}", real.split_once(' ').unwrap().1)).unwrap();
@@ -224,7 +224,8 @@ async fn more_shells_than_max_sessions_get_a_connection_of_their_own() {
         shells.push(session.shell(&Become::None).await.unwrap());
     }
     for shell in &shells {
-        let (results, error) = shell.run_to_end(&Batch::of(vec![Item::new(1, "echo on")])).await.unwrap();
+        let (results, error) =
+            shell.run_to_end(&Batch::of(vec![ShellItem::new(1, "echo on")])).await.unwrap();
         assert!(error.is_none() && results[0].output == b"on\n", "{error:?}");
     }
 }
@@ -245,15 +246,15 @@ async fn a_slow_reader_on_one_shell_does_not_stop_another() {
     let Some(host) = sshd("") else { return };
     let session = Session::connect(&host.target("ed25519"), &options(host.dir.path())).await.unwrap();
     let noisy = session.shell(&Become::None).await.unwrap();
-    let unread = noisy.run(&Batch::of(vec![Item::new(1, "head -c 30000000 /dev/zero")])).unwrap();
+    let unread = noisy.run(&Batch::of(vec![ShellItem::new(1, "head -c 30000000 /dev/zero")])).unwrap();
     assert_eq!(echo(&session).await, hello());
     let mut unread = unread;
     let mut size = 0;
     let mut cut_seen = false;
     while let Some(event) = unread.next().await {
         match event.unwrap() {
-            Event::Output { bytes, .. } => size += bytes.len(),
-            Event::Finished { cut, .. } => cut_seen = cut,
+            ShellEvent::Output { bytes, .. } => size += bytes.len(),
+            ShellEvent::Finished { cut, .. } => cut_seen = cut,
             _ => {}
         }
     }
@@ -350,14 +351,14 @@ async fn a_connection_cut_in_the_middle_of_an_item_names_what_is_open() {
     let shell = session.shell(&Become::None).await.unwrap();
     let mark = host.path("went-on");
     let batch = Batch::of(vec![
-        Item::new(1, "echo one"),
-        Item::new(2, "echo two; read -r x </dev/null; sleep 5"),
-        Item::new(3, format!("touch {}", quote(mark.to_str().unwrap()))),
+        ShellItem::new(1, "echo one"),
+        ShellItem::new(2, "echo two; read -r x </dev/null; sleep 5"),
+        ShellItem::new(3, format!("touch {}", quote(mark.to_str().unwrap()))),
     ]);
     let mut events = shell.run(&batch).unwrap();
     let error = loop {
         match events.next().await.unwrap() {
-            Ok(Event::Output { id: 2, .. }) => cut.send(()).unwrap(),
+            Ok(ShellEvent::Output { id: 2, .. }) => cut.send(()).unwrap(),
             Ok(_) => {}
             Err(error) => break error,
         }
@@ -365,7 +366,7 @@ async fn a_connection_cut_in_the_middle_of_an_item_names_what_is_open() {
     assert!(matches!(&error, ShellError::Closed { open, .. } if *open == [2, 3]), "{error}");
     assert!(events.next().await.is_none());
     // Everything that is sent from now on learns the same.
-    let (_, later) = shell.run_to_end(&Batch::of(vec![Item::new(9, "true")])).await.unwrap();
+    let (_, later) = shell.run_to_end(&Batch::of(vec![ShellItem::new(9, "true")])).await.unwrap();
     assert!(matches!(later, Some(ShellError::Closed { .. })), "{later:?}");
     assert!(session.is_closed());
 }

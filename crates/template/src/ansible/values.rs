@@ -3,18 +3,23 @@
 use super::AnsibleName;
 use super::AnsibleSort::{Parameter, Variable};
 
-type Names = &'static [&'static str];
+type ValueNames = &'static [&'static str];
 
 /// The lead of the table of facts, for the page.
 pub(super) const FACTS: &str = "Facts are in `facts`, without a prefix: [facts.md](facts.md) lists them. The same here: `inventory_hostname` `inventory_hostname_short` `groups` \
     `group_names` `hostvars` `role_name` `role_path` `playbook_dir` `item`. \
     Facts of another host are `hostvars['h2'].facts`, and need no `gather_facts` there: [they are read](facts.md#facts-of-other-hosts) of every host that is named, outside `--limit` too.\n\n";
 
-const fn parameter(name: &'static str, also: Names, kinds: Names, instead: &'static str) -> AnsibleName {
+const fn parameter(
+    name: &'static str,
+    also: ValueNames,
+    kinds: ValueNames,
+    instead: &'static str,
+) -> AnsibleName {
     AnsibleName { sort: Parameter, name, also, kinds, instead }
 }
 
-const fn variable(name: &'static str, also: Names, instead: &'static str) -> AnsibleName {
+const fn variable(name: &'static str, also: ValueNames, instead: &'static str) -> AnsibleName {
     AnsibleName { sort: Variable, name, also, kinds: &[], instead }
 }
 

@@ -267,13 +267,13 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
 
 #[cfg(test)]
 pub(crate) mod check {
-    use crate::engine::Engine;
+    use crate::engine::TemplateEngine;
     use crate::scope::Scope;
     use converge_syntax::{Dialect, Node, Source, Value, parse_yaml};
 
     /// Evaluates expressions; each must give the value of the YAML on the right, or fail with the words after `!`.
     pub(crate) fn table(rows: &[(&str, &str)]) {
-        let engine = Engine::new();
+        let engine = TemplateEngine::new();
         let scope = Scope::new(&engine);
         for (expression, wanted) in rows {
             let source = Source::new("test", format!("{{{{ {expression} }}}}"));
@@ -295,7 +295,7 @@ pub(crate) mod check {
 
     #[test]
     fn every_name_for_suggestions_exists() {
-        let engine = Engine::new();
+        let engine = TemplateEngine::new();
         let scope = Scope::new(&engine);
         let exists = |text: String| {
             let node = Node::new(text, converge_syntax::Span::nowhere("test"));

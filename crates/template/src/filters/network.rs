@@ -36,15 +36,15 @@ pub(super) fn install(env: &mut Registry<'_>) {
 
 /// An address with its prefix, and whether the prefix was written.
 #[derive(Clone, Copy)]
-struct Place {
+struct PrefixedAddress {
     net: IpNet,
     written: bool,
 }
 
-fn parse(text: &str) -> Option<Place> {
+fn parse(text: &str) -> Option<PrefixedAddress> {
     let text = text.trim();
     if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(Place { net: IpNet::from(address), written: false });
+        return Some(PrefixedAddress { net: IpNet::from(address), written: false });
     }
     let (address, prefix) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
@@ -53,10 +53,10 @@ fn parse(text: &str) -> Option<Place> {
         // 255.255.255.0
         Err(_) => ipnet::ip_mask_to_prefix(prefix.parse().ok()?).ok()?,
     };
-    Some(Place { net: IpNet::new(address, prefix).ok()?, written: true })
+    Some(PrefixedAddress { net: IpNet::new(address, prefix).ok()?, written: true })
 }
 
-impl Place {
+impl PrefixedAddress {
     fn number(&self) -> u128 {
         number(self.net.addr())
     }
@@ -112,9 +112,10 @@ fn ipaddr(value: &Value, query: Option<&Value>, version: Option<u8>) -> Result<V
     let no = Value::from(false);
     let place = match value.kind() {
         ValueKind::Bool => return Ok(no),
-        ValueKind::Number => u128::try_from(value.clone())
-            .ok()
-            .map(|number| Place { net: address(number, version == Some(6)).into(), written: false }),
+        ValueKind::Number => u128::try_from(value.clone()).ok().map(|number| PrefixedAddress {
+            net: address(number, version == Some(6)).into(),
+            written: false,
+        }),
         _ => parse(&value.to_string()),
     };
     let Some(place) = place.filter(|place| version.is_none_or(|v| (v == 6) == place.net.addr().is_ipv6()))

@@ -8,12 +8,12 @@ use super::invalid;
 
 /// Numbers and words, as Python's `LooseVersion` takes a version apart; a number comes after a word.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum VersionPart {
     Word(String),
     Number(u128),
 }
 
-fn parts(version: &str) -> Vec<Part> {
+fn parts(version: &str) -> Vec<VersionPart> {
     let mut parts = Vec::new();
     let mut rest = version;
     while let Some(first) = rest.chars().next() {
@@ -35,8 +35,8 @@ fn parts(version: &str) -> Vec<Part> {
             continue;
         }
         parts.push(match part.parse() {
-            Ok(number) => Part::Number(number),
-            Err(_) => Part::Word(part.to_owned()),
+            Ok(number) => VersionPart::Number(number),
+            Err(_) => VersionPart::Word(part.to_owned()),
         });
     }
     parts

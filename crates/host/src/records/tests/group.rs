@@ -37,8 +37,8 @@ pub(super) fn made(
         status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
     let mut said = group_said("t0k", &output.stdout);
     let mut read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
-        Some(Member::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
-        Some(Member::Alone) => None,
+        Some(MemberAnswer::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
+        Some(MemberAnswer::Alone) => None,
         None => panic!("nothing was said of {}: {text}", spec.address),
     };
     (status, members.iter().map(|(spec, _)| read(spec)).collect())

@@ -73,8 +73,8 @@ fn done(host: &Host, members: &[ItemSpec], before: &str) -> (String, Vec<Option<
         status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
     let mut said = group_said("t0k", &output.stdout);
     let read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
-        Some(Member::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
-        Some(Member::Alone) => None,
+        Some(MemberAnswer::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
+        Some(MemberAnswer::Alone) => None,
         None => {
             panic!("nothing was said of {}: {text}{}", spec.address, String::from_utf8_lossy(&output.stderr))
         }

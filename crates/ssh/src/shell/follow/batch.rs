@@ -1,7 +1,7 @@
 //! A batch on its way: its items, their output, and when it is complete.
 
 use super::Sender;
-use crate::batch::{Batch, Event, Status, Stderr};
+use crate::batch::{Batch, ShellEvent, Status, Stderr};
 use crate::error::ShellError;
 use crate::target::Options;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub(super) struct OpenItem {
     pub(super) id: u32,
     pub(super) timeout: Option<Duration>,
     pub(super) separate: bool,
-    pub(super) state: State,
+    pub(super) state: ItemState,
     /// Bytes passed on, of stdout and of stderr.
     pub(super) passed: [usize; 2],
     pub(super) cut: bool,
@@ -33,7 +33,7 @@ pub(super) struct OpenItem {
 }
 
 #[derive(PartialEq, Eq, Clone, Copy)]
-pub(super) enum State {
+pub(super) enum ItemState {
     Waiting,
     Running,
     Over,
@@ -59,7 +59,7 @@ impl Queued {
                 id: item.id,
                 timeout: item.timeout,
                 separate: item.stderr == Stderr::Separate,
-                state: State::Waiting,
+                state: ItemState::Waiting,
                 passed: [0, 0],
                 cut: false,
                 ended: None,
@@ -90,7 +90,7 @@ impl Queued {
 
 impl OpenBatch {
     pub(super) fn open(&self) -> Vec<u32> {
-        let open = |item: &&OpenItem| item.state != State::Over;
+        let open = |item: &&OpenItem| item.state != ItemState::Over;
         self.items.iter().filter(open).map(|item| item.id).collect()
     }
 
@@ -100,7 +100,7 @@ impl OpenBatch {
     }
 
     /// The caller may have stopped listening; the host is followed all the same.
-    pub(super) fn say(&self, what: Result<Event, ShellError>) {
+    pub(super) fn say(&self, what: Result<ShellEvent, ShellError>) {
         drop(self.tx.send(what));
     }
 
@@ -121,7 +121,7 @@ impl OpenBatch {
             return;
         }
         self.queued.fetch_add(taken.len(), Ordering::Relaxed);
-        self.say(Ok(Event::Output { id, bytes: taken, stderr }));
+        self.say(Ok(ShellEvent::Output { id, bytes: taken, stderr }));
     }
 
     /// Reports the end of an item once both streams have shown it.
@@ -129,21 +129,21 @@ impl OpenBatch {
         let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
             return;
         };
-        if (item.separate && !item.stderr_ended) || item.state == State::Over {
+        if (item.separate && !item.stderr_ended) || item.state == ItemState::Over {
             return;
         }
         let Some((status, duration)) = item.ended else { return };
-        item.state = State::Over;
+        item.state = ItemState::Over;
         let cut = item.cut;
-        self.say(Ok(Event::Finished { id, status, duration, cut }));
+        self.say(Ok(ShellEvent::Finished { id, status, duration, cut }));
     }
 
     /// Whether standard error that was kept apart is still to come.
     pub(super) fn awaits_stderr(&self) -> bool {
-        self.items.iter().any(|item| item.separate && !item.stderr_ended && item.state != State::Over)
+        self.items.iter().any(|item| item.separate && !item.stderr_ended && item.state != ItemState::Over)
     }
 
     pub(super) fn complete(&self) -> bool {
-        self.done && self.items.iter().all(|item| item.state == State::Over)
+        self.done && self.items.iter().all(|item| item.state == ItemState::Over)
     }
 }

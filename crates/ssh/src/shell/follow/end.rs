@@ -3,7 +3,7 @@
 use super::{Actor, PART};
 use crate::batch::Batch;
 use crate::error::ShellError;
-use crate::pipes::Writer;
+use crate::pipes::InputWriter;
 use crate::program::{Prompt, kill_script};
 use crate::session::Session;
 use crate::target::Become;
@@ -43,7 +43,7 @@ pub(super) fn last(text: &str) -> String {
 }
 
 pub(super) async fn write_all(
-    mut writer: Writer,
+    mut writer: InputWriter,
     mut rx: UnboundedReceiver<Bytes>,
     stop: oneshot::Receiver<()>,
     taken: Arc<AtomicUsize>,
@@ -77,7 +77,7 @@ pub(super) fn end_processes(
     Box::pin(async move {
         let ended = async {
             let shell = session.shell(&become_).await?;
-            let batch = Batch::of(vec![crate::batch::Item::new(0, kill_script(pid))]);
+            let batch = Batch::of(vec![crate::batch::ShellItem::new(0, kill_script(pid))]);
             let (_, error) = shell.run_to_end(&batch).await?;
             error.map_or(Ok(()), Err)
         };
