@@ -14,7 +14,7 @@ use crate::records::{
 use crate::sealed::{opened, unseal};
 use converge_executor::{Arrived, RunMeta};
 use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
-use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
+use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -135,25 +135,6 @@ impl Cluster {
     /// As [`records::waits`].
     pub(crate) async fn waits(&self, release: &ObjectId, to: Option<&Digest>) -> Result<bool, RecordsError> {
         Ok(records::waits(&self.docs().await?, release, to))
-    }
-
-    /// As [`records::previous_manager`].
-    pub(crate) async fn previous_manager(
-        &self,
-        object: &ObjectId,
-        to: &State,
-        paths: &[String],
-    ) -> Result<Option<String>, RecordsError> {
-        Ok(records::previous_manager(&self.docs().await?, object, to, paths))
-    }
-
-    /// As [`records::applied`].
-    pub(crate) async fn applied_before(
-        &self,
-        object: &ObjectId,
-        state: &State,
-    ) -> Result<Option<serde_json::Value>, RecordsError> {
-        Ok(records::applied(&self.docs().await?, object, state))
     }
 
     /// The records of runs, which are read once in a run: while it holds the lock, no other one is written. One that cannot be read is named wherever the

@@ -265,12 +265,16 @@ impl Resource for Node {
             }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
-        let mut all = Wanted::default();
+        let (mut all, mut asks) = (Wanted::default(), Asks::default());
         for (object, node) in nodes {
-            let one = set_fields(view, pointer, &object, &self.changes(&node))?;
+            let Some(one) = asks.take(set_fields(view, pointer, &object, &self.changes(&node)))? else {
+                continue;
+            };
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
+            all.notes.extend(one.notes);
         }
+        asks.finish()?;
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
         }
