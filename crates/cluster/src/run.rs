@@ -176,11 +176,12 @@ impl Cluster {
         Ok(OwnedRecords { things, cut_off, busy, broken, base: None })
     }
 
-    /// Takes an object out of management.
+    /// Takes an object out of management: nothing of it is the project's own any more.
     ///
     /// # Errors
     /// The record could not be written.
     pub async fn disown(&self, run: &str, object: &ObjectId) -> Result<(), RecordsError> {
+        self.let_go(object).await?;
         let mut slot = self.inner.run.lock().await;
         let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
         open.doc.disowned.push((open.doc.changes.len(), object.clone()));

@@ -96,10 +96,10 @@ impl<'a> Planned<'a> {
         Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
     }
 
-    /// The owners of the fields that it changes, with all that the manager owns.
-    fn finds(&self, live: Option<&Value>) -> Option<Vec<Value>> {
+    /// The owners of the fields that it changes, with all that the project's own manager owns.
+    fn finds(&self, live: Option<&Value>, own: &str) -> Option<Vec<Value>> {
         let fields = self.to.is_some().then_some(self.fields.as_slice());
-        live.map(|live| ownership::found(live, fields, self.manager))
+        live.map(|live| ownership::found(live, fields, own))
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -217,7 +217,7 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
-            self.finds(job, number, planned.finds(live.as_ref())).await?;
+            self.finds(job, number, planned.finds(live.as_ref(), self.manager())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,

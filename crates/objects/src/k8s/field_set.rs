@@ -101,18 +101,14 @@ fn lay(at: &mut Value, names: &mut dyn Iterator<Item = String>) {
 
 /// Whether the names of a field and a path are the same as far as both go. The server may know an item of a list by other keys than we do.
 fn leads_along(names: &[String], path: &[Segment], object: &Value) -> bool {
-    let mut live = Some(object);
-    names.iter().zip(path).all(|(name, segment)| {
-        live = live.and_then(|live| read(live, std::slice::from_ref(segment)));
-        match segment {
-            Segment::Key(key) => name.strip_prefix("f:") == Some(key),
-            Segment::Item(key, value) => {
-                let keys = name.strip_prefix("k:").and_then(|text| serde_json::from_str(text).ok());
-                let Some(Value::Object(keys)) = keys else { return false };
-                match live {
-                    Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
-                    None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
-                }
+    names.iter().zip(path).enumerate().all(|(at, (name, segment))| match segment {
+        Segment::Key(key) => name.strip_prefix("f:") == Some(key),
+        Segment::Item(key, value) => {
+            let keys = name.strip_prefix("k:").and_then(|text| serde_json::from_str(text).ok());
+            let Some(Value::Object(keys)) = keys else { return false };
+            match path.get(..=at).and_then(|path| read(object, path)) {
+                Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
+                None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
             }
         }
     })

@@ -1,19 +1,19 @@
 //! The fields that a rollback or a prune writes back, and all that the project owned meanwhile, belong again to whom they belonged before.
 
 use super::{AGAIN, TRIES, failed};
-use crate::apply::{Job, named, shown};
+use crate::apply::{Job, shown};
 use crate::connect::Cluster;
 use crate::open_run::OpenRun;
 use crate::ownership::{self, Owners, Written};
 use crate::record_error::RecordsError;
-use crate::records::{RunDoc, owners_before};
+use crate::records::{RunDoc, StoredContent, owners_before};
 use crate::work::WorkEnd;
 use converge_ledger::Project;
 use converge_objects::k8s::fields::Field;
 use converge_objects::k8s::{K8sState, from_text, normalised};
-use converge_resource::{ApiRef, ObjectId, State};
+use converge_resource::{ApiRef, Content, Digest, ObjectId, State};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::sleep;
 
 /// A write to a state of before.
@@ -49,41 +49,58 @@ impl Cluster {
         &self,
         job: &Job<'_>,
         back: &Back<'_>,
-        mut now: Value,
+        now: Value,
     ) -> Result<(), WorkEnd> {
         let object = &job.change.object;
-        let found = self.owners_before(object).await.map_err(failed)?;
+        let given = self.settle_owners(object, &job.work.contents, back, now).await;
+        given.map_err(|error| failed(format!("{}: {error}", shown(object))))
+    }
+
+    /// Takes back what the project owns of an object that it manages no more.
+    pub(crate) async fn let_go(&self, object: &ObjectId) -> Result<(), RecordsError> {
+        let api = &self.inner.api;
+        let Some(wanted) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
+            return Ok(());
+        };
+        let (Some(path), Some(live)) = (api.path(&wanted).await?, api.object(&wanted).await?) else {
+            return Ok(());
+        };
+        let back = Back { path: &path, live: Some(&live), fields: &[], to: &live };
+        self.settle_owners(object, &BTreeMap::new(), &back, live.clone()).await
+    }
+
+    async fn settle_owners(
+        &self,
+        object: &ObjectId,
+        contents: &BTreeMap<Digest, Content>,
+        back: &Back<'_>,
+        mut now: Value,
+    ) -> Result<(), RecordsError> {
+        let api = &self.inner.api;
+        let found = self.owners_before(object).await?;
         let (state, owners) = found.unwrap_or_else(|| (State::absent(), Owners::default()));
         let before = match K8sState::try_from(state) {
-            Ok(K8sState::Present(digest)) => match named(job.work, &digest) {
-                Some(before) => Some(before),
-                None => {
-                    let stored = self.stored(&BTreeSet::from([digest.clone()])).await.map_err(failed)?;
-                    stored.get(&digest).and_then(|stored| from_text(&stored.content()))
-                }
-            },
+            Ok(K8sState::Present(digest)) if !contents.contains_key(&digest) => {
+                let stored = self.stored(&BTreeSet::from([digest.clone()])).await?;
+                stored.get(&digest).map(StoredContent::content)
+            }
+            Ok(K8sState::Present(digest)) => contents.get(&digest).cloned(),
             _ => None,
         };
-        let to = normalised(back.to);
-        let before = before.as_ref().or(Some(&to)).filter(|_| back.live.is_some());
+        let before = before.as_ref().and_then(from_text).unwrap_or_else(|| normalised(back.to));
+        let before = Some(&before).filter(|_| back.live.is_some());
         let written = Written { live: back.live, fields: back.fields, before };
         for _ in 0..TRIES {
-            let Some(managers) = ownership::settled(&now, &written, &owners, self.manager()) else {
-                return Ok(());
-            };
-            let api = &self.inner.api;
+            let Some(managers) = ownership::settled(&now, &written, &owners, self.manager()) else { break };
             match ownership::set_managers(api, back.path, &now, &managers, self.manager()).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => break,
                 Err(fault) if fault.code() == Some(409) => sleep(AGAIN).await,
-                Err(fault) => return Err(failed(format!("{}: {fault}", shown(object)))),
+                Err(fault) => return Err(fault.into()),
             }
-            let wanted = ApiRef::from_key(&object.key);
-            let Some(wanted) = wanted else { return Ok(()) };
-            let seen = self.inner.api.object(&wanted).await;
-            let Some(seen) = seen.map_err(|fault| failed(format!("{}: {fault}", shown(object))))? else {
-                return Ok(());
-            };
-            now = seen;
+            match api.find(back.path).await? {
+                Some(seen) => now = seen,
+                None => break,
+            }
         }
         Ok(())
     }
