@@ -333,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn who_has_changed_a_label_by_hand_is_named() {
+        let owned = json!({"metadata": {"managedFields": [{"manager": "kubectl-label", "fieldsV1": {"f:metadata": {"f:labels": {"f:theirs": {}}}}}]}});
+        let node = ApiRef::from_key("v1/Node/n").unwrap();
+        let view = live(FakeView::new(), "n").says(ApiProbe::Get(node), owned);
+        let notes = |value: &str| {
+            let kind = read::<Node>(json!({"name": "n", "labels": {"theirs": value, "old": "z"}}));
+            kind.plan(&view).unwrap().notes
+        };
+        assert_eq!(notes("y"), ["node n: .metadata.labels.theirs was changed by `kubectl-label`"]);
+        assert_eq!(notes("x"), Vec::<String>::new());
+    }
+
+    #[test]
     fn the_last_taint_goes_with_its_list() {
         let gone = |effect: &str| json!({"key": "a", "effect": effect, "state": "absent"});
         let kind = read::<Node>(json!({"name": "n", "taints": [gone("NoSchedule"), gone("NoExecute")]}));
