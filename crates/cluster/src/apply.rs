@@ -6,7 +6,6 @@ mod release;
 mod workload;
 
 use crate::connect::Cluster;
-use crate::open_run::Taken;
 use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
 use crate::records::{Beside, Ended};
@@ -118,11 +117,16 @@ impl Cluster {
         open.begin(job.change, before, work, no_snapshot).await.map_err(not_saved)
     }
 
-    /// Writes whose fields a change takes, before it is made.
-    pub(crate) async fn takes(&self, job: &Job<'_>, seq: u32, taken: Taken) -> Result<(), WorkEnd> {
+    /// Writes who owns the fields that a change makes, before it is made.
+    pub(crate) async fn finds(
+        &self,
+        job: &Job<'_>,
+        seq: u32,
+        owners: Option<Vec<Value>>,
+    ) -> Result<(), WorkEnd> {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
-        open.takes(seq, taken).await.map_err(failed)
+        open.finds(seq, owners).await.map_err(failed)
     }
 
     /// The options to seal the records of a sensitive item; of a Secret the values alone are sealed, for its text holds none.

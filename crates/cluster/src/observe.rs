@@ -158,7 +158,8 @@ impl Cluster {
             }
             ApiProbe::Others(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
-                let others = |object: Value| json!({"whose": object::whose_else(&object, self.manager()), "object": object});
+                let own = self.manager();
+                let others = |object: Value| json!({"whose": object::whose_else(&object, own), "manager": own, "object": object});
                 Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,

@@ -18,14 +18,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The owners of fields that a change takes.
-pub(crate) struct Taken {
-    /// The managers of fields that a role takes from others, by the paths of these.
-    pub(crate) managers: BTreeMap<String, String>,
-    /// The fields that the project's apply owns of an object that goes.
-    pub(crate) applied: Option<Value>,
-}
-
 /// A run at work.
 pub(crate) struct OpenRun {
     pub(crate) api: Arc<Api>,
@@ -166,6 +158,7 @@ impl OpenRun {
             sensitive: work.sensitive,
             no_snapshot,
             waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
+            owners: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome: None,
@@ -177,14 +170,11 @@ impl OpenRun {
         written.map(|()| seq)
     }
 
-    /// Writes who owns fields that a change is about to take.
-    pub(crate) async fn takes(&mut self, seq: u32, taken: Taken) -> Result<(), RecordsError> {
-        let Taken { managers, applied } = taken;
+    /// Writes who owns the fields that a change is about to make.
+    pub(crate) async fn finds(&mut self, seq: u32, owners: Option<Vec<Value>>) -> Result<(), RecordsError> {
         let change = self.doc.changes.iter_mut().find(|c| c.seq == seq);
-        let Some(change) = change.filter(|c| c.managers != managers || c.applied != applied) else {
-            return Ok(());
-        };
-        (change.managers, change.applied) = (managers, applied);
+        let Some(change) = change.filter(|c| c.owners != owners) else { return Ok(()) };
+        change.owners = owners;
         self.write().await
     }
 
@@ -234,6 +224,7 @@ impl OpenRun {
                 sensitive: false,
                 no_snapshot: None,
                 waits: None,
+                owners: None,
                 managers: BTreeMap::new(),
                 applied: None,
                 outcome: Some(Ended::Moved),

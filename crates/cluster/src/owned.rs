@@ -129,6 +129,7 @@ mod tests {
             sensitive: false,
             no_snapshot: None,
             waits: None,
+            owners: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome,

@@ -1,9 +1,16 @@
-//! Fields that a project owns twice: by an apply, and by an update in which a rollback wrote them. To the server these are two managers of one name.
+//! Who owns the fields of an object: the entries of `metadata.managedFields`. Pure, but for the writes.
+//!
+//! A manager is known by its name and the operation: what an apply and an update of one name own are two entries. Each change of ours records the
+//! entries that it finds ([`found`]); what takes changes back gives the fields back by these records ([`settled`]).
 
 use crate::api::{APPLY, Api, MERGE, escaped};
 use crate::fault::Fault;
+use converge_objects::k8s::field_set::FieldSet;
+use converge_objects::k8s::fields::{Field, shown};
+use converge_objects::k8s::normalised;
 use converge_resource::FIELD_MANAGER;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Applies a manifest on the server under the name of a manager; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an
 /// update of that name wrote are no conflict; those of others are.
@@ -27,46 +34,24 @@ pub(crate) async fn apply(
     }
 }
 
-/// Gives the fields that a rollback wrote to the apply of this manager, if that owned fields of the object before: a role that leaves one of them out
-/// again takes it away then. `before` is the object as it was, `now` as the rollback left it.
-pub(crate) async fn hand_over(api: &Api, path: &str, before: &Value, now: &Value, manager: &str) {
-    let Some(managers) = handed_over(before, now, manager) else { return };
-    // Where somebody else writes at the same time, the fields stay what they are: no conflict, see above.
-    drop(set_managers(api, path, now, &managers, manager).await);
-}
-
-/// The fields of an object that this manager's apply owns: in a project that has applied nothing under its own name yet, those of the plain one.
-pub(crate) fn applied(object: &Value, manager: &str) -> Option<Value> {
-    let of = |manager: &str| entry(object, "Apply", manager).map(fields).cloned();
-    of(manager).or_else(|| of(FIELD_MANAGER))
-}
-
-/// Gives these fields of an object that a rollback has made again to the apply of this manager.
-pub(crate) async fn give(api: &Api, path: &str, made: &Value, applied: &Value, manager: &str) {
-    let Some(updated) = entry(made, "Update", manager) else { return };
-    let rest = without(fields(updated), applied);
-    let Some(moved) = without(fields(updated), rest.as_ref().unwrap_or(&Value::Null)) else { return };
-    let managers = moved_to_apply(made, updated, &moved, manager);
-    // As in `hand_over`.
-    drop(set_managers(api, path, made, &managers, manager).await);
-}
-
 /// Writes who owns the fields of an object, if it is still the one that was seen.
-async fn set_managers(
+pub(crate) async fn set_managers(
     api: &Api,
     path: &str,
     observed: &Value,
-    managers: &Value,
+    managers: &[Value],
     manager: &str,
 ) -> Result<Value, Fault> {
     let version = observed.pointer("/metadata/resourceVersion");
+    // The server takes an empty list for one that its writer did not know.
+    let managers = if managers.is_empty() { json!([{}]) } else { json!(managers) };
     let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
     api.patch(&format!("{path}?fieldManager={}", escaped(manager)), MERGE, &patch).await
 }
 
 /// Whether fields of an object have the plain name as manager, which was that of all projects once.
 pub(crate) fn has_plain(object: &Value) -> bool {
-    entries(object).any(is_plain)
+    entries(object).any(|entry| is_of(entry, FIELD_MANAGER))
 }
 
 /// Gives the fields of the plain name to this manager. The object as it is then.
@@ -75,172 +60,203 @@ pub(crate) async fn rename_plain(api: &Api, path: &str, live: &Value, manager: &
 }
 
 /// `metadata.managedFields` in which the fields of the plain name are this manager's.
-fn renamed(object: &Value, manager: &str) -> Value {
-    let kind = |entry: &Value| ["operation", "apiVersion", "subresource"].map(|key| entry.get(key).cloned());
-    let mut all: Vec<Value> = entries(object).filter(|entry| !is_plain(entry)).cloned().collect();
-    for plain in entries(object).filter(|entry| is_plain(entry)) {
-        let mut own = plain.clone();
-        own["manager"] = json!(manager);
-        let same =
-            |entry: &&mut Value| entry.get("manager") == own.get("manager") && kind(entry) == kind(plain);
-        match all.iter_mut().find(same) {
-            Some(there) => {
-                let mut owned = fields(there).clone();
-                merge(&mut owned, fields(plain));
-                there["fieldsV1"] = owned;
+fn renamed(object: &Value, manager: &str) -> Vec<Value> {
+    let (plain, mut all): (Vec<Value>, Vec<Value>) =
+        entries(object).cloned().partition(|entry| is_of(entry, FIELD_MANAGER));
+    plain.into_iter().for_each(|entry| add(&mut all, under(entry, manager)));
+    all
+}
+
+/// The entries that a change of an object finds: those of this manager, and those of others as far as they have one of these fields, or have any where the
+/// object goes (`None`).
+pub(crate) fn found(live: &Value, fields: Option<&[Field]>, manager: &str) -> Vec<Value> {
+    let all = all(live);
+    let taken = |entry: &Value| -> Option<Value> {
+        let Some(fields) = fields.filter(|_| !is_of(entry, manager)) else { return Some(entry.clone()) };
+        let set = FieldSet::of(entry);
+        let touched = fields.iter().map(|field| set.touching(&field.path, live, &all));
+        with(entry, &touched.fold(FieldSet::default(), |all, one| all.or(&one)))
+    };
+    let ours_to_say = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
+    entries(live).filter(ours_to_say).filter_map(taken).collect()
+}
+
+/// The owners of the fields of an object before some changes, as these have recorded them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Owners {
+    /// The entries of the project that the first of the changes found; `None` where it did not record them.
+    pub(crate) own: Option<Vec<Value>>,
+    /// Those of others, with the fields that the changes took from them.
+    pub(crate) others: Vec<Value>,
+    /// Of records of older versions: the managers of fields that were taken, by the paths of these.
+    pub(crate) by_path: BTreeMap<String, String>,
+    /// Of records of older versions: the fields that the project's apply owned of an object that went.
+    pub(crate) applied: Option<Value>,
+}
+
+impl Owners {
+    /// Adds what a later change has recorded: what an earlier one says of a field counts.
+    pub(crate) fn then(&mut self, others: &[Value]) {
+        let known = self.others.iter().chain(self.own.iter().flatten());
+        let known = known.map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one));
+        for entry in others {
+            if let Some(entry) = with(entry, &FieldSet::of(entry).without(&known)) {
+                add(&mut self.others, entry);
             }
-            None => all.push(own),
         }
     }
-    Value::Array(all)
 }
 
-/// `metadata.managedFields` in which what the manager's update has come to own since `before` is its apply's; `None` where nothing is to be moved.
-fn handed_over(before: &Value, now: &Value, manager: &str) -> Option<Value> {
-    let entry = |object, operation| entry(object, operation, manager);
-    entry(before, "Apply")?;
-    let updated = entry(now, "Update")?;
-    let old = entry(before, "Update").map_or(&Value::Null, fields);
-    let moved = without(fields(updated), old)?;
-    Some(moved_to_apply(now, updated, &moved, manager))
+/// Fields of an object that were written back.
+pub(crate) struct Written<'a> {
+    /// The object before it was written; `None` where it was not there.
+    pub(crate) live: Option<&'a Value>,
+    /// The fields.
+    pub(crate) fields: &'a [Field],
+    /// The object as it was before the changes that are taken back, where it is known.
+    pub(crate) before: Option<&'a Value>,
 }
 
-/// `metadata.managedFields` in which these fields of the manager's update are its apply's.
-fn moved_to_apply(now: &Value, updated: &Value, moved: &Value, manager: &str) -> Value {
-    let mut applied = updated.clone();
-    applied["operation"] = json!("Apply");
-    let mut owned = entry(now, "Apply", manager).map_or_else(|| json!({}), |still| fields(still).clone());
-    merge(&mut owned, moved);
-    applied["fieldsV1"] = owned;
-    let own = |e: &&Value| is_own(e, "Apply", manager) || is_own(e, "Update", manager);
-    let others = entries(now).filter(|e| !own(e));
-    let mut all: Vec<Value> = others.cloned().collect();
-    all.push(applied);
-    if let Some(rest) = without(fields(updated), moved) {
-        let mut updated = updated.clone();
-        updated["fieldsV1"] = rest;
-        all.push(updated);
+/// `metadata.managedFields` after changes were taken back: fields that were written have their owners of before, and the project keeps nothing that it did
+/// not own before. `None` where it is so already.
+pub(crate) fn settled(
+    now: &Value,
+    written: &Written<'_>,
+    owners: &Owners,
+    manager: &str,
+) -> Option<Vec<Value>> {
+    let recorded = owners.own.iter().flatten().chain(&owners.others);
+    let every = recorded.map(FieldSet::of).fold(all(now), |all, one| all.or(&one));
+    let updated = owned(now, "Update", manager);
+    let fresh = updated.without(&written.live.map(|live| owned(live, "Update", manager)).unwrap_or_default());
+    let of = |field: &Field| updated.touching(&field.path, now, &every);
+    let back = written.fields.iter().map(of).fold(fresh, |all, one| all.or(&one));
+    let (own_now, mut settled): (Vec<Value>, Vec<Value>) =
+        entries(now).cloned().partition(|entry| is_own(entry, manager));
+    for entry in &owners.others {
+        if let Some(entry) = with(entry, &FieldSet::of(entry).and(&back)) {
+            add(&mut settled, entry);
+        }
     }
-    Value::Array(all)
+    let mut theirs = FieldSet::default();
+    for field in written.fields {
+        if let Some(by) = owners.by_path.get(&shown(&field.path)) {
+            let set = of(field);
+            settled_by_path(&mut settled, now, by, &set);
+            theirs = theirs.or(&set);
+        }
+    }
+    let earlier = || unrecorded(now, written.live, owners, &back.without(&theirs), manager);
+    let live = normalised(now);
+    for entry in owners.own.clone().unwrap_or_else(earlier) {
+        let set = FieldSet::of(&entry);
+        let is = |e: &&Value| operation(e) == operation(&entry);
+        let held = own_now.iter().filter(is).map(FieldSet::of).fold(back.clone(), |all, one| all.or(&one));
+        let same = written.before.map(|before| set.same(before, &live, &every)).unwrap_or_default();
+        if let Some(entry) = with(&entry, &set.and(&held.or(&same))) {
+            add(&mut settled, entry);
+        }
+    }
+    (by_identity(settled.iter()) != by_identity(entries(now))).then_some(settled)
+}
+
+fn settled_by_path(settled: &mut Vec<Value>, now: &Value, by: &str, set: &FieldSet) {
+    if !set.is_empty() {
+        let version = now.get("apiVersion");
+        add(
+            settled,
+            json!({"manager": by, "operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": set.value()}),
+        );
+    }
+}
+
+/// The project's entries before changes whose records do not tell them: what was written back is its apply's, if that owned anything.
+fn unrecorded(
+    now: &Value,
+    live: Option<&Value>,
+    owners: &Owners,
+    back: &FieldSet,
+    manager: &str,
+) -> Vec<Value> {
+    let (applied, updated) = (owned(now, "Apply", manager), owned(now, "Update", manager));
+    let had = live.is_some_and(|live| !owned(live, "Apply", manager).is_empty());
+    let given = match &owners.applied {
+        Some(fields) => FieldSet::of(&json!({"fieldsV1": fields})).and(back),
+        None if had => back.clone(),
+        None => FieldSet::default(),
+    };
+    let entry = |operation: &str, set: FieldSet| {
+        let entry = json!({"manager": manager, "operation": operation, "apiVersion": now.get("apiVersion"), "fieldsType": "FieldsV1"});
+        with(&entry, &set)
+    };
+    let kept =
+        updated.and(back).without(&given).or(&live.map(|l| owned(l, "Update", manager)).unwrap_or_default());
+    [entry("Apply", applied.or(&given)), entry("Update", kept.without(&given))]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn is_plain(entry: &Value) -> bool {
-    entry.get("manager").and_then(Value::as_str) == Some(FIELD_MANAGER)
+fn all(object: &Value) -> FieldSet {
+    entries(object).map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
 }
 
-fn is_own(entry: &Value, operation: &str, manager: &str) -> bool {
-    let says = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
-    says("manager", manager) && says("operation", operation) && entry.get("subresource").is_none()
+fn is_of(entry: &Value, manager: &str) -> bool {
+    entry.get("manager").and_then(Value::as_str) == Some(manager)
 }
 
-fn entry<'a>(object: &'a Value, operation: &str, manager: &str) -> Option<&'a Value> {
-    entries(object).find(|entry| is_own(entry, operation, manager))
+/// Whether it is an entry of this manager, of the object itself.
+pub(crate) fn is_own(entry: &Value, manager: &str) -> bool {
+    is_of(entry, manager) && entry.get("subresource").is_none()
 }
 
-fn fields(entry: &Value) -> &Value {
-    entry.get("fieldsV1").unwrap_or(&Value::Null)
+fn operation(entry: &Value) -> Option<&str> {
+    entry.get("operation").and_then(Value::as_str)
 }
 
-/// The fields of a set that are not in another one; `None` when all are.
-fn without(set: &Value, other: &Value) -> Option<Value> {
-    let map = set.as_object()?;
-    if map.is_empty() {
-        return other.is_null().then(|| set.clone());
+/// The fields that an operation of this manager owns.
+fn owned(object: &Value, by: &str, manager: &str) -> FieldSet {
+    let own = entries(object).filter(|e| is_own(e, manager) && operation(e) == Some(by));
+    own.map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+}
+
+/// An entry with these fields; `None` without any.
+fn with(entry: &Value, set: &FieldSet) -> Option<Value> {
+    (!set.is_empty()).then(|| {
+        let mut entry = entry.clone();
+        entry["fieldsV1"] = set.value();
+        entry
+    })
+}
+
+/// The same entry under another name.
+pub(crate) fn under(mut entry: Value, manager: &str) -> Value {
+    entry["manager"] = json!(manager);
+    entry
+}
+
+/// By what the server tells entries apart.
+fn identity(entry: &Value) -> String {
+    let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+    ["manager", "operation", "apiVersion", "subresource"].map(word).join(" ")
+}
+
+/// Lays an entry into that of the same identity, if there is one.
+fn add(all: &mut Vec<Value>, entry: Value) {
+    match all.iter_mut().find(|there| identity(there) == identity(&entry)) {
+        Some(there) => there["fieldsV1"] = FieldSet::of(there).or(&FieldSet::of(&entry)).value(),
+        None => all.push(entry),
     }
-    let rest: Map<String, Value> = map
-        .iter()
-        .filter_map(|(key, inner)| {
-            let rest = without(inner, other.get(key).unwrap_or(&Value::Null))?;
-            Some((key.clone(), rest))
-        })
-        .collect();
-    (!rest.is_empty()).then_some(Value::Object(rest))
 }
 
-/// Puts the fields of a set into another one.
-fn merge(into: &mut Value, set: &Value) {
-    let (Some(into), Some(set)) = (into.as_object_mut(), set.as_object()) else { return };
-    for (key, inner) in set {
-        merge(into.entry(key.clone()).or_insert_with(|| json!({})), inner);
-    }
+fn by_identity<'a>(entries: impl Iterator<Item = &'a Value>) -> BTreeMap<String, FieldSet> {
+    entries.map(|entry| (identity(entry), FieldSet::of(entry))).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(entries: &[(&str, &str, Value)]) -> Value {
-        let entry = |(manager, operation, fields): &(&str, &str, Value)| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields});
-        let managers: Vec<Value> = entries.iter().map(entry).collect();
-        json!({"metadata": {"managedFields": managers}})
-    }
-
-    fn listed(managers: &Value) -> Vec<(String, Value)> {
-        let one = |e: &Value| {
-            (format!("{} {}", e["manager"], e["operation"]).replace('"', ""), e["fieldsV1"].clone())
-        };
-        managers.as_array().unwrap().iter().map(one).collect()
-    }
-
-    #[test]
-    fn what_a_rollback_wrote_is_the_applys_again() {
-        let data = |keys: &[&str]| {
-            let keys: Map<String, Value> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
-            json!({"f:data": keys})
-        };
-        let before = object(&[
-            ("converge", "Apply", data(&["a", "kept"])),
-            ("converge", "Update", data(&["patched"])),
-            ("kubectl", "Update", data(&["theirs"])),
-        ]);
-        // `a` and the removed `b` were written; the apply still owns what was not.
-        let now = object(&[
-            ("converge", "Apply", data(&["kept"])),
-            ("converge", "Update", data(&["a", "b", "patched"])),
-            ("kubectl", "Update", data(&["theirs"])),
-        ]);
-        let moved = handed_over(&before, &now, "converge").unwrap();
-        assert_eq!(
-            listed(&moved),
-            [
-                ("kubectl Update".to_owned(), data(&["theirs"])),
-                ("converge Apply".to_owned(), data(&["kept", "a", "b"])),
-                ("converge Update".to_owned(), data(&["patched"])),
-            ]
-        );
-        // All that the apply owned was written.
-        let before = object(&[("converge", "Apply", data(&["a"]))]);
-        let now = object(&[("converge", "Update", data(&["a"]))]);
-        assert_eq!(
-            listed(&handed_over(&before, &now, "converge").unwrap()),
-            [("converge Apply".to_owned(), data(&["a"]))]
-        );
-        // An object that converge never applied.
-        let before = object(&[("converge", "Update", data(&["a"])), ("kubectl", "Update", data(&["b"]))]);
-        let now = object(&[("converge", "Update", data(&["a", "b"]))]);
-        assert_eq!(handed_over(&before, &now, "converge"), None);
-    }
-
-    #[test]
-    fn the_fields_of_the_plain_name_become_the_projects() {
-        let data = |key: &str| json!({"f:data": {key: {}}});
-        let both = object(&[
-            ("converge", "Apply", data("f:a")),
-            ("converge", "Update", data("f:b")),
-            ("converge-shop", "Apply", data("f:c")),
-            ("kubectl", "Update", data("f:d")),
-        ]);
-        assert_eq!(
-            listed(&renamed(&both, "converge-shop")),
-            [
-                ("converge-shop Apply".to_owned(), json!({"f:data": {"f:c": {}, "f:a": {}}})),
-                ("kubectl Update".to_owned(), data("f:d")),
-                ("converge-shop Update".to_owned(), data("f:b")),
-            ]
-        );
-    }
-}
+#[path = "ownership_tests.rs"]
+mod tests;

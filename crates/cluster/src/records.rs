@@ -3,6 +3,7 @@
 //! Namespace [`NAMESPACE`]. A run has the Secret `run-ID` (what it did) and `run-ID-2`, `run-ID-3` … (the states before, by digest).
 //! `owned` holds what is managed ([`crate::owned`]). Each Secret holds one value, `record`: JSON with `format`, packed by gzip.
 
+mod owners;
 mod retention;
 
 use crate::packed;
@@ -13,6 +14,7 @@ use converge_executor::RunMeta;
 use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
+pub(crate) use owners::owners_before;
 pub(crate) use retention::{Listed, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -97,10 +99,14 @@ pub(crate) struct ChangeDoc {
     /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waits: Option<bool>,
-    /// The managers of fields that it has taken from others, by the paths of these.
+    /// The entries of `metadata.managedFields` that it found: those of the project, and those of others with the fields that it changes. `None` where
+    /// the object was not there, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owners: Option<Vec<Value>>,
+    /// In records of older versions: the managers of fields that it has taken from others, by the paths of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) managers: BTreeMap<String, String>,
-    /// Of a change that takes an object away: the fields of it that the project's apply owned (`fieldsV1`).
+    /// In records of older versions, of a change that takes an object away: the fields of it that the project's apply owned (`fieldsV1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) applied: Option<Value>,
     /// `None` until it has ended.
@@ -235,35 +241,6 @@ pub(crate) fn waits(docs: &[RunDoc], release: &ObjectId, to: Option<&Digest>) ->
     wishes.filter_map(|change| change.waits).next().unwrap_or(true)
 }
 
-/// The newest change that found an object in this state.
-fn found_in<'a>(docs: &'a [RunDoc], object: &ObjectId, state: &State) -> Option<&'a ChangeDoc> {
-    let mut docs: Vec<&RunDoc> = docs.iter().collect();
-    docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
-    let mut changes = docs.into_iter().rev().flat_map(|doc| doc.changes.iter().rev());
-    changes.find(|c| c.object == *object && c.before == *state)
-}
-
-/// The fields of an object in this state that the project's apply owned, when a run took it away.
-pub(crate) fn applied(docs: &[RunDoc], object: &ObjectId, state: &State) -> Option<Value> {
-    found_in(docs, object, state)?.applied.clone()
-}
-
-/// The manager under whose name these fields of an object go back to a state: the one from whom the run that found it in that state has taken all of
-/// them. `None` where these were several, or the run's own.
-pub(crate) fn previous_manager(
-    docs: &[RunDoc],
-    object: &ObjectId,
-    to: &State,
-    paths: &[String],
-) -> Option<String> {
-    let found = found_in(docs, object, to)?;
-    let managers: Option<BTreeSet<&String>> = paths.iter().map(|path| found.managers.get(path)).collect();
-    match managers?.into_iter().collect::<Vec<_>>().as_slice() {
-        [manager] => Some((*manager).clone()),
-        _ => None,
-    }
-}
-
 /// A record's formats that this converge reads.
 pub(crate) trait Record: DeserializeOwned {
     /// The newest one.
@@ -386,6 +363,7 @@ mod tests {
             sensitive: false,
             no_snapshot: None,
             waits: None,
+            owners: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome: None,
@@ -412,45 +390,6 @@ mod tests {
     }
 
     #[test]
-    fn fields_go_back_under_the_manager_from_whom_they_were_taken() {
-        let object = ObjectId::new("k8s", "v1/ConfigMap/n/x");
-        let run = |seq: u64, before: &str, managers: &[(&str, &str)]| {
-            let mut doc = RunDoc { seq: Some(seq), ..RunDoc::of(&meta(&seq.to_string())) };
-            doc.changes.push(ChangeDoc {
-                seq: 1,
-                object: object.clone(),
-                before: State::from_line(before),
-                after: State::from_line("object z"),
-                item: "i".to_owned(),
-                owner: None,
-                uid: None,
-                sensitive: false,
-                no_snapshot: None,
-                waits: None,
-                managers: managers.iter().map(|(path, by)| ((*path).to_owned(), (*by).to_owned())).collect(),
-                applied: None,
-                outcome: Some(Ended::Done),
-            });
-            doc
-        };
-        let docs = [
-            run(3, "object c", &[(".data.a", "kubectl"), (".data.b", "other")]),
-            run(1, "object a", &[(".data.a", "kubectl"), (".data.b", "kubectl")]),
-            run(2, "object b", &[]),
-        ];
-        let of = |to: &str, paths: &[&str]| {
-            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-            previous_manager(&docs, &object, &State::from_line(to), &paths)
-        };
-        assert_eq!(of("object a", &[".data.a", ".data.b"]).as_deref(), Some("kubectl"));
-        assert_eq!(of("object c", &[".data.b"]).as_deref(), Some("other"));
-        assert_eq!(of("object c", &[".data.a", ".data.b"]), None, "two of them");
-        assert_eq!(of("object b", &[".data.a"]), None, "our own");
-        assert_eq!(of("object a", &[".data.a", ".data.c"]), None);
-        assert_eq!(of("object d", &[".data.a"]), None, "no run has found it so");
-    }
-
-    #[test]
     fn helm_waits_as_the_run_wanted_it_that_left_the_content() {
         let release = ObjectId::new("release", "ns/r");
         let digest = |n: &str| Digest::of(n.as_bytes());
@@ -467,6 +406,7 @@ mod tests {
                 sensitive: false,
                 no_snapshot: None,
                 waits,
+                owners: None,
                 managers: BTreeMap::new(),
                 applied: None,
                 outcome: Some(Ended::Done),

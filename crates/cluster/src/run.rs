@@ -14,7 +14,7 @@ use crate::records::{
 use crate::sealed::{opened, unseal};
 use converge_executor::{Arrived, RunMeta};
 use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
-use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
+use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -137,25 +137,6 @@ impl Cluster {
         Ok(records::waits(&self.docs().await?, release, to))
     }
 
-    /// As [`records::previous_manager`].
-    pub(crate) async fn previous_manager(
-        &self,
-        object: &ObjectId,
-        to: &State,
-        paths: &[String],
-    ) -> Result<Option<String>, RecordsError> {
-        Ok(records::previous_manager(&self.docs().await?, object, to, paths))
-    }
-
-    /// As [`records::applied`].
-    pub(crate) async fn applied_before(
-        &self,
-        object: &ObjectId,
-        state: &State,
-    ) -> Result<Option<serde_json::Value>, RecordsError> {
-        Ok(records::applied(&self.docs().await?, object, state))
-    }
-
     /// The records of runs, which are read once in a run: while it holds the lock, no other one is written. One that cannot be read is named wherever the
     /// runs are read.
     pub(crate) async fn docs(&self) -> Result<Arc<[RunDoc]>, RecordsError> {
@@ -195,11 +176,12 @@ impl Cluster {
         Ok(OwnedRecords { things, cut_off, busy, broken, base: None })
     }
 
-    /// Takes an object out of management.
+    /// Takes an object out of management: nothing of it is the project's own any more.
     ///
     /// # Errors
     /// The record could not be written.
     pub async fn disown(&self, run: &str, object: &ObjectId) -> Result<(), RecordsError> {
+        self.let_go(object).await?;
         let mut slot = self.inner.run.lock().await;
         let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
         open.doc.disowned.push((open.doc.changes.len(), object.clone()));

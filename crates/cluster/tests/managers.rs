@@ -28,7 +28,7 @@ async fn values_that_go_back_are_their_managers_again() {
     let wanted = configmap("theirs", "x", json!({"a": "2", "c": "2"}));
     done(&cluster, &run, &plan_apply(&cluster, &wanted, true).await).await;
     cluster.close(&run.id, "finished").await;
-    let back = meta();
+    let back = RunMeta { rolls_back: vec![run.id], ..meta() };
     cluster.open(&back).await.unwrap();
     done(&cluster, &back, &plan_to(&cluster, &id, Some(before)).await).await;
     cluster.close(&back.id, "finished").await;
@@ -55,26 +55,27 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
         cluster.open(&run).await.unwrap();
         done(&cluster, &run, &plan_apply(&cluster, manifest, false).await).await;
         cluster.close(&run.id, "finished").await;
+        run.id
     };
     let (one, two) = (json!({"v": "1", "dropped": "x"}), json!({"v": "2"}));
     let map = |data: &Value| configmap("again", "x", data.clone());
     let id = object(&map(&one));
     apply(&map(&one)).await;
     let before = look(&cluster, &id).await.1.unwrap();
-    apply(&map(&two)).await;
-    let back = async || {
-        let run = meta();
+    let changed = apply(&map(&two)).await;
+    let back = async |of: &str| {
+        let run = RunMeta { rolls_back: vec![of.to_owned()], ..meta() };
         cluster.open(&run).await.unwrap();
         done(&cluster, &run, &plan_to(&cluster, &id, Some(before.clone())).await).await;
         cluster.close(&run.id, "finished").await;
     };
-    back().await;
+    back(&changed).await;
     let data = || api.get(&["-n", "again", "configmap", "x"]).unwrap()["data"].clone();
     assert_eq!(data(), one);
-    apply(&map(&two)).await;
+    let changed = apply(&map(&two)).await;
     assert_eq!(data(), two, "what the role leaves out goes again");
     // The same after an object that was gone: a user's field stays.
-    back().await;
+    back(&changed).await;
     api.kubectl(&["-n", "again", "label", "configmap", "x", "theirs=1"]).unwrap();
     let run = meta();
     cluster.open(&run).await.unwrap();
@@ -83,7 +84,7 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
     let gone = look(&cluster, &id).await.1.unwrap();
     done(&cluster, &run, &away).await;
     cluster.close(&run.id, "finished").await;
-    let run = meta();
+    let run = RunMeta { rolls_back: vec![run.id], ..meta() };
     cluster.open(&run).await.unwrap();
     done(&cluster, &run, &plan_to(&cluster, &id, Some(gone)).await).await;
     cluster.close(&run.id, "finished").await;
@@ -161,4 +162,88 @@ async fn objects_of_earlier_versions_are_taken_over() {
         apply(&one, &of_one, &map(name, json!({"w": "1"}))).await;
         assert_eq!(data(name), json!({"two": "1", "w": "1"}));
     }
+}
+
+/// `metadata.managedFields` by manager and operation, with the names of the values that each owns.
+fn owners(api: &LocalApi, namespace: &str, name: &str) -> Vec<(String, Vec<String>)> {
+    let live =
+        api.kubectl(&["-n", namespace, "get", "configmap", name, "-o", "json", "--show-managed-fields"]);
+    let live: Value = serde_json::from_str(&live.unwrap().stdout).unwrap();
+    let entry = |e: &Value| {
+        let fields = e["fieldsV1"]["f:data"].as_object().into_iter().flatten();
+        let keys = fields.filter_map(|(key, _)| Some(key.strip_prefix("f:")?.to_owned())).collect();
+        (format!("{} {}", e["manager"].as_str().unwrap(), e["operation"].as_str().unwrap()), keys)
+    };
+    let mut all: Vec<_> =
+        live["metadata"]["managedFields"].as_array().into_iter().flatten().map(entry).collect();
+    all.sort();
+    all
+}
+
+fn owns(manager: &str, keys: &[&str]) -> (String, Vec<String>) {
+    (manager.to_owned(), keys.iter().map(|key| (*key).to_owned()).collect())
+}
+
+/// What a project has owned for a while only is not its own after a rollback, and a field that it took is the other project's again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_leaves_the_owners_that_it_found() {
+    let _alone = alone().await;
+    let (api, _) = fresh("given").await;
+    let map = |data: Value| configmap("given", "x", data);
+    let id = object(&map(json!({})));
+    let ((one, of_one), (two, of_two)) = (project(api, "one").await, project(api, "two").await);
+    apply(&one, &of_one, &map(json!({"x": "1", "a": "1"}))).await;
+    let first = owners(api, "given", "x");
+    assert_eq!(first, [owns("converge-one Apply", &["a", "x"])]);
+    for data in [json!({"x": "1", "b": "1"}), json!({"x": "2", "b": "1"})] {
+        let before = look(&two, &id).await.1.unwrap();
+        let run = RunMeta { id: meta().id, ..of_two.clone() };
+        two.open(&run).await.unwrap();
+        done(&two, &run, &plan_apply(&two, &map(data.clone()), true).await).await;
+        two.close(&run.id, "finished").await;
+        assert!(owners(api, "given", "x").contains(&owns("converge-two Apply", &["b", "x"])));
+        // By a rollback, and by a prune.
+        let back = RunMeta { id: meta().id, rolls_back: vec![run.id.clone()], ..of_two.clone() };
+        two.open(&back).await.unwrap();
+        done(&two, &back, &plan_to(&two, &id, Some(before.clone())).await).await;
+        two.close(&back.id, "finished").await;
+        assert_eq!(owners(api, "given", "x"), first, "{data}");
+        let run = RunMeta { id: meta().id, ..of_two.clone() };
+        two.open(&run).await.unwrap();
+        done(&two, &run, &plan_apply(&two, &map(data.clone()), true).await).await;
+        two.close(&run.id, "finished").await;
+        let prune = RunMeta { id: meta().id, ..of_two.clone() };
+        two.open(&prune).await.unwrap();
+        done(&two, &prune, &plan_to(&two, &id, Some(before)).await).await;
+        two.close(&prune.id, "finished").await;
+        assert_eq!(owners(api, "given", "x"), first, "{data}");
+    }
+    apply(&one, &of_one, &map(json!({"x": "3"}))).await;
+    assert_eq!(api.get(&["-n", "given", "configmap", "x"]).unwrap()["data"], json!({"x": "3"}));
+}
+
+/// The rollback of a prune brings the fields back as the project's own: its next apply takes away what it leaves out.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_after_a_prune_is_the_projects_own() {
+    let _alone = alone().await;
+    let (api, cluster) = fresh("pruned").await;
+    let map = |data: Value| configmap("pruned", "x", data);
+    let id = object(&map(json!({})));
+    api.kubectl_with_input(&["create", "-f", "-"], &map(json!({"f": "0"})).to_string()).unwrap();
+    let bare = look(&cluster, &id).await.1.unwrap();
+    apply(&cluster, &meta(), &map(json!({"w": "3"}))).await;
+    let with = look(&cluster, &id).await.1.unwrap();
+    let prune = meta();
+    cluster.open(&prune).await.unwrap();
+    done(&cluster, &prune, &plan_to(&cluster, &id, Some(bare)).await).await;
+    cluster.close(&prune.id, "finished").await;
+    assert_eq!(owners(api, "pruned", "x"), [owns("kubectl-create Update", &["f"])]);
+    let back = RunMeta { rolls_back: vec![prune.id], ..meta() };
+    cluster.open(&back).await.unwrap();
+    done(&cluster, &back, &plan_to(&cluster, &id, Some(with)).await).await;
+    cluster.close(&back.id, "finished").await;
+    let own = [owns("converge Apply", &["w"]), owns("kubectl-create Update", &["f"])];
+    assert_eq!(owners(api, "pruned", "x"), own);
+    apply(&cluster, &meta(), &map(json!({"v": "3"}))).await;
+    assert_eq!(api.get(&["-n", "pruned", "configmap", "x"]).unwrap()["data"], json!({"f": "0", "v": "3"}));
 }

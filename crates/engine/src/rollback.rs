@@ -402,7 +402,7 @@ async fn plan_undos(
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
-    objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object, &u.before)));
+    objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object)));
     objects.extend(revert::probes(&undos));
     let saved = matches!(target, Target::Host(..)).then(|| revert::saved::probe(&undos)).flatten();
     objects.extend(saved.clone());
@@ -426,7 +426,9 @@ async fn plan_undos(
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
     for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
+        let notes = revert::shared::notes(&members, &mut known);
         let mut item = revert::item(id, &address, members);
+        item.notes.extend(notes);
         item.needs = revert::needs(&plan.items, &item, &after);
         plan.items.push(item);
     }

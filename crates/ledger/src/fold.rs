@@ -4,7 +4,7 @@
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
 
 use crate::layers::{Layer, Layers};
-use crate::lines::is_by_lines;
+use crate::lines::{is_by_fields, is_by_lines};
 use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,11 @@ impl<'a> Ledger<'a> {
 
     fn take_back(&mut self, at: usize, run: &'a RunRecord) {
         let targets = self.targets(at, run);
-        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
+        // Where all that a project set in an object belongs to others too, nothing of it changes.
+        let only_owners =
+            |c: &SavedChange| is_by_fields(&c.object) && c.outcome == SavedOutcome::Done && c.owner.is_none();
+        let counts = |c: &SavedChange| c.may_have_happened() || only_owners(c);
+        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| counts(c)) {
             let thing = &self.thing(at, n, change);
             let to = self.before_of(thing, &targets);
             let arrived = change.outcome == SavedOutcome::Done

@@ -1,4 +1,4 @@
-//! Files whose lines belong to several objects.
+//! Objects that several projects share: each owns some lines, or some fields.
 
 use converge_resource::ObjectId;
 
@@ -8,4 +8,9 @@ pub const FSTAB: &str = "/etc/fstab";
 /// Whether each run owns only lines of this file, and others change other lines of it: its changes go back line by line.
 pub fn is_by_lines(object: &ObjectId) -> bool {
     object.kind == "path" && object.key == FSTAB
+}
+
+/// Whether each run owns only fields of this object, and others change other fields of it.
+pub(crate) fn is_by_fields(object: &ObjectId) -> bool {
+    object.kind == "k8s"
 }

@@ -1,5 +1,6 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
+use crate::lines::is_by_fields;
 use crate::{Layer, Layers, Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,8 @@ impl Managed {
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
 ///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
+/// * An object that others share by its fields is given back by a change without a role that came out as planned: a prune takes the project's own fields
+///   and leaves what others have there.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
@@ -170,7 +173,7 @@ impl Table {
         reverts: &BTreeSet<&str>,
         owners: &BTreeMap<&str, &str>,
     ) {
-        if change.before == change.after {
+        if change.before == change.after && !(is_by_fields(&change.object) && change.owner.is_none()) {
             return;
         }
         if change.outcome == SavedOutcome::Moved {
@@ -220,7 +223,9 @@ impl Table {
         thing.node_removal = change.node_removal.clone().or(thing.node_removal.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
         let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
-        let put_back = as_planned && reverts.contains(thing.run.as_str());
+        // A prune leads an object that is shared to where the project has nothing of it, and not to the state before.
+        let pruned = is_by_fields(&change.object) && own.is_none() && !run.is_rollback();
+        let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
         if (change.is_known() && change.after == thing.before) || put_back {
             entry.gone_by = Some(run.id.clone());
         }

@@ -387,3 +387,38 @@ fn a_change_that_was_cut_off_and_how_it_was_guarded_are_kept_in_the_base() {
     let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\tabc\n{base}"));
     assert_eq!(again.things, first.things);
 }
+
+#[test]
+fn a_prune_gives_an_object_back_in_which_others_have_fields() {
+    let change = |before: &str, after: &str, owner: Option<&str>| SavedChange {
+        object: ObjectId::new("k8s", "v1/ConfigMap/n/x"),
+        ..change("", before, after, owner)
+    };
+    let other = |id: &str, changes| {
+        let scope = Scope { playbook: "other".to_owned(), inventory: "i".to_owned() };
+        RunRecord { scope, ..run(id, changes) }
+    };
+    let mut runs = vec![
+        run("r1", vec![change("object f", "object fa", Some("role"))]),
+        other("r2", vec![change("object fa", "object fab", Some("role"))]),
+        run("r3", vec![change("object fab", "object fb", None)]),
+    ];
+    let projects = |runs: &[RunRecord]| -> Vec<String> {
+        after(runs).present().map(|t| t.scope.playbook.clone()).collect()
+    };
+    assert_eq!(projects(&runs), ["other"]);
+    // With the prune rolled back it is managed again, and with the first run too it is given back, though another project's field is left in it.
+    runs.push(rollback("r4", "r3", vec![change("object fb", "object fab", None)]));
+    assert_eq!(projects(&runs), ["p", "other"]);
+    runs.push(rollback("r5", "r1", vec![change("object fab", "object fb", None)]));
+    assert_eq!(projects(&runs), ["other"]);
+    // All that it set belongs to others too: only the owners change.
+    runs.truncate(2);
+    runs.push(rollback("r3", "r1", vec![change("object fab", "object fab", None)]));
+    assert_eq!(projects(&runs), ["other"]);
+    // One that failed gives nothing back.
+    runs.truncate(2);
+    let failed = SavedChange { outcome: SavedOutcome::Failed, ..change("object fab", "object fb", None) };
+    runs.push(run("r3", vec![failed]));
+    assert_eq!(projects(&runs), ["p", "other"]);
+}

@@ -1,5 +1,6 @@
 //! An object of a cluster: all that its owners say of it, without its status and what the server keeps for itself.
 
+pub mod field_set;
 pub mod fields;
 pub mod owners;
 

@@ -202,7 +202,13 @@ impl View for FakeView {
         }
     }
     fn api(&self, probe: &ApiProbe) -> Result<Value, Stop> {
-        self.api.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Api(probe.clone())]))
+        // Nobody manages the fields of an object of which nothing more is said.
+        let bare = |probe: &ApiProbe| match probe {
+            ApiProbe::Get(object) => self.states.contains_key(&object.object()).then_some(Value::Null),
+            _ => None,
+        };
+        let answer = self.api.get(probe).cloned().or_else(|| bare(probe));
+        answer.ok_or_else(|| Stop::Ask(vec![Probe::Api(probe.clone())]))
     }
     fn local(&self, probe: &LocalProbe) -> Result<Value, Stop> {
         self.local.get(probe).cloned().ok_or_else(|| Stop::Ask(vec![Probe::Local(probe.clone())]))

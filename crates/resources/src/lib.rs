@@ -10,6 +10,7 @@ mod edit;
 #[cfg(test)]
 mod fake;
 mod fstab;
+mod hands;
 mod kinds;
 mod lines;
 mod look;

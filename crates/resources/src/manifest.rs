@@ -1,5 +1,6 @@
 //! Objects of a cluster that a role writes in full: planned by the server's own dry run.
 
+use crate::hands::hand;
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
 use converge_objects::k8s::{self, fields};
@@ -300,9 +301,32 @@ pub fn set_fields(
         }
     }
     // Items of a list in another order are no difference.
-    let new = if fields::differences(&now, &new).is_empty() { now } else { k8s::normalised(&new) };
+    let differ = !fields::differences(&now, &new).is_empty();
+    let notes = if differ { by_hand(view, object, &now, &new, changes)? } else { Vec::new() };
+    let new = if differ { k8s::normalised(&new) } else { now };
     let content = Content::new(k8s::text(&new).into_bytes());
-    Ok(Wanted::one(object.object(), K8sState::Present(content.digest().clone())).with(content))
+    let wanted = Wanted::one(object.object(), K8sState::Present(content.digest().clone())).with(content);
+    Ok(Wanted { notes, ..wanted })
+}
+
+/// Names the tools with which people have changed these fields, where they differ from the wanted ones.
+fn by_hand(
+    view: &dyn View,
+    object: &ApiRef,
+    now: &Value,
+    new: &Value,
+    changes: &[(fields::Path, Option<Value>)],
+) -> Result<Vec<String>, Stop> {
+    let same = |path: &fields::Path| match (fields::read(now, path), fields::read(new, path)) {
+        (Some(now), Some(new)) => fields::differences(now, new).is_empty(),
+        (now, new) => now.is_none() && new.is_none(),
+    };
+    let live = view.api(&ApiProbe::Get(object.clone()))?;
+    let note = |path: &fields::Path| {
+        let tool = hand(&live, path)?;
+        Some(format!("{}: {} was changed by `{tool}`", object.shown(), fields::shown(path)))
+    };
+    Ok(changes.iter().map(|(path, _)| path).filter(|path| !same(path)).filter_map(note).collect())
 }
 
 /// A value as it is with all that is wanted in it: what the server or others add to a map, and to items of a list that have a key, stays.

@@ -1,5 +1,6 @@
 //! The differences between a cluster and the manifests of a release, with the owners of the fields.
 
+use crate::hands::is_hand;
 use crate::look::Asks;
 use crate::manifest::present;
 use crate::target::in_namespace;
@@ -46,50 +47,6 @@ impl Their {
         is_hand(&self.owner)
     }
 }
-
-/// Whether a field manager is a user's tool, or a deployer in his place.
-fn is_hand(manager: &str) -> bool {
-    let manager = manager.to_lowercase();
-    let word = |tool: &&str| {
-        let rest = manager.strip_prefix(tool);
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-    };
-    HANDS.iter().any(word)
-}
-
-/// The manager that has changed a field by hand, by the server's record.
-pub fn hand(live: &Value, path: &[fields::Segment]) -> Option<String> {
-    owners(live, path).into_iter().find(|manager| is_hand(manager))
-}
-
-/// Tools with which people, or deployers in their place, change objects: what they write over a declared field is drift. Whatever else
-/// writes a declared field is a controller that has its reasons.
-const HANDS: [&str; 24] = [
-    "kubectl",
-    "oc",
-    "k9s",
-    "lens",
-    "openlens",
-    "freelens",
-    "node-fetch",
-    "mozilla",
-    "dashboard",
-    "headlamp",
-    "rancher",
-    "octant",
-    "openapi-generator",
-    "python",
-    "ansible",
-    "curl",
-    "go-http-client",
-    "terraform",
-    "hashicorp",
-    "pulumi",
-    "argocd",
-    "kustomize-controller",
-    "kapp",
-    "before-first-apply",
-];
 
 /// Managers whose fields follow from what others say.
 const FOLLOWERS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver"];

@@ -10,6 +10,7 @@ mod manifests;
 mod nodes;
 mod operators;
 mod other_targets;
+mod ownership;
 mod projects;
 mod recovered;
 mod refused;

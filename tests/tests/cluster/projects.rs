@@ -41,3 +41,67 @@ fn two_projects_that_change_different_fields_take_each_its_own_back() {
     assert_eq!(live(), Value::Null);
     lab.kubectl(&["delete", "configmap", "shared"]);
 }
+
+/// The only item of a project's role: these values of the ConfigMap, or something else where there are none.
+fn declared(data: &Value) -> String {
+    if data.is_null() {
+        return "  - name: it is there\n    k8s_query: {kind: Node}\n".to_owned();
+    }
+    format!(
+        "  - k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: shared, namespace: default}}, data: {data}}}\n"
+    )
+}
+
+/// A project takes its own fields back by a prune too, while another one manages the object: whoever made it.
+#[test]
+fn a_project_prunes_its_own_fields_of_an_object_that_another_one_manages() {
+    let lab = Lab::get();
+    let live = || lab.value(&["configmap", "shared"], "/data");
+    let none = declared(&Value::Null);
+    for foreign in [json!({"f": "0"}), json!({})] {
+        if foreign != json!({}) {
+            lab.kubectl(&["create", "configmap", "shared", "--from-literal=f=0"]);
+        }
+        let with = |keys: &[&str]| {
+            let mut all = foreign.clone();
+            keys.iter().for_each(|key| all[*key] = json!("1"));
+            Some(all)
+        };
+        for project in ["a", "b"] {
+            of(&lab, project, &declared(&json!({project: "1"})), &["apply", "--yes"]).expect(0);
+        }
+        assert_eq!(live(), with(&["a", "b"]));
+        of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live(), with(&["b"]));
+        let plan = of(&lab, "a", &none, &["plan", "--prune"]).expect(0);
+        assert!(!plan.all().contains("orphaned"), "{}", plan.all());
+        of(&lab, "b", &declared(&json!({"b": "1"})), &["plan"]).expect(0);
+        // It comes back, and goes again.
+        of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+        assert_eq!(live(), with(&["a", "b"]));
+        of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live(), with(&["b"]));
+        of(&lab, "b", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live().filter(|data| *data != json!({})), with(&[]).filter(|data| *data != json!({})));
+        lab.kubectl(&["delete", "configmap", "shared"]);
+        lab.kubectl(&["delete", "namespace", "converge-system"]);
+    }
+}
+
+/// A project that is rolled back completely is in nobody's way.
+#[test]
+fn a_project_that_is_rolled_back_owns_nothing() {
+    let lab = Lab::get();
+    let a = |data: Value, args: &[&str]| of(&lab, "a", &declared(&data), args);
+    let b = |data: Value, args: &[&str]| of(&lab, "b", &declared(&data), args);
+    a(json!({"x": "1", "a": "1"}), &["apply", "--yes"]).expect(0);
+    b(json!({"x": "1", "b": "1"}), &["apply", "--yes"]).expect(0);
+    b(Value::Null, &["rollback", "--yes"]).expect(0);
+    a(json!({"x": "3", "a": "1"}), &["apply", "--yes"]).expect(0);
+    a(json!({"a": "1"}), &["apply", "--yes"]).expect(0);
+    assert_eq!(lab.value(&["configmap", "shared"], "/data"), Some(json!({"a": "1"})));
+    for _ in 0..3 {
+        a(Value::Null, &["rollback", "--yes"]).expect(0);
+    }
+    assert_eq!(lab.value(&["configmap", "shared"], "/data"), None);
+}

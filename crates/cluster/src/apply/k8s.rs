@@ -1,5 +1,6 @@
 //! Changes of objects.
 
+mod owners;
 mod waits;
 
 use super::{Done, Job, Save, failed, named, shown};
@@ -8,18 +9,17 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, listed, merge_patch};
 use crate::observe::{no_key, observed};
-use crate::open_run::Taken;
 use crate::ownership;
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::takeover::TakeOverError;
 use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
-use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, State};
+use owners::Back;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -55,8 +55,6 @@ struct Planned<'a> {
     manifest: Option<(&'a Value, bool)>,
     /// The field manager under whose name it is written.
     manager: &'a str,
-    /// Of a rollback: the manager from whom a run has taken all the fields that get back their values.
-    previous: Option<String>,
     secret: bool,
 }
 
@@ -95,32 +93,13 @@ impl<'a> Planned<'a> {
         });
         let manager = manager.unwrap_or(own);
         let secret = wanted.kind == "Secret" || job.work.sensitive;
-        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, previous: None, secret })
+        Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
     }
 
-    /// Whose fields it takes.
-    fn takes(&self, live: Option<&Value>) -> Taken {
-        let goes = live.filter(|_| self.to.is_none());
-        Taken {
-            managers: self.takes_from(live),
-            applied: goes.and_then(|live| ownership::applied(live, self.manager)),
-        }
-    }
-
-    /// The managers of the fields that a role takes from others, by the paths of these.
-    fn takes_from(&self, live: Option<&Value>) -> BTreeMap<String, String> {
-        let Some(live) = live.filter(|_| self.manifest.is_some()) else { return BTreeMap::new() };
-        let previous = |field: &Field| match owners(live, &field.path).as_slice() {
-            [manager] if manager != self.manager => Some((fields::shown(&field.path), manager.clone())),
-            _ => None,
-        };
-        self.fields.iter().filter(|field| field.before.is_some()).filter_map(previous).collect()
-    }
-
-    /// The paths of the fields that get a saved value.
-    fn restored(&self) -> Vec<String> {
-        let restored = self.fields.iter().filter(|field| field.after.is_some() && self.manifest.is_none());
-        restored.map(|field| fields::shown(&field.path)).collect()
+    /// The owners of the fields that it changes, with all that the project's own manager owns.
+    fn finds(&self, live: Option<&Value>, own: &str) -> Option<Vec<Value>> {
+        let fields = self.to.is_some().then_some(self.fields.as_slice());
+        live.map(|live| ownership::found(live, fields, own))
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -209,17 +188,12 @@ impl<'a> Planned<'a> {
 impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let mut planned = Planned::of(job, self.manager())?;
+        let planned = Planned::of(job, self.manager())?;
         let look = |fault: Fault| {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
         let mut seq = None;
         let values = self.values(&planned).await?;
-        let restored = planned.restored();
-        if planned.manager == self.manager() && planned.from.is_some() && !restored.is_empty() {
-            let (object, to) = (&job.change.object, &job.change.to);
-            planned.previous = self.previous_manager(object, to, &restored).await.map_err(failed)?;
-        }
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
             let live = match self.ready(job, &planned, live).await {
@@ -243,7 +217,7 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
-            self.takes(job, number, planned.takes(live.as_ref())).await?;
+            self.finds(job, number, planned.finds(live.as_ref(), self.manager())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
                 Ok(()) => return self.after_k8s(job, &planned, number).await,
@@ -394,11 +368,11 @@ impl Cluster {
                         metadata.insert("resourceVersion".to_owned(), json!(version));
                     }
                 }
-                let manager = planned.previous.as_deref().unwrap_or(planned.manager);
-                let as_manager = format!("{path}?fieldManager={}", escaped(manager));
+                let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
-                if job.work.owner.is_empty() && planned.previous.is_none() {
-                    ownership::hand_over(api, &path, live, &now, self.manager()).await;
+                if job.work.owner.is_empty() {
+                    let back = Back { path: &path, live: Some(live), fields: &fields, to };
+                    self.give_back_fields(job, &back, now).await.map_err(Miss::End)?;
                 }
                 Ok(())
             }
@@ -409,10 +383,9 @@ impl Cluster {
                 let list = api.collection(api_version, kind, namespace.as_deref()).await.map_err(missed)?;
                 let list = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
                 let made = api.post(&list, &new).await.map_err(missed)?;
-                // Fields that the role had applied are the role's again.
-                let applied = self.applied_before(&job.change.object, &job.change.to).await;
-                if let Some(applied) = applied.map_err(|e| Miss::End(failed(e)))? {
-                    ownership::give(api, &path, &made, &applied, self.manager()).await;
+                if job.work.owner.is_empty() {
+                    let back = Back { path: &path, live: None, fields: &[], to };
+                    self.give_back_fields(job, &back, made).await.map_err(Miss::End)?;
                 }
                 Ok(())
             }

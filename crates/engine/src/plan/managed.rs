@@ -13,7 +13,7 @@ use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
-use crate::revert::{self, Group, Judged, holders, layers};
+use crate::revert::{self, Group, Judged, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
@@ -79,7 +79,7 @@ pub(crate) async fn own(
         going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
     probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
     probes.extend(other_names(&going, declares));
-    probes.extend(going.iter().filter_map(|t| owners_probe(&t.object, &t.before)));
+    probes.extend(going.iter().filter_map(|t| owners_probe(&t.object)));
     let apt = orphans_probe(&going).filter(|_| prune);
     if apt.is_some() {
         let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
@@ -119,6 +119,11 @@ pub(crate) async fn own(
     layers::settle_what_is_seen(&mut undos, known);
     go_with_what_brought_them(&mut undos);
     name_other_projects(&mut undos, &records.things, &scope, known);
+    let rests = shared::rest_probes(&undos, &others, known);
+    if !rests.is_empty() {
+        target.look(&rests, known).await?;
+        shared::leave_the_rest(&mut undos, &others, known);
+    }
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
     for undo in &mut undos {
         let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
@@ -146,6 +151,7 @@ pub(crate) async fn own(
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
     target.saved_contents(&mut undos, lines.as_ref(), known).await?;
+    shared::part_from_others(&mut undos, known);
     let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
     if let Some(lines) = lines {
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
@@ -173,6 +179,8 @@ pub(crate) async fn own(
     }
     Ok(())
 }
+
+const OTHERS: &str = "what is left of it belongs to others";
 
 const DECLARED: &str = "other lines of it are declared";
 
@@ -224,8 +232,10 @@ async fn add_prune_items(
         for (members, forgets) in
             [(forget, true), (undo, false), (given_up, true)].into_iter().filter(|(m, _)| !m.is_empty())
         {
+            let notes = if forgets { Vec::new() } else { shared::notes(&members, known) };
             let mut item =
                 if forgets { forget_item(&members, known) } else { revert::item(0, &address, members) };
+            item.notes.extend(notes);
             item.origin = ItemOrigin::Prune;
             "prune".clone_into(&mut item.kind);
             item.role.clone_from(&role);
@@ -294,6 +304,7 @@ fn fate(judged: &Judged) -> Fate {
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
+        (Verdict::Back(change), _) if change.from == change.to => Fate::Forgotten(OTHERS.to_owned()),
         (Verdict::Back(change), _) if change.to.is_absent() || change.object.kind == "command" => {
             Fate::Removed
         }
@@ -318,7 +329,7 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
         .filter_map(|u| {
             let now = now(u);
             (now != u.before).then(|| {
-                let why = revert::undo::lost(u).unwrap_or_default();
+                let why = revert::undo::lost(u).unwrap_or_else(|| OTHERS.to_owned());
                 format!("{} stays as it is: {why}", u.object)
             })
         })

@@ -13,6 +13,7 @@ pub(crate) mod releases;
 pub(crate) mod restarts;
 pub(crate) mod saved;
 pub(crate) mod sealed;
+pub(crate) mod shared;
 pub(crate) mod undo;
 
 use crate::revert::layers::{Sight, sights};
@@ -185,7 +186,7 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         return why;
     }
     let to = back(undo, &now, known);
-    let back = Change { object: undo.object.clone(), from: now, to };
+    let back = shared::without_shared(Change { object: undo.object.clone(), from: now, to }, known);
     // An object that converge was about to destroy already is no loss.
     let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
     // Nor is what a failed script has left of a package: nobody can want that state back.

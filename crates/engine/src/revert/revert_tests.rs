@@ -443,10 +443,7 @@ fn an_object_that_shows_values_of_others_is_not_deleted_without_leave() {
         known.learn_content(was.clone());
         known.learn_content(content);
         known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state.into(), None)));
-        known.learn(
-            owners_probe(&undo.object, &undo.before).unwrap(),
-            Answer::Api(json!({"object": live, "whose": null})),
-        );
+        known.learn(owners_probe(&undo.object).unwrap(), Answer::Api(json!({"object": live, "whose": null})));
         let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
         judge(&undo, &mut known, &allowed)
     };

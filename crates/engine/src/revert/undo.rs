@@ -173,10 +173,10 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
     }
 }
 
-/// Asks who else owns what is to be taken away from a cluster.
-pub(crate) fn owners_probe(object: &ObjectId, before: &State) -> Option<Probe> {
-    let goes = object.kind == "k8s" && before.is_absent();
-    goes.then(|| ApiRef::from_key(&object.key).map(|wanted| Probe::Api(ApiProbe::Others(wanted)))).flatten()
+/// Asks who else owns fields of an object of a cluster.
+pub(crate) fn owners_probe(object: &ObjectId) -> Option<Probe> {
+    let wanted = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s")?;
+    Some(Probe::Api(ApiProbe::Others(wanted)))
 }
 
 /// The reason why an object must not be taken away: it is others' too, or holds what others wrote over the values that the runs left, and no user has
@@ -188,7 +188,8 @@ pub(crate) fn takes_from_others(
     allowed: &[String],
 ) -> Option<String> {
     let id = back.object.to_string();
-    let probe = owners_probe(&back.object, &back.to).filter(|_| !allowed.contains(&id))?;
+    let goes = back.to.is_absent() && !allowed.contains(&id);
+    let probe = owners_probe(&back.object).filter(|_| goes)?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
     let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);

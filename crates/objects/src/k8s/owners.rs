@@ -1,42 +1,39 @@
 //! The owners of fields, as the server records them in `metadata.managedFields`.
 
-use super::fields::{Segment, read};
+use super::field_set::FieldSet;
+use super::fields::Segment;
 use serde_json::Value;
 
-/// The owners of a field, by the server's own record.
+/// The owners of a field, by the server's own record. Who owns a map or a list without what is in it (the manager that made it) owns none of that.
 pub fn owners(object: &Value, path: &[Segment]) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let entries = || entries.into_iter().flatten();
+    let all = entries().fold(FieldSet::default(), |all, entry| all.or(&FieldSet::of(entry)));
     // The number of replicas is written through a resource of its own, by people and by autoscalers.
     let counts = |part: Option<&Value>| part.is_none_or(|part| part.as_str() == Some("scale"));
     let holds_it = |entry: &&Value| {
-        counts(entry.get("subresource"))
-            && entry.get("fieldsV1").is_some_and(|fields| holds(fields, path, Some(object)))
+        counts(entry.get("subresource")) && !FieldSet::of(entry).touching(path, object, &all).is_empty()
     };
     let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
-    entries.into_iter().flatten().filter(holds_it).filter_map(manager).collect()
+    entries().filter(holds_it).filter_map(manager).collect()
 }
 
-/// Whether a record of fields holds this one; `live` is the object at this place. The server may know an item of a list by other keys than we do.
-fn holds(at: &Value, path: &[Segment], live: Option<&Value>) -> bool {
-    let (Some(map), Some((segment, rest))) = (at.as_object(), path.split_first()) else { return true };
-    if map.is_empty() {
-        // Owned as a whole.
-        return true;
-    }
-    let inner_live = live.and_then(|live| read(live, std::slice::from_ref(segment)));
-    match segment {
-        Segment::Key(key) => map.get(&format!("f:{key}")).is_some_and(|inner| holds(inner, rest, inner_live)),
-        Segment::Item(key, value) => map.iter().any(|(name, inner)| {
-            let Some(Value::Object(keys)) =
-                name.strip_prefix("k:").and_then(|t| serde_json::from_str(t).ok())
-            else {
-                return false;
-            };
-            let same = match inner_live {
-                Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
-                None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
-            };
-            same && holds(inner, rest, inner_live)
-        }),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_made_a_map_owns_nothing_that_others_lay_into_it() {
+        let entry = |manager: &str, fields: Value| json!({"manager": manager, "fieldsV1": fields});
+        let made = entry("kubectl-create", json!({"f:data": {}, "f:args": {}}));
+        let object = json!({"data": {"y": "1"}, "args": ["1"], "metadata": {"managedFields": [made, entry("converge", json!({"f:data": {"f:y": {}}}))]}});
+        let of = |keys: &[&str]| {
+            let path: Vec<Segment> = keys.iter().map(|key| Segment::Key((*key).to_owned())).collect();
+            owners(&object, &path)
+        };
+        assert_eq!(of(&["data", "y"]), ["converge"]);
+        assert_eq!(of(&["args"]), ["kubectl-create"]);
+        assert_eq!(of(&["data"]), ["kubectl-create", "converge"]);
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::manifest::{edit_claims, merged, missing, present, set_fields};
 use crate::pointer;
-use crate::release_drift::hand;
 use crate::target::WrittenObject;
 use converge_objects::k8s::fields;
-use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -106,22 +105,7 @@ impl Resource for K8sPatch {
         let object = self.object().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
         let Some(now) = present(view, &object)? else { return Err(missing(view, "/target", &object)) };
         let changes = self.changes(&now).map_err(|why| Stop::invalid("/set", why))?;
-        let mut wanted = set_fields(view, "/target", &object, &changes)?;
-        let same = |path: &fields::Path, value: &Option<Value>| match (fields::read(&now, path), value) {
-            (Some(now), Some(value)) => fields::differences(now, value).is_empty(),
-            (now, value) => now.is_none() && value.is_none(),
-        };
-        let differ: Vec<&fields::Path> =
-            changes.iter().filter(|(path, value)| !same(path, value)).map(|(path, _)| path).collect();
-        if !differ.is_empty() {
-            let live = view.api(&ApiProbe::Get(object.clone()))?;
-            let note = |path: &&fields::Path| {
-                let tool = hand(&live, path)?;
-                Some(format!("{}: {} was changed by `{tool}`", object.shown(), fields::shown(path)))
-            };
-            wanted.notes.extend(differ.iter().filter_map(note));
-        }
-        Ok(wanted)
+        set_fields(view, "/target", &object, &changes)
     }
 
     fn basis(&self) -> Option<String> {
@@ -134,7 +118,7 @@ mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
     use converge_objects::K8sState;
-    use converge_resource::ObjectId;
+    use converge_resource::{ApiProbe, ObjectId};
 
     fn id() -> ObjectId {
         ObjectId::new("k8s", "nvidia.com/v1/ClusterPolicy/cluster-policy")

@@ -1,5 +1,6 @@
 //! `k8s_transform`
 
+use crate::look::Asks;
 use crate::manifest::{merged, set_fields};
 use crate::names::Names;
 use crate::picked::{Picked, check_selector};
@@ -101,7 +102,7 @@ impl Resource for K8sTransform {
             .iter()
             .map(|text| FieldQuery::read(text).map_err(|why| Stop::invalid("/where", why)))
             .collect::<Result<_, _>>()?;
-        let mut all = Wanted::default();
+        let (mut all, mut asks) = (Wanted::default(), Asks::default());
         let found = picked.find(view)?;
         let number = found.len();
         for (object, content) in found {
@@ -116,10 +117,12 @@ impl Resource for K8sTransform {
                     changes.push((path, Some(new).filter(|v| !v.is_null())));
                 }
             }
-            let one = set_fields(view, "/set", &object, &changes)?;
+            let Some(one) = asks.take(set_fields(view, "/set", &object, &changes))? else { continue };
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
+            all.notes.extend(one.notes);
         }
+        asks.finish()?;
         if all.targets.is_empty() {
             all.notes.push(format!(
                 "none of {} of the kind {} is picked",

@@ -265,12 +265,16 @@ impl Resource for Node {
             }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
-        let mut all = Wanted::default();
+        let (mut all, mut asks) = (Wanted::default(), Asks::default());
         for (object, node) in nodes {
-            let one = set_fields(view, pointer, &object, &self.changes(&node))?;
+            let Some(one) = asks.take(set_fields(view, pointer, &object, &self.changes(&node)))? else {
+                continue;
+            };
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
+            all.notes.extend(one.notes);
         }
+        asks.finish()?;
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
         }
@@ -326,6 +330,19 @@ mod tests {
         assert!(!text.contains("old:") && text.matches("key: a").count() == 1, "{text}");
         settle(&kind, view);
         assert_eq!(Resource::disruption(&kind), Disruption::Restarts);
+    }
+
+    #[test]
+    fn who_has_changed_a_label_by_hand_is_named() {
+        let owned = json!({"metadata": {"managedFields": [{"manager": "kubectl-label", "fieldsV1": {"f:metadata": {"f:labels": {"f:theirs": {}}}}}]}});
+        let node = ApiRef::from_key("v1/Node/n").unwrap();
+        let view = live(FakeView::new(), "n").says(ApiProbe::Get(node), owned);
+        let notes = |value: &str| {
+            let kind = read::<Node>(json!({"name": "n", "labels": {"theirs": value, "old": "z"}}));
+            kind.plan(&view).unwrap().notes
+        };
+        assert_eq!(notes("y"), ["node n: .metadata.labels.theirs was changed by `kubectl-label`"]);
+        assert_eq!(notes("x"), Vec::<String>::new());
     }
 
     #[test]

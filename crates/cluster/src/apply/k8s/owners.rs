@@ -1,0 +1,116 @@
+//! The fields that a rollback or a prune writes back, and all that the project owned meanwhile, belong again to whom they belonged before.
+
+use super::{AGAIN, TRIES, failed};
+use crate::apply::{Job, shown};
+use crate::connect::Cluster;
+use crate::open_run::OpenRun;
+use crate::ownership::{self, Owners, Written};
+use crate::record_error::RecordsError;
+use crate::records::{RunDoc, StoredContent, owners_before};
+use crate::work::WorkEnd;
+use converge_ledger::Project;
+use converge_objects::k8s::fields::Field;
+use converge_objects::k8s::{K8sState, from_text, normalised};
+use converge_resource::{ApiRef, Content, Digest, ObjectId, State};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::sleep;
+
+/// A write to a state of before.
+pub(super) struct Back<'a> {
+    pub(super) path: &'a str,
+    /// The object as it was found.
+    pub(super) live: Option<&'a Value>,
+    /// The fields that were written.
+    pub(super) fields: &'a [Field],
+    /// The object as it was to be.
+    pub(super) to: &'a Value,
+}
+
+impl OpenRun {
+    /// The runs whose changes of an object are taken back: the targets of a rollback, or of a prune all of the project since the object is managed.
+    fn taken_back(&self, object: &ObjectId, docs: &[RunDoc]) -> BTreeSet<String> {
+        if !self.meta.rolls_back.is_empty() {
+            return self.meta.rolls_back.iter().cloned().collect();
+        }
+        let project = Project(self.meta.scope.clone());
+        let own = self.base.present().find(|t| t.object == *object && project.is(&t.scope));
+        let first = own.and_then(|thing| docs.iter().find(|doc| doc.id == thing.run));
+        let Some(first) = first else { return BTreeSet::new() };
+        let later = |doc: &&RunDoc| doc.seq >= first.seq && doc.id != self.meta.id;
+        let since = docs.iter().filter(later).filter(|doc| project.is(&doc.scope));
+        since.map(|doc| doc.id.clone()).collect()
+    }
+}
+
+impl Cluster {
+    /// Gives the fields of an object that was written back to their owners of before. Where others write it all the time, they stay what they are.
+    pub(super) async fn give_back_fields(
+        &self,
+        job: &Job<'_>,
+        back: &Back<'_>,
+        now: Value,
+    ) -> Result<(), WorkEnd> {
+        let object = &job.change.object;
+        let given = self.settle_owners(object, &job.work.contents, back, now).await;
+        given.map_err(|error| failed(format!("{}: {error}", shown(object))))
+    }
+
+    /// Takes back what the project owns of an object that it manages no more.
+    pub(crate) async fn let_go(&self, object: &ObjectId) -> Result<(), RecordsError> {
+        let api = &self.inner.api;
+        let Some(wanted) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
+            return Ok(());
+        };
+        let (Some(path), Some(live)) = (api.path(&wanted).await?, api.object(&wanted).await?) else {
+            return Ok(());
+        };
+        let back = Back { path: &path, live: Some(&live), fields: &[], to: &live };
+        self.settle_owners(object, &BTreeMap::new(), &back, live.clone()).await
+    }
+
+    async fn settle_owners(
+        &self,
+        object: &ObjectId,
+        contents: &BTreeMap<Digest, Content>,
+        back: &Back<'_>,
+        mut now: Value,
+    ) -> Result<(), RecordsError> {
+        let api = &self.inner.api;
+        let found = self.owners_before(object).await?;
+        let (state, owners) = found.unwrap_or_else(|| (State::absent(), Owners::default()));
+        let before = match K8sState::try_from(state) {
+            Ok(K8sState::Present(digest)) if !contents.contains_key(&digest) => {
+                let stored = self.stored(&BTreeSet::from([digest.clone()])).await?;
+                stored.get(&digest).map(StoredContent::content)
+            }
+            Ok(K8sState::Present(digest)) => contents.get(&digest).cloned(),
+            _ => None,
+        };
+        let before = before.as_ref().and_then(from_text).unwrap_or_else(|| normalised(back.to));
+        let before = Some(&before).filter(|_| back.live.is_some());
+        let written = Written { live: back.live, fields: back.fields, before };
+        for _ in 0..TRIES {
+            let Some(managers) = ownership::settled(&now, &written, &owners, self.manager()) else { break };
+            match ownership::set_managers(api, back.path, &now, &managers, self.manager()).await {
+                Ok(_) => break,
+                Err(fault) if fault.code() == Some(409) => sleep(AGAIN).await,
+                Err(fault) => return Err(fault.into()),
+            }
+            match api.find(back.path).await? {
+                Some(seen) => now = seen,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The owners of an object's fields before the runs that the present one takes back, and the state that the first of them found.
+    async fn owners_before(&self, object: &ObjectId) -> Result<Option<(State, Owners)>, RecordsError> {
+        let docs = self.docs().await?;
+        let slot = self.inner.run.lock().await;
+        let Some(open) = slot.as_ref() else { return Ok(None) };
+        let runs = open.taken_back(object, &docs);
+        Ok(owners_before(&docs, object, &|doc| runs.contains(&doc.id), self.manager()))
+    }
+}

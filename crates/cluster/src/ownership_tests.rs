@@ -1,0 +1,159 @@
+use super::*;
+use converge_objects::k8s::fields::Segment;
+use serde_json::Map;
+
+fn data(keys: &[&str]) -> Value {
+    let keys: Map<String, Value> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+    json!({"f:data": keys})
+}
+
+fn object(values: Value, entries: &[(&str, &str, &[&str])]) -> Value {
+    let entry = |(manager, operation, keys): &(&str, &str, &[&str])| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": data(keys)});
+    let managers: Vec<Value> = entries.iter().map(entry).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": values, "metadata": {"managedFields": managers}})
+}
+
+fn listed(managers: &[Value]) -> Vec<(String, Value)> {
+    let one =
+        |e: &Value| (format!("{} {}", e["manager"], e["operation"]).replace('"', ""), e["fieldsV1"].clone());
+    managers.iter().map(one).collect()
+}
+
+fn field(key: &str, after: Option<&str>) -> Field {
+    let path = ["data", key].map(|key| Segment::Key(key.to_owned())).to_vec();
+    Field { path, before: None, after: after.map(|value| json!(value)) }
+}
+
+fn says(manager: &str, keys: &[&str]) -> (String, Value) {
+    (manager.to_owned(), data(keys))
+}
+
+#[test]
+fn fields_go_back_to_whom_they_belonged() {
+    // `a` and `b` were applied, `x` was taken from another project, `y` from a person, and `c` was declared by both.
+    let first = object(
+        json!({"a": "1", "b": "1", "x": "1", "y": "1", "c": "1", "mine": "1"}),
+        &[
+            ("converge-a", "Apply", &["a", "b"]),
+            ("converge-b", "Apply", &["x", "c"]),
+            ("kubectl", "Update", &["y", "mine"]),
+        ],
+    );
+    let changed = [field("a", Some("2")), field("x", Some("2")), field("y", Some("2"))];
+    let mut owners = Owners::default();
+    let recorded = found(&first, Some(&changed), "converge-a");
+    assert_eq!(
+        listed(&recorded),
+        [
+            says("converge-a Apply", &["a", "b"]),
+            says("converge-b Apply", &["x"]),
+            says("kubectl Update", &["y"])
+        ]
+    );
+    let (own, others): (Vec<Value>, Vec<Value>) = recorded.into_iter().partition(|e| is_own(e, "converge-a"));
+    owners.own = Some(own);
+    owners.then(&others);
+    // A later change took `x` from somebody else: the first one counts.
+    owners.then(&[
+        json!({"manager": "late", "operation": "Update", "apiVersion": "v1", "fieldsV1": data(&["x"])}),
+    ]);
+    let live = object(
+        json!({"a": "2", "b": "1", "x": "2", "y": "2", "c": "1", "mine": "1"}),
+        &[
+            ("converge-a", "Apply", &["a", "x", "y", "c"]),
+            ("converge-b", "Apply", &["c"]),
+            ("kubectl", "Update", &["mine"]),
+        ],
+    );
+    let now = object(
+        json!({"a": "1", "b": "1", "x": "1", "y": "1", "c": "1", "mine": "1"}),
+        &[
+            ("converge-a", "Apply", &["c"]),
+            ("converge-a", "Update", &["a", "x", "y"]),
+            ("converge-b", "Apply", &["c"]),
+            ("kubectl", "Update", &["mine"]),
+        ],
+    );
+    let fields = [field("a", Some("1")), field("x", Some("1")), field("y", Some("1"))];
+    let before = normalised(&first);
+    let written = Written { live: Some(&live), fields: &fields, before: Some(&before) };
+    let all = settled(&now, &written, &owners, "converge-a").unwrap();
+    assert_eq!(
+        listed(&all),
+        [
+            says("converge-b Apply", &["c", "x"]),
+            says("kubectl Update", &["mine", "y"]),
+            says("converge-a Apply", &["a", "b"]),
+        ]
+    );
+    // A value that others have set meanwhile is not the project's again.
+    let mut now = now;
+    now["data"]["b"] = json!("theirs");
+    let all = settled(&now, &written, &owners, "converge-a").unwrap();
+    assert_eq!(listed(&all).last(), Some(&says("converge-a Apply", &["a"])));
+    // Nothing was the project's before: nothing is afterwards.
+    owners.own = Some(Vec::new());
+    let all = settled(&now, &written, &owners, "converge-a").unwrap();
+    assert!(!listed(&all).iter().any(|(manager, _)| manager.starts_with("converge-a")), "{all:?}");
+}
+
+/// Records of older versions name the managers of single fields, and tell of the apply only where the object went.
+#[test]
+fn records_of_older_versions_give_fields_back_as_they_did() {
+    let fields = [field("a", Some("1")), field("b", Some("1"))];
+    let live = object(
+        json!({"a": "2", "kept": "1"}),
+        &[("converge", "Apply", &["a", "kept"]), ("converge", "Update", &["patched"])],
+    );
+    let now = object(
+        json!({"a": "1", "b": "1", "kept": "1"}),
+        &[("converge", "Apply", &["kept"]), ("converge", "Update", &["a", "b", "patched"])],
+    );
+    let written = Written { live: Some(&live), fields: &fields, before: None };
+    let mut owners = Owners::default();
+    let moved = |owners: &Owners| listed(&settled(&now, &written, owners, "converge").unwrap());
+    let own = [says("converge Apply", &["kept", "a", "b"]), says("converge Update", &["patched"])];
+    assert_eq!(
+        moved(&owners),
+        own.map(|(manager, _)| match manager.as_str() {
+            "converge Apply" => says("converge Apply", &["a", "b", "kept"]),
+            _ => says("converge Update", &["patched"]),
+        })
+    );
+    owners.by_path = BTreeMap::from([(".data.a".to_owned(), "kubectl".to_owned())]);
+    assert_eq!(
+        moved(&owners),
+        [
+            says("kubectl Update", &["a"]),
+            says("converge Apply", &["b", "kept"]),
+            says("converge Update", &["patched"])
+        ]
+    );
+    // An object that is made again.
+    let made = object(json!({"a": "1", "theirs": "1"}), &[("converge", "Update", &["a", "theirs"])]);
+    let owners = Owners { applied: Some(data(&["a"])), ..Owners::default() };
+    let written = Written { live: None, fields: &[], before: None };
+    let all = settled(&made, &written, &owners, "converge").unwrap();
+    assert_eq!(listed(&all), [says("converge Apply", &["a"]), says("converge Update", &["theirs"])]);
+}
+
+#[test]
+fn the_fields_of_the_plain_name_become_the_projects() {
+    let both = object(
+        json!({}),
+        &[
+            ("converge", "Apply", &["a"]),
+            ("converge", "Update", &["b"]),
+            ("converge-shop", "Apply", &["c"]),
+            ("kubectl", "Update", &["d"]),
+        ],
+    );
+    assert_eq!(
+        listed(&renamed(&both, "converge-shop")),
+        [
+            says("converge-shop Apply", &["a", "c"]),
+            says("kubectl Update", &["d"]),
+            says("converge-shop Update", &["b"]),
+        ]
+    );
+}

@@ -1,0 +1,138 @@
+//! Fields of objects in a cluster that others own beside the project: a rollback and a prune leave them. Pure.
+
+use crate::revert::Judged;
+use crate::revert::undo::{Verdict, back, owners_probe, shows};
+use converge_ledger::Undo;
+use converge_objects::K8sState;
+use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, shown, with};
+use converge_objects::k8s::from_text;
+use converge_objects::k8s::owners::owners;
+use converge_planner::Knowledge;
+use converge_resource::{
+    Answer, ApiProbe, ApiRef, Change, FIELD_MANAGER, ObjectId, Probe, Segment, State, counted,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The server's answer about the owners of an object: the object, and the project's own manager.
+fn answer<'k>(object: &ObjectId, known: &'k Knowledge) -> Option<(&'k Value, &'k str)> {
+    let Some(Answer::Api(answer)) = known.answer(&owners_probe(object)?) else { return None };
+    Some((answer.get("object")?, answer.get("manager")?.as_str()?))
+}
+
+fn text(object: &ObjectId, state: &State, known: &Knowledge) -> Option<Value> {
+    from_text(known.content(&converge_objects::object(&object.kind)?.content(state)?)?)
+}
+
+/// The fields of a change that others own too, with these, and those that they do not.
+fn parted(change: &Change, known: &Knowledge) -> Option<(Vec<(Field, String)>, Vec<Field>)> {
+    let (live, own) = answer(&change.object, known)?;
+    let (from, to) = (text(&change.object, &change.from, known)?, text(&change.object, &change.to, known)?);
+    let other = |field: &Field| {
+        let owners = owners(live, &field.path).into_iter();
+        owners.into_iter().find(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()))
+    };
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for field in leaf_differences(&from, &to) {
+        match other(&field) {
+            Some(manager) => theirs.push((field, manager)),
+            None => ours.push(field),
+        }
+    }
+    Some((theirs, ours))
+}
+
+/// The change without the fields that others own too. A new content becomes known.
+pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
+    let Some((theirs, ours)) = parted(&change, known) else { return change };
+    let both = text(&change.object, &change.from, known).zip(text(&change.object, &change.to, known));
+    let Some((from, to)) = both.filter(|_| !theirs.is_empty()) else { return change };
+    // Values of a Secret are found by the content that was saved with them.
+    let is_value = |field: &Field| {
+        field.after.is_some() && matches!(field.path.first(), Some(Segment::Key(key)) if key == "data")
+    };
+    let secret = ApiRef::from_key(&change.object.key).is_some_and(|object| object.kind == "Secret");
+    if secret && ours.iter().any(is_value) {
+        return change;
+    }
+    let Ok(mut left) = with(&from, &ours) else { return change };
+    drop_emptied(&mut left, &ours, &to);
+    let (state, content) = K8sState::of(&left);
+    known.learn_content(content);
+    Change { to: state.into(), ..change }
+}
+
+/// Lets an object go back that other projects have changed too, where it still shows all that this project's runs have set: they changed other fields.
+pub(crate) fn part_from_others(undos: &mut [Undo], known: &Knowledge) {
+    for undo in undos.iter_mut().filter(|undo| undo.theirs.is_some()) {
+        let Ok(now) = known.observed(&undo.object) else { continue };
+        if answer(&undo.object, known).is_some() && !undo.before.is_absent() && shows(undo, &now.state, known)
+        {
+            undo.theirs = None;
+        }
+    }
+}
+
+/// Says which fields stay since others own them too.
+pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
+    let mut note = |judged: &Judged| {
+        let Verdict::Back(change) = &judged.verdict else { return None };
+        let to = back(&judged.undo, &change.from, known);
+        let (theirs, _) = parted(&Change { to, ..change.clone() }, known)?;
+        let (first, manager) = theirs.first()?;
+        let more = match theirs.len() {
+            1 => String::new(),
+            number => format!(" and {}", counted(number - 1, "other field")),
+        };
+        let what = format!("{}{more}", shown(&first.path));
+        Some(format!("{}: {what} stays as it is: it belongs to {manager} too", change.object))
+    };
+    members.iter().filter_map(&mut note).collect()
+}
+
+/// The question what stays of an object without the fields that the project alone has applied.
+fn rest_probe(object: &ObjectId) -> Option<Probe> {
+    let ApiRef { api_version, kind, namespace, name } = ApiRef::from_key(&object.key)?;
+    let mut metadata = json!({"name": name});
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    let bare = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+    Some(Probe::Api(ApiProbe::Apply { manifest: bare.to_string(), force: false }))
+}
+
+/// Whether a prune takes an object away in which another project (these are their objects) has fields.
+fn is_shared(undo: &Undo, others: &BTreeSet<&ObjectId>, known: &Knowledge) -> bool {
+    let whose = || match known.answer(&owners_probe(&undo.object)?) {
+        Some(Answer::Api(answer)) => answer.get("whose")?.as_str().map(str::to_owned),
+        _ => None,
+    };
+    undo.before.is_absent() && others.contains(&undo.object) && whose().is_some()
+}
+
+/// Asks what stays of the objects in which other projects have fields.
+pub(crate) fn rest_probes(
+    undos: &[Undo],
+    others: &BTreeSet<&ObjectId>,
+    known: &Knowledge,
+) -> BTreeSet<Probe> {
+    undos.iter().filter(|u| is_shared(u, others, known)).filter_map(|u| rest_probe(&u.object)).collect()
+}
+
+/// An object that a run of the project made, and in which another project has fields by now, stays: the project's own fields go. Where the server would not
+/// have it without them, it is left as it is.
+pub(crate) fn leave_the_rest(undos: &mut [Undo], others: &BTreeSet<&ObjectId>, known: &mut Knowledge) {
+    for undo in undos {
+        if !is_shared(undo, others, known) {
+            continue;
+        }
+        let answer = rest_probe(&undo.object).and_then(|probe| known.answer(&probe));
+        let Some(Answer::Api(answer)) = answer else { continue };
+        let (Some(rest), Ok(now)) = (answer.get("object"), known.observed(&undo.object)) else { continue };
+        let (state, content) = K8sState::of(rest);
+        known.learn_content(content);
+        (undo.left, undo.before) = (now.state, state.into());
+        undo.between.clear();
+        (undo.open, undo.theirs) = (None, None);
+    }
+}

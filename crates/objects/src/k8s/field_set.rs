@@ -1,0 +1,161 @@
+//! Sets of fields, as the server records them for each manager (`fieldsV1`).
+
+use super::fields::{Segment, read};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// A set of fields, each the path of its names: `f:data`, `k:{"name":"a"}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(BTreeSet<Vec<String>>);
+
+impl FieldSet {
+    /// Of a manager's entry in `metadata.managedFields`.
+    pub fn of(entry: &Value) -> Self {
+        let mut set = Self::default();
+        if let Some(fields) = entry.get("fieldsV1") {
+            set.take(&mut Vec::new(), fields);
+        }
+        set
+    }
+
+    fn take(&mut self, path: &mut Vec<String>, fields: &Value) {
+        for (name, inner) in fields.as_object().into_iter().flatten() {
+            if name == "." {
+                self.0.insert(path.clone());
+                continue;
+            }
+            path.push(name.clone());
+            if inner.as_object().is_none_or(Map::is_empty) {
+                self.0.insert(path.clone());
+            } else {
+                self.take(path, inner);
+            }
+            path.pop();
+        }
+    }
+
+    /// As `fieldsV1`.
+    pub fn value(&self) -> Value {
+        let mut all = json!({});
+        for path in &self.0 {
+            let member = if self.has_below(path) { Some(".".to_owned()) } else { None };
+            lay(&mut all, &mut path.iter().cloned().chain(member));
+        }
+        all
+    }
+
+    /// Whether it has a field below this one.
+    fn has_below(&self, path: &[String]) -> bool {
+        let next = self.0.range(path.to_vec()..).nth(usize::from(self.0.contains(path)));
+        next.is_some_and(|next| next.len() > path.len() && next.starts_with(path))
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields of either.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(self.0.union(&other.0).cloned().collect())
+    }
+
+    /// The fields of both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).cloned().collect())
+    }
+
+    /// The fields that the other one does not have.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).cloned().collect())
+    }
+
+    /// The fields at this place of an object, below it, and those above it that are owned as a whole: none of `all` lies below them.
+    #[must_use]
+    pub fn touching(&self, path: &[Segment], object: &Value, all: &Self) -> Self {
+        let counts = |own: &&Vec<String>| {
+            leads_along(own, path, object) && (own.len() >= path.len() || !all.has_below(own))
+        };
+        Self(self.0.iter().filter(counts).cloned().collect())
+    }
+
+    /// The fields that have one value in both objects. A map or a list of which `all` has fields below counts by being there.
+    #[must_use]
+    pub fn same(&self, a: &Value, b: &Value, all: &Self) -> Self {
+        let same = |path: &&Vec<String>| match (value_at(a, path), value_at(b, path)) {
+            (Some(a), Some(b)) => a == b || all.has_below(path),
+            _ => false,
+        };
+        Self(self.0.iter().filter(same).cloned().collect())
+    }
+}
+
+fn lay(at: &mut Value, names: &mut dyn Iterator<Item = String>) {
+    if let (Some(map), Some(name)) = (at.as_object_mut(), names.next()) {
+        lay(map.entry(name).or_insert_with(|| json!({})), names);
+    }
+}
+
+/// Whether the names of a field and a path are the same as far as both go. The server may know an item of a list by other keys than we do.
+fn leads_along(names: &[String], path: &[Segment], object: &Value) -> bool {
+    names.iter().zip(path).enumerate().all(|(at, (name, segment))| match segment {
+        Segment::Key(key) => name.strip_prefix("f:") == Some(key),
+        Segment::Item(key, value) => {
+            let keys = name.strip_prefix("k:").and_then(|text| serde_json::from_str(text).ok());
+            let Some(Value::Object(keys)) = keys else { return false };
+            match path.get(..=at).and_then(|path| read(object, path)) {
+                Some(item) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
+                None => keys.get(key).map(Value::to_string).as_deref() == Some(value),
+            }
+        }
+    })
+}
+
+fn value_at<'a>(object: &'a Value, names: &[String]) -> Option<&'a Value> {
+    names.iter().try_fold(object, |at, name| match name.split_once(':')? {
+        ("f", key) => at.get(key),
+        ("k", keys) => {
+            let Value::Object(keys) = serde_json::from_str(keys).ok()? else { return None };
+            let is = |item: &&Value| keys.iter().all(|(key, value)| item.get(key) == Some(value));
+            at.as_array()?.iter().find(is)
+        }
+        ("v", value) => {
+            let value: Value = serde_json::from_str(value).ok()?;
+            at.as_array()?.iter().find(|item| **item == value)
+        }
+        ("i", place) => at.as_array()?.get(place.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_read_and_written_as_the_server_has_them() {
+        let fields = json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {}},
+            "f:spec": {"f:list": {"k:{\"name\":\"x\"}": {".": {}, "f:image": {}}, "v:\"y\"": {}}}});
+        let set = FieldSet::of(&json!({"fieldsV1": fields}));
+        assert_eq!(set.value(), fields);
+        let of = |fields: Value| FieldSet::of(&json!({"fieldsV1": fields}));
+        let (a, data) = (of(json!({"f:data": {"f:a": {}}})), of(json!({"f:data": {}})));
+        assert_eq!(set.and(&a).value(), json!({"f:data": {"f:a": {}}}));
+        assert_eq!(set.and(&data).value(), json!({"f:data": {}}));
+        assert_eq!(a.or(&data).value(), json!({"f:data": {".": {}, "f:a": {}}}));
+        assert_eq!(a.or(&data).without(&a).value(), json!({"f:data": {}}));
+    }
+
+    #[test]
+    fn fields_are_found_by_their_values_too() {
+        let before = json!({"data": {"a": "1", "b": "1"}, "list": [{"name": "x", "port": 1}], "args": ["1"]});
+        let now = json!({"data": {"a": "1", "b": "2"}, "list": [{"name": "x", "port": 2}], "args": ["2"]});
+        let set = FieldSet::of(&json!({"fieldsV1": {"f:data": {".": {}, "f:a": {}, "f:b": {}, "f:c": {}},
+            "f:list": {"k:{\"name\":\"x\"}": {".": {}, "f:name": {}, "f:port": {}}}, "f:args": {}}}));
+        let same = json!({"f:data": {".": {}, "f:a": {}}, "f:list": {"k:{\"name\":\"x\"}": {".": {}, "f:name": {}}}});
+        assert_eq!(set.same(&before, &now, &set).value(), same);
+    }
+}

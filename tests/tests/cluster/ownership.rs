@@ -1,0 +1,296 @@
+//! Who owns the fields of an object that two projects share, after any sequence of applies, prunes, rollbacks and edits by hand.
+
+use crate::Lab;
+use converge_tests::Ran;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values of an object by their keys.
+type Data = BTreeMap<&'static str, u8>;
+
+const KEYS: [&str; 4] = ["a", "b", "x", "f"];
+
+/// Numbers from a seed (xorshift64*).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+}
+
+/// A run of a project.
+#[derive(Clone)]
+struct Run {
+    project: usize,
+    found: Data,
+    left: Data,
+    /// The keys that the project owned before it.
+    own: BTreeSet<&'static str>,
+    /// Those that others owned, of the ones that it changed.
+    theirs: BTreeMap<&'static str, BTreeSet<usize>>,
+    /// A prune: the runs since which the object had been managed.
+    pruned: Option<usize>,
+}
+
+impl Run {
+    fn changed(&self) -> BTreeSet<&'static str> {
+        KEYS.into_iter().filter(|key| self.found.get(key) != self.left.get(key)).collect()
+    }
+}
+
+/// The rule of docs/clusters.md in small. The projects are 0 and 1.
+#[derive(Default)]
+struct Model {
+    live: Data,
+    owners: BTreeMap<&'static str, BTreeSet<usize>>,
+    /// All runs, and which of them are in force.
+    runs: Vec<Run>,
+    in_force: Vec<usize>,
+    /// Since which run each project manages the object.
+    managed: [Option<usize>; 2],
+}
+
+impl Model {
+    fn own(&self, project: usize) -> BTreeSet<&'static str> {
+        self.owners.iter().filter(|(_, by)| by.contains(&project)).map(|(key, _)| *key).collect()
+    }
+
+    fn has_other(&self, key: &str, project: usize) -> bool {
+        self.owners.get(key).is_some_and(|by| by.iter().any(|by| *by != project))
+    }
+
+    fn put(
+        &mut self,
+        project: usize,
+        before: (Data, BTreeMap<&'static str, BTreeSet<usize>>),
+        pruned: Option<usize>,
+    ) {
+        let (found, owners) = before;
+        let own = owners.iter().filter(|(_, by)| by.contains(&project)).map(|(key, _)| *key).collect();
+        let mut run = Run { project, found, left: self.live.clone(), own, theirs: BTreeMap::new(), pruned };
+        for key in run.changed() {
+            let by = owners.get(key).into_iter().flatten().copied().filter(|by| *by != project).collect();
+            run.theirs.insert(key, by);
+        }
+        self.in_force.push(self.runs.len());
+        self.runs.push(run);
+    }
+
+    /// Whether the server would take the declaration.
+    fn conflicts(&self, project: usize, wanted: &Data) -> bool {
+        wanted.iter().any(|(key, value)| {
+            self.live.get(key).is_some_and(|now| now != value) && self.has_other(key, project)
+        })
+    }
+
+    fn apply(&mut self, project: usize, wanted: &Data) {
+        let (mut live, mut owners) = (self.live.clone(), self.owners.clone());
+        for key in self.own(project).into_iter().filter(|key| !wanted.contains_key(key)) {
+            let by = owners.entry(key).or_default();
+            by.remove(&project);
+            if by.is_empty() {
+                live.remove(key);
+            }
+        }
+        for (key, value) in wanted {
+            let by = owners.entry(key).or_default();
+            if live.insert(key, *value) != Some(*value) {
+                by.clear();
+            }
+            by.insert(project);
+        }
+        if live == self.live {
+            // Nothing is to be changed, so nothing is applied.
+            return;
+        }
+        let before = (std::mem::replace(&mut self.live, live), std::mem::replace(&mut self.owners, owners));
+        self.managed[project].get_or_insert(self.runs.len());
+        self.put(project, before, None);
+    }
+
+    /// The runs in force of a project, the last one first.
+    fn in_force_of(&self, project: usize) -> impl Iterator<Item = usize> + '_ {
+        self.in_force.iter().rev().copied().filter(move |at| self.runs[*at].project == project)
+    }
+
+    /// Whether the other project has changed, since this run, what it had changed.
+    fn is_covered(&self, at: usize) -> bool {
+        let run = &self.runs[at];
+        let others = self.in_force.iter().map(|at| (*at, &self.runs[*at]));
+        let mut later = others.filter(|(other, r)| *other > at && r.project != run.project);
+        later.any(|(_, r)| r.changed().intersection(&run.changed()).next().is_some())
+    }
+
+    /// Takes runs of a project back: these keys have the values and owners of before the first one.
+    fn back(&mut self, project: usize, runs: &[usize]) {
+        let first = self.runs[runs[0]].clone();
+        let touched: BTreeSet<&str> = runs.iter().flat_map(|at| self.runs[*at].changed()).collect();
+        for key in KEYS {
+            let then = first.found.get(key);
+            let owned = first.own.contains(key);
+            let is_back =
+                touched.contains(key) && self.live.get(key) != then && !self.has_other(key, project);
+            if is_back {
+                let mut by: BTreeSet<usize> = owned.then_some(project).into_iter().collect();
+                let taken = runs.iter().find_map(|at| self.runs[*at].theirs.get(key).filter(|_| !owned));
+                by.extend(taken.into_iter().flatten());
+                match then {
+                    Some(value) => drop((self.live.insert(key, *value), self.owners.insert(key, by))),
+                    None => drop((self.live.remove(key), self.owners.remove(key))),
+                }
+            } else if !owned {
+                self.owners.entry(key).or_default().remove(&project);
+            } else if self.live.get(key) == then {
+                self.owners.entry(key).or_default().insert(project);
+            }
+        }
+    }
+
+    fn roll_back(&mut self, project: usize, at: usize) {
+        self.back(project, &[at]);
+        self.in_force.retain(|run| *run != at);
+        let run = &self.runs[at];
+        if run.pruned.is_some() {
+            self.managed[project] = run.pruned;
+        } else if self.managed[project] == Some(at) {
+            self.managed[project] = None;
+        }
+    }
+
+    fn prune(&mut self, project: usize) {
+        let since = self.managed[project].unwrap();
+        let of = |at: &usize| self.runs[*at].project == project;
+        let runs: Vec<usize> = (since..self.runs.len()).filter(of).collect();
+        let before = (self.live.clone(), self.owners.clone());
+        self.back(project, &runs);
+        self.managed[project] = None;
+        if self.live != before.0 {
+            self.put(project, before, Some(since));
+        }
+    }
+
+    /// Whether the object shows all that the runs of a project have set and a prune takes back.
+    fn shows(&self, project: usize) -> bool {
+        let since = self.managed[project].unwrap();
+        let runs: Vec<&Run> = self.runs[since..].iter().filter(|r| r.project == project).collect();
+        let touched: BTreeSet<&str> = runs.iter().flat_map(|r| r.changed()).collect();
+        let (first, last) = (&runs[0].found, &self.runs[self.in_force_of(project).next().unwrap()].left);
+        touched.into_iter().filter(|k| last.get(k) != first.get(k)).all(|k| self.live.get(k) == last.get(k))
+    }
+}
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// Runs a command of a project, whose role declares these values; `None`: the item is not there.
+fn of(lab: &Lab, project: usize, wanted: Option<&Data>, force: bool, args: &[&str]) -> Ran {
+    let data = |wanted: &Data| -> BTreeMap<String, String> {
+        wanted.iter().map(|(key, value)| ((*key).to_owned(), value.to_string())).collect()
+    };
+    let item = match wanted {
+        None => json!({"name": "it is there", "k8s_query": {"kind": "Node"}}),
+        Some(wanted) => json!({"name": "cm", "k8s_object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "owned", "namespace": "default"}, "data": data(wanted), "force_conflicts": force}}),
+    };
+    lab.role("owned", &json!({"scope": "cluster", "resources": [item]}).to_string());
+    let inventory = lab.world.inventory(&format!("converge_project: {}", NAMES[project]));
+    lab.world.write("project.yaml", &inventory).unwrap();
+    lab.converge(&[args, &["project.yaml"]].concat())
+}
+
+/// The values of the object, and the projects that own them.
+fn look(lab: &Lab) -> (Data, BTreeMap<&'static str, BTreeSet<usize>>) {
+    let said =
+        lab.api.kubectl(&["get", "configmap", "owned", "-o", "json", "--show-managed-fields"]).unwrap();
+    let object: Value = serde_json::from_str(&said.stdout).unwrap();
+    let value = |key: &&'static str| Some((*key, object["data"][*key].as_str()?.parse().unwrap()));
+    let mut owners: BTreeMap<&'static str, BTreeSet<usize>> = BTreeMap::new();
+    for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
+        let Some(project) = NAMES.iter().position(|name| entry["manager"] == format!("converge-{name}"))
+        else {
+            continue;
+        };
+        assert_eq!(entry["operation"], "Apply", "{entry}");
+        for key in KEYS.iter().filter(|key| entry["fieldsV1"]["f:data"].get(format!("f:{key}")).is_some()) {
+            owners.entry(*key).or_default().insert(project);
+        }
+    }
+    (KEYS.iter().filter_map(value).collect(), owners)
+}
+
+/// A sequence that begins with an object of somebody else.
+fn sequence(lab: &Lab, seed: u64, steps: usize) {
+    lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+    lab.kubectl(&["delete", "configmap", "owned", "--ignore-not-found"]);
+    lab.kubectl(&["create", "configmap", "owned", "--from-literal=f=0"]);
+    let (mut draw, mut model) = (Draw(seed), Model::default());
+    model.live.insert("f", 0);
+    let mut said = Vec::new();
+    for step in 0..steps {
+        let project = usize::from(draw.below(2) == 1);
+        let other = 1 - project;
+        let what = match draw.below(10) {
+            0..5 => {
+                let mut wanted = Data::from([(NAMES[project], u8::try_from(1 + draw.below(3)).unwrap())]);
+                if draw.below(3) > 0 {
+                    wanted.insert("x", u8::try_from(1 + draw.below(2)).unwrap());
+                }
+                let force = draw.below(3) == 0;
+                let refused = model.conflicts(project, &wanted) && !force;
+                let ran = of(lab, project, Some(&wanted), force, &["apply", "--yes"]);
+                ran.expect(i32::from(refused));
+                if !refused {
+                    model.apply(project, &wanted);
+                }
+                format!("{} applies {wanted:?}, force {force}: refused {refused}", NAMES[project])
+            }
+            5..8 => {
+                let Some(at) = model.in_force_of(project).next() else { continue };
+                // A later run of the other project comes first.
+                if model.is_covered(at) {
+                    continue;
+                }
+                let ran = of(lab, project, None, false, &["rollback", "--yes"]);
+                ran.expect(0);
+                model.roll_back(project, at);
+                format!("{} rolls back", NAMES[project])
+            }
+            8 => {
+                if model.managed[project].is_none() || !model.shows(project) {
+                    continue;
+                }
+                of(lab, project, None, false, &["apply", "--yes", "--prune=1"]).expect(0);
+                model.prune(project);
+                let plan = of(lab, project, None, false, &["plan", "--prune"]).expect(0);
+                assert!(!plan.all().contains("orphaned"), "{}", plan.all());
+                format!("{} prunes", NAMES[project])
+            }
+            _ => {
+                let value = u8::try_from(step % 200).unwrap();
+                let patch = json!({"data": {"f": value.to_string()}}).to_string();
+                lab.kubectl(&["patch", "configmap", "owned", "--type=merge", "-p", &patch]);
+                model.live.insert("f", value);
+                "somebody edits f".to_owned()
+            }
+        };
+        said.push(what);
+        model.owners.retain(|_, by| !by.is_empty());
+        let (live, owners) = look(lab);
+        assert_eq!((&live, &owners), (&model.live, &model.owners), "seed {seed}: {said:#?}");
+        let idle = model.in_force_of(other).next().is_none() && model.managed[other].is_none();
+        assert!(!idle || model.own(other).is_empty(), "seed {seed}: {said:#?}");
+    }
+}
+
+#[test]
+fn two_projects_own_what_the_model_says() {
+    let lab = Lab::get();
+    let seeds = std::env::var("CONVERGE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    for seed in 1..=seeds {
+        sequence(&lab, seed, 25);
+    }
+    lab.kubectl(&["delete", "configmap", "owned"]);
+}
