@@ -17,7 +17,8 @@ pub(crate) mod undo;
 use crate::revert::layers::{Sight, sights};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, creates_before, destroys, lost, planned, role_of, same, shows, takes_from_others, without,
+    Verdict, back, changed_by, creates_before, destroys, lost, planned, role_of, same, shows,
+    takes_from_others, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
@@ -177,7 +178,17 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         return Verdict::Stays(why.clone());
     }
     if !shows(undo, &now, known) {
-        return Verdict::Stays("it was changed by someone else since and is left as it is".to_owned());
+        if let Some(why) = undistinguished(undo, known) {
+            let id = undo.object.to_string();
+            return match lost(undo) {
+                Some(why) => Verdict::Lost(why),
+                None if allowed.contains(&id) => {
+                    judge_as(&Undo { between: Vec::new(), ..undo.clone() }, now, known, allowed)
+                }
+                None => Verdict::Stays(format!("{why}: `--allow-destroy {id}` takes back all that differs")),
+            };
+        }
+        return Verdict::Stays(changed_by(undo, known));
     }
     if let Some(why) = lost(undo) {
         return Verdict::Lost(why);
@@ -200,6 +211,9 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
 /// Said where packages go: the records do not know it.
 const SCRIPTS_LEAVE: &str =
     "what scripts of packages have set or made besides stays: users, directories, kernel parameters";
+
+/// Said where the recorded runs do not join.
+const CHANGED_BETWEEN: &str = "between the runs that go back, it was changed by someone else, or by a run that is not recorded any more";
 
 fn removes_package(change: &Change) -> bool {
     change.object.kind == "package" && change.to.is_absent()
@@ -412,10 +426,14 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
     }
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let mut notes = Vec::new();
     for Judged { undo, verdict, .. } in members {
         match verdict {
             Verdict::Same => {}
             Verdict::Back(change) => {
+                if undo.unrecorded.between {
+                    notes.push(format!("{}: {CHANGED_BETWEEN}", undo.object));
+                }
                 node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }
@@ -423,7 +441,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }
-    let mut notes = stay.clone();
+    notes.extend(stay.iter().cloned());
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
     let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
     notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));
