@@ -219,9 +219,8 @@ mod tests {
         };
         let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
         let unread = Standing::default();
-        let to_drop = |runs: &[Listed], present: &str, needs: &[Need]| {
-            crate::records::to_drop(runs, present, &unread, needs, now)
-        };
+        let to_drop =
+            |runs: &[Listed], present: &str, needs: &[Need]| to_drop(runs, present, &unread, needs, now);
         let none = [];
         assert_eq!(to_drop(&runs, "12", &none), ["00", "02"], "01 is the newest good one");
         // Another project's only run stays, however many runs others have made since.
