@@ -39,7 +39,7 @@ pub use error::{ClusterError, Refused};
 pub use fault::{Fault, Said};
 pub use kubeconfig::KubeconfigError;
 pub use login::{Login, LoginError};
-pub use object::edited_since;
+pub use object::{changed_by, edited_since};
 pub use options::ClusterOptions;
 pub use program::{environment, in_path};
 pub use record_error::{Damage, RecordsError, SealError, Unread};

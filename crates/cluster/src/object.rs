@@ -138,8 +138,31 @@ pub fn edited_since(
         .filter(|field| shows(&live_text, field) && !of_a_controller(&field.path))
         .map(|field| (field.path, field.before, field.after))
         .collect();
-    (!theirs.is_empty())
-        .then(|| format!("it was changed by someone else since: {}", listed(&theirs, "left as", secret)))
+    (!theirs.is_empty()).then(|| listed(&theirs, "left as", secret))
+}
+
+/// The fields of a live object that are not as runs left it, with those who own them now, for people: of what the runs changed (`before` to `left`), or of
+/// all where nothing of that differs. No values.
+pub fn changed_by(live: &Value, before: Option<&Value>, left: &Value) -> Option<String> {
+    let paths = |from: &Value, to: &Value| -> Vec<fields::Path> {
+        fields::leaf_differences(from, to).into_iter().map(|field| field.path).collect()
+    };
+    let now = normalised(live);
+    let all = paths(left, &now);
+    let own = before.map(|before| paths(before, left)).unwrap_or_default();
+    let of_runs: Vec<&fields::Path> =
+        all.iter().filter(|path| own.iter().any(|own| fields::touch(own, path))).collect();
+    let named = if of_runs.is_empty() { all.iter().collect() } else { of_runs };
+    let shown = |path: &&fields::Path| match owners(live, path).as_slice() {
+        _ if fields::read(&now, path).is_none() => format!("{} was taken away", fields::shown(path)),
+        [] => fields::shown(path),
+        managers => format!("{} by `{}`", fields::shown(path), managers.join("`, `")),
+    };
+    let mut parts: Vec<String> = named.iter().take(5).map(shown).collect();
+    if named.len() > parts.len() {
+        parts.push(format!("and {} more", named.len() - parts.len()));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// When an owner last changed it, in seconds since 1970: the newest of its managers' times, those of the status left out.
@@ -258,7 +281,7 @@ mod tests {
         let edited = |live: &Value, left: &[Value]| edited_since(live, &[], left, false);
         assert_eq!(
             edited(&map("9", none.clone()), std::slice::from_ref(&left)).unwrap(),
-            "it was changed by someone else since: .data.a (left as \"1\", found \"9\")"
+            ".data.a (left as \"1\", found \"9\")"
         );
         assert!(
             !edited_since(&map("9", none.clone()), &[], std::slice::from_ref(&left), true)
@@ -275,16 +298,27 @@ mod tests {
             |live: &Value, last: &Value| edited_since(live, &between, std::slice::from_ref(last), false);
         assert!(found(&their, &their).unwrap().contains(".data.a (left as \"1\", found \"9\")"));
         assert_eq!(found(&own, &own), None);
-        assert_eq!(
-            found(&own, &their),
-            Some("it was changed by someone else since: .data.a (left as \"9\", found \"1\")".to_owned())
-        );
+        assert_eq!(found(&own, &their), Some(".data.a (left as \"9\", found \"1\")".to_owned()));
         // A field that came or went is reported by its manager, and a controller's value is written anew.
         let labelled = map("1", json!({"labels": {"theirs": "1"}}));
         assert_eq!(edited(&labelled, std::slice::from_ref(&left)), None);
         assert_eq!(edited(&left, &[labelled]), None);
         let fields = json!({"managedFields": [{"manager": "kube-controller-manager", "fieldsV1": {"f:data": {"f:a": {}}}}]});
         assert_eq!(edited(&map("9", fields), &[left]), None);
+    }
+
+    #[test]
+    fn fields_that_others_have_changed_are_named_without_values() {
+        let map = |data: Value| json!({"kind": "ConfigMap", "data": data, "metadata": {"name": "x"}});
+        let (before, left) = (map(json!({"a": "0"})), map(json!({"a": "1"})));
+        let mut live = map(json!({"a": "9", "beside": "9"}));
+        live["metadata"]["managedFields"] =
+            json!([{"manager": "kubectl-patch", "fieldsV1": {"f:data": {"f:a": {}}}}]);
+        let said = |live: &Value, before: Option<&Value>| changed_by(live, before, &left);
+        assert_eq!(said(&live, Some(&before)).unwrap(), ".data.a by `kubectl-patch`");
+        assert_eq!(said(&live, None).unwrap(), ".data.a by `kubectl-patch`, .data.beside");
+        assert_eq!(said(&map(json!({"b": "1"})), Some(&before)).unwrap(), ".data.a was taken away");
+        assert_eq!(said(&left, Some(&before)), None);
     }
 
     #[test]

@@ -163,6 +163,7 @@ impl Cluster {
                 Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,
+            ApiProbe::Gone(object) => self.dry_gone(object).await,
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
                 Ok(list?.map(Value::Array).unwrap_or_default())

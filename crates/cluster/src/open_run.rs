@@ -7,7 +7,8 @@ use crate::options::ClusterOptions;
 use crate::owned::OwnedDoc;
 use crate::record_error::RecordsError;
 use crate::records::{
-    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, RUN_LABEL, RunDoc, StoredContent,
+    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, Need, RECORD_LABEL, RUN_LABEL, RunDoc, Standing,
+    StoredContent,
 };
 use crate::sealed::closed;
 use crate::work::Work;
@@ -237,14 +238,16 @@ impl OpenRun {
     pub(crate) async fn settle(&mut self, keep_all_runs: bool) -> Result<(), RecordsError> {
         let mut managed = self.managed();
         let found = self.api.list_metadata(&labelled(RUN_LABEL)).await?;
-        let dropped = if keep_all_runs {
+        let listed = records::listed(&found);
+        let now = self.api.now();
+        let dropped = if keep_all_runs || !records::is_full(&listed, &self.meta.id, now) {
             Vec::new()
         } else {
-            let things = managed.entries.iter().map(|e| &e.thing);
-            let needed = things.filter(|t| !t.before.is_absent()).map(|t| t.run.clone());
-            // A rollback can be repeated: what it set out for stays until another run comes.
-            let needed = needed.chain(self.meta.rolls_back.iter().cloned()).collect();
-            records::to_drop(&records::listed(&found), &self.meta.id, &needed, self.api.now())
+            let runs = self.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
+            let standing = Standing::of(&records::runs(&runs, now)?.0.runs);
+            let entries = managed.entries.iter().filter(|e| !e.thing.before.is_absent());
+            let needs: Vec<Need> = entries.map(|e| (e.thing.run.clone(), e.gone_by.clone())).collect();
+            records::to_drop(&listed, &self.meta.id, &standing, &needs, now)
         };
         managed.forget_gone(&|id| !dropped.iter().any(|d| d == id));
         managed.folded.retain(|id| !dropped.contains(id));

@@ -15,7 +15,7 @@ use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome,
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 pub(crate) use owners::owners_before;
-pub(crate) use retention::{Listed, listed, next_seq, to_drop};
+pub(crate) use retention::{Listed, Need, Standing, is_full, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -131,7 +131,7 @@ impl Engine {
 
     /// The snapshots of every host, newest first.
     pub async fn snapshots(&self) -> Vec<HostSnapshots> {
-        crate::rollback::snapshots(&self.context()).await
+        crate::snapshots::snapshots(&self.context()).await
     }
 
     /// The managed objects of every target, as its records tell; with `compare` whether they are still as runs left them.

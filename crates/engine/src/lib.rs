@@ -23,6 +23,7 @@ mod revert;
 mod role_testing;
 mod rollback;
 mod session;
+mod snapshots;
 mod tasks;
 mod verify;
 

@@ -99,7 +99,7 @@ pub struct Return {
     pub time: String,
     /// Who ran it, `user@machine`.
     pub operator: String,
-    /// Its playbook, as the operator named it.
+    /// Its playbook, as the operator named it, behind the name of its project.
     pub playbook: String,
     /// Its inventory, likewise.
     pub inventory: String,
@@ -288,6 +288,8 @@ pub struct Snapshot {
     pub time: String,
     /// Who ran it, `user@machine`.
     pub operator: String,
+    /// `converge_project` of its inventory, where it has one.
+    pub project: Option<String>,
     /// Its playbook, as the operator named it.
     pub playbook: String,
     /// Its inventory, likewise.

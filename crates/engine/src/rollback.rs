@@ -1,19 +1,17 @@
 //! Rolling back: an ordinary plan to the states that a run saved.
 
-use crate::connect::runs::records;
+use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, goes_back, owners_probe, part_from_others, role_of, take_contents,
-    without_gone_workloads,
+    base_of, brought_along, changed_probes, goes_back, owners_probe, part_from_others, role_of,
+    take_contents, without_gone_workloads,
 };
 use crate::revert::{self, Group, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
-use crate::{
-    Activity, Event, FleetPlan, HostEntry, HostResult, HostSnapshots, Purpose, Return, Snapshot, TargetError,
-};
-use converge_ledger::{Ledger, Project, Records, RunPurpose, RunRecord, Undo};
+use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
+use converge_ledger::{Ledger, Project, Records, SavedChange, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
@@ -41,9 +39,6 @@ fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
         claims.filter(|o| !observed(o)).map(|o| (entry.host.as_str(), o.to_string())).next()
     })
 }
-
-/// The difference of the clock of a host that is not reported, in seconds.
-const SKEW: i64 = 120;
 
 /// The records that were read of a host.
 type Read = Arc<Result<(Target, Records), TargetError>>;
@@ -77,18 +72,6 @@ fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
     }
 }
 
-/// The snapshots of every host, newest first.
-pub(crate) async fn snapshots(context: &Arc<RunContext>) -> Vec<HostSnapshots> {
-    let reading = on_each(context, context.targets(), |context, host| async move {
-        let (runs, lost, remarks) = match records(&context, &host).await {
-            Err(lost) => (Vec::new(), Some(lost), Vec::new()),
-            Ok((_, records)) => (list(&records.runs), None, records.broken),
-        };
-        HostSnapshots { host, runs, lost, remarks }
-    });
-    reading.await
-}
-
 /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.
 /// `roles` narrows it to items of these roles.
 ///
@@ -104,7 +87,12 @@ pub(crate) async fn plan_rollback(
     let read =
         on_each(context, hosts, |context, host| async move { Arc::new(records(&context, &host).await) });
     let read = read.await;
-    let remarks = remarks(hosts, &read);
+    let remarks: Vec<String> = hosts
+        .iter()
+        .zip(&read)
+        .filter_map(|(host, read)| Some(remarks(host, &read.as_ref().as_ref().ok()?.1)))
+        .flatten()
+        .collect();
     let mut plan = match to {
         Some(prefix) => plan_to(context, hosts, &read, prefix, roles).await?,
         None => plan_newest(context, hosts, &read, roles).await,
@@ -124,7 +112,7 @@ async fn plan_to(
     let Some(id) = resolve(read, prefix)? else {
         if read.iter().any(|read| read.is_err()) {
             // It may be on a host that does not answer.
-            return Ok(plan_starts(context, hosts, read, &vec![None; hosts.len()], roles).await);
+            return Ok(plan_starts(context, hosts, read, &vec![None; hosts.len()], roles).await.0);
         }
         let message = format!("no host has a snapshot `{prefix}`");
         let help = "`converge snapshots` lists what can be rolled back to";
@@ -144,7 +132,8 @@ async fn plan_to(
         {
             let message = format!(
                 "run {id} is of another project: playbook {}, inventory {}",
-                run.playbook, run.inventory
+                run.playbook_of_project(),
+                run.inventory
             );
             let help = "name that playbook and inventory: a rollback stays within one project";
             return Err(Diagnostic::error("other-project", message).help(help).into());
@@ -157,7 +146,7 @@ async fn plan_to(
         }
         starts.push(place.map(Start::To));
     }
-    let mut plan = plan_starts(context, hosts, read, &starts, roles).await;
+    let (mut plan, _) = plan_starts(context, hosts, read, &starts, roles).await;
     plan.warnings.extend(warnings);
     Ok(plan)
 }
@@ -179,6 +168,7 @@ async fn plan_newest(
         .collect();
     let mut passed: BTreeSet<String> = BTreeSet::new();
     let mut over: Vec<String> = Vec::new();
+    let mut idle: BTreeSet<&str> = BTreeSet::new();
     let mut left = None;
     loop {
         let candidates: Vec<Vec<usize>> = ledgers
@@ -202,10 +192,12 @@ async fn plan_newest(
             })
             .collect();
         let Some(newest) = converge_ledger::newest(&named) else {
+            idle.extend(idle_runs(&ledgers, &vec![Some(Start::From(0)); hosts.len()]));
+            over.extend(idle.iter().map(|id| format!("run {id}, which changed nothing")));
             let none = vec![None; hosts.len()];
             let mut plan = match left {
                 Some(plan) => plan,
-                None => plan_starts(context, hosts, read, &none, roles).await,
+                None => plan_starts(context, hosts, read, &none, roles).await.0,
             };
             say_passed_over(&mut plan, &over);
             return plan;
@@ -219,7 +211,7 @@ async fn plan_newest(
                 Some(Start::From(ledger.start_of(at, project)))
             })
             .collect();
-        let mut plan = plan_starts(context, hosts, read, &starts, roles).await;
+        let (mut plan, sealed) = plan_starts(context, hosts, read, &starts, roles).await;
         if !nothing_to_do(&plan) {
             let mut back: BTreeSet<&str> = BTreeSet::new();
             for (of, start) in ledgers.iter().zip(&starts) {
@@ -229,6 +221,8 @@ async fn plan_newest(
                 };
                 back.extend(taken_back(ledger, project, records, *at));
             }
+            idle.extend(idle_runs(&ledgers, &starts));
+            over.extend(idle.iter().map(|id| format!("run {id}, which changed nothing")));
             if !back.is_empty() {
                 over.push(format!("{} rolled back already", counted(back.len(), "run")));
             }
@@ -244,6 +238,14 @@ async fn plan_newest(
             plan.warnings.push(why);
             return plan;
         }
+        if let Some((host, object)) = sealed {
+            let why = format!(
+                "{host}: the saved values of {object} cannot be read here, so no older run is taken in the place of \
+                 {newest}: correct `converge_age_identity`, or name a run with `--to`"
+            );
+            plan.warnings.push(why);
+            return plan;
+        }
         passed.insert(newest.to_owned());
         over.push(format!("run {newest}, {}", why_passed_over(&plan)));
         if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
@@ -254,6 +256,30 @@ async fn plan_newest(
             left = Some(plan);
         }
     }
+}
+
+/// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
+fn idle_runs<'a>(
+    ledgers: &[Option<(Ledger<'_>, Project, &'a Records)>],
+    starts: &[Option<Start>],
+) -> BTreeSet<&'a str> {
+    let mut idle = BTreeSet::new();
+    let mut others = BTreeSet::new();
+    for (of, start) in ledgers.iter().zip(starts) {
+        let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start) else {
+            continue;
+        };
+        for (at, run) in records.runs.iter().enumerate().skip(*at) {
+            let has_changed = run.changes.iter().any(SavedChange::may_have_happened);
+            let counts = !run.is_rollback() && ledger.is_of(at, project);
+            if !has_changed && counts && !run.planned.is_empty() {
+                idle.insert(run.id.as_str());
+            } else {
+                others.insert(run.id.as_str());
+            }
+        }
+    }
+    idle.difference(&others).copied().collect()
 }
 
 /// The runs of a project behind this place of which nothing is in force since a rollback.
@@ -299,14 +325,14 @@ fn own_newest(ledger: &Ledger<'_>, runs: &[usize], chosen: &str) -> Option<usize
     runs.last().copied().filter(|at| ledger.place(chosen) == Some(*at))
 }
 
-/// Before these runs, host by host.
+/// Before these runs, host by host; with an object, and its host, that stays because its saved values cannot be read.
 async fn plan_starts(
     context: &Arc<RunContext>,
     hosts: &[String],
     read: &[Read],
     starts: &[Option<Start>],
     roles: &[String],
-) -> FleetPlan {
+) -> (FleetPlan, Option<(String, ObjectId)>) {
     let planning = hosts.iter().zip(read).zip(starts).map(|((host, read), start)| {
         let (context, host, read) = (Arc::clone(context), host.clone(), Arc::clone(read));
         let (start, roles) = (*start, roles.to_vec());
@@ -324,7 +350,7 @@ async fn plan_starts(
                 run: run.id.clone(),
                 time: run.time.clone(),
                 operator: run.operator.clone(),
-                playbook: run.playbook.clone(),
+                playbook: run.playbook_of_project(),
                 inventory: run.inventory.clone(),
                 roles: run.roles().into_iter().map(str::to_owned).collect(),
                 hosts: vec![host.clone()],
@@ -333,29 +359,41 @@ async fn plan_starts(
     }
     let undone = outcomes
         .iter()
-        .flat_map(|(entry, runs)| runs.iter().map(|run| (entry.host.clone(), run.clone())))
+        .flat_map(|back| back.runs.iter().map(|run| (back.entry.host.clone(), run.clone())))
         .collect();
+    let sealed =
+        outcomes.iter().find_map(|back| Some((back.entry.host.clone(), back.sealed.first()?.clone())));
     let purpose = if roles.is_empty() {
         Purpose::Rollback(undone)
     } else {
         Purpose::RollbackOf { roles: roles.to_vec(), before: undone }
     };
     let mut plan =
-        crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|(entry, _)| entry).collect());
+        crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|back| back.entry).collect());
     plan.returns = returns;
     crate::plan::node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
-    plan
+    (plan, sealed)
 }
 
-/// Plans one host back to where it was before a run. With it come the runs that this undoes.
+/// Objects whose saved values cannot be read on this machine.
+type Sealed = Vec<ObjectId>;
+
+/// The plan of one host, with the runs that it undoes.
+struct Back {
+    entry: HostEntry,
+    runs: Vec<String>,
+    sealed: Sealed,
+}
+
+/// Plans one host back to where it was before a run.
 async fn plan_back(
     context: &RunContext,
     host: &str,
     read: &Read,
     start: Option<Start>,
     roles: &[String],
-) -> (HostEntry, Vec<String>) {
+) -> Back {
     let begun = Instant::now();
     let _plans = context.begin(host, Activity::Plan);
     let planned = match &**read {
@@ -375,20 +413,20 @@ async fn plan_back(
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
-            plan_undos(context, target, undos, &accounts).await.map(|plan| (plan, ids))
+            plan_undos(context, target, undos, &accounts).await.map(|planned| (planned, ids))
         }
     };
-    let (result, ids) = match planned {
-        Ok((plan, ids)) => {
+    let (result, runs, sealed) = match planned {
+        Ok(((plan, sealed), ids)) => {
             context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-            (HostResult::Planned(plan), ids)
+            (HostResult::Planned(plan), ids, sealed)
         }
         Err(lost) => {
             context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
-            (HostResult::Lost(lost), Vec::new())
+            (HostResult::Lost(lost), Vec::new(), Sealed::new())
         }
     };
-    (HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, ids)
+    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed }
 }
 
 /// Looks at the objects and plans them back.
@@ -397,7 +435,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-) -> Result<HostPlan, TargetError> {
+) -> Result<(HostPlan, Sealed), TargetError> {
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
@@ -420,8 +458,13 @@ async fn plan_undos(
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
     undos.iter_mut().for_each(|undo| part_from_others(undo, &known));
+    let asked = changed_probes(&undos, &known);
+    if !asked.is_empty() {
+        target.look(&asked, &mut known).await?;
+    }
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
+    let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
     for Group { address, members, after } in groups {
@@ -441,50 +484,7 @@ async fn plan_undos(
     if context.options.diffs {
         crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
     }
-    Ok(plan)
-}
-
-/// Remarks on the records: damaged parts, and clocks that are off.
-fn remarks(hosts: &[String], read: &[Read]) -> Vec<String> {
-    let here = jiff::Timestamp::now().as_second();
-    let mut said = Vec::new();
-    for (host, (_, records)) in
-        hosts.iter().zip(read).filter_map(|(h, r)| Some((h, r.as_ref().as_ref().ok()?)))
-    {
-        said.extend(records.broken.iter().map(|what| format!("{host}: {what}")));
-        let off = records.now.map_or(0, |now| now.saturating_sub(here));
-        if off.abs() > SKEW {
-            let which = if off > 0 { "ahead of" } else { "behind" };
-            said.push(format!(
-                "{host}: its clock is {} s {which} the clock here; runs are ordered by the host's own count",
-                off.abs()
-            ));
-        }
-    }
-    said
-}
-
-/// Newest first.
-fn list(records: &[RunRecord]) -> Vec<Snapshot> {
-    let runs = records.iter().rev();
-    runs.map(|r| Snapshot {
-        run: r.id.clone(),
-        time: r.time.clone(),
-        operator: r.operator.clone(),
-        playbook: r.playbook.clone(),
-        inventory: r.inventory.clone(),
-        roles: r.roles().into_iter().map(str::to_owned).collect(),
-        purpose: match &r.purpose {
-            RunPurpose::Undo => format!("undo.sh of {}", r.attempts.as_deref().unwrap_or("a run")),
-            RunPurpose::Rollback(roles) if !roles.is_empty() => format!("rollback of {}", roles.join(", ")),
-            _ if r.rolls_back.is_empty() => "converge".to_owned(),
-            _ => format!("rollback of {}", r.rolls_back.join(", ")),
-        },
-        changes: r.changes.iter().filter(|c| c.may_have_happened()).count() + r.disowned.len(),
-        finished: r.finished,
-        rolled_back_by: r.rolled_back_by.clone(),
-    })
-    .collect()
+    Ok((plan, sealed))
 }
 
 #[cfg(test)]

@@ -2,17 +2,6 @@ use super::*;
 use converge_ledger::parse_records;
 use converge_resource::State;
 
-#[test]
-fn a_run_that_only_gave_things_out_of_management_is_listed_with_their_number() {
-    let begin = "begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\ndone\t1\tdir\n";
-    let text = format!(
-        "converge\t4\nrun\ta\nseq\t1\n{begin}close\tfinished\nrun\tb\nseq\t2\ndisown\tpath\t/a\ndisown\tpath\t/b\nclose\tfinished\n"
-    );
-    let listed = list(&parse_records(&text).unwrap().runs);
-    let changes: Vec<_> = listed.iter().map(|s| (s.run.as_str(), s.changes)).collect();
-    assert_eq!(changes, [("b", 2), ("a", 1)]);
-}
-
 /// Of two runs, a host that lies says that the older one came last, and just now.
 #[test]
 fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
@@ -60,4 +49,17 @@ fn a_run_whose_objects_cannot_be_looked_at_is_not_passed_over() {
     assert_eq!(unseen(&plan(Vec::new())), Some(("h1", "path:/home/mallory/x".to_owned())));
     // Changed by another user: that is known, and the run is passed over.
     assert_eq!(unseen(&plan(vec![(object, State::absent())])), None);
+}
+
+#[test]
+fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
+    let run = |id: &str, seq: u64, after: &str| {
+        let change = format!("begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\nfailed\t1\t1\t{after}\n");
+        format!("run\t{id}\nseq\t{seq}\nplanned\tr/a\n{change}close\tfinished\n")
+    };
+    let text = format!("converge\t4\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
+    let records = parse_records(&text).unwrap();
+    let ledgers = [Some((Ledger::of(&records.runs), Project::default(), &records))];
+    assert_eq!(idle_runs(&ledgers, &[Some(Start::From(0))]), BTreeSet::from(["two"]));
+    assert_eq!(idle_runs(&ledgers, &[None]), BTreeSet::new());
 }

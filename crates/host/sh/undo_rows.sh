@@ -168,7 +168,7 @@ cv_live() {
       split("", target); split("", undoes); split("", planned); split("", begun); split("", at); split("", mount)
       next
     }
-    ($1 == "undoes" || $1 == "attempts") { back = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; targets = 1; if ($1 == "undoes") undoes[number[$2]] } }
+    ($1 == "undoes" || $1 == "attempts") { back = targets = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; if ($1 == "undoes") undoes[number[$2]] } }
     $1 == "purpose" && $2 == "undo" { back = 1 }
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }

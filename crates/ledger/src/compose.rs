@@ -17,6 +17,26 @@ pub struct KnownState {
     pub undone: Option<State>,
 }
 
+/// The runs that changed an object, or may have, and are not recorded any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unrecorded {
+    /// Between two recorded ones, of which the second found another state than the first left.
+    pub between: bool,
+    /// After the last recorded one.
+    pub since: bool,
+}
+
+impl Unrecorded {
+    /// Whoever changed an object that no recorded run has left so, for people.
+    pub fn who(self) -> &'static str {
+        if self.between || self.since {
+            "someone else since, or by a run that is not recorded any more"
+        } else {
+            "someone else since"
+        }
+    }
+}
+
 /// Whether an object in the first of these states is in the second one, which a plan names.
 pub type Fulfils<'a> = dyn Fn(&ObjectId, &State, &State) -> bool + 'a;
 
@@ -52,8 +72,12 @@ pub struct Undo {
     pub lost: Option<String>,
     /// The reason why it is left as it is: a later run of another project changed it, or something that is not reverted belongs to it.
     pub theirs: Option<String>,
+    /// The values that it needs to go back are kept, and cannot be read on this machine.
+    pub sealed: bool,
     /// The changes that later runs of other projects made, which are in force: the state that each found and the one that it left.
     pub since: Vec<(State, State)>,
+    /// The runs that are missing in the records.
+    pub unrecorded: Unrecorded,
     /// The data that it needs besides the states.
     pub node_removal: Option<NodeRemoval>,
     /// The guard of the last guarded item that changed it.
@@ -118,7 +142,9 @@ pub(crate) fn compose<'a>(
                 // Nothing but the state before the first one comes back.
                 lost: change.no_snapshot.clone(),
                 theirs: None,
+                sealed: false,
                 since: Vec::new(),
+                unrecorded: Unrecorded::default(),
                 node_removal: None,
                 guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),

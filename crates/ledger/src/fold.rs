@@ -5,7 +5,7 @@
 
 use crate::layers::{Layer, Layers};
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo};
+use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,8 +110,9 @@ impl<'a> Ledger<'a> {
             let arrived = change.outcome == SavedOutcome::Done
                 || (change.outcome != SavedOutcome::Unknown && to.as_ref() == Some(&change.after));
             if targets.is_empty() {
-                // Cut off in it, it may not have come there.
-                if change.outcome != SavedOutcome::Unknown {
+                // Runs that are not recorded any more have no step to take off. Cut off in it, it may not have come there.
+                let is_named = !run.rolls_back.is_empty() || run.attempts.is_some();
+                if !is_named && change.outcome != SavedOutcome::Unknown {
                     self.take_back_to(at, thing, &change.after);
                 }
             } else if arrived {
@@ -357,9 +358,35 @@ impl<'a> Ledger<'a> {
             if let Some((at, ..)) = first {
                 (undo.theirs, undo.since) = self.theirs(undo, at, project);
             }
+            undo.unrecorded = self.unrecorded(steps.clone().filter(|(_, l, c, _)| (&c.object, l) == thing));
             undo.lies_in = self.places.needed(&undo.object, &undo.layer);
         }
         undos
+    }
+
+    /// The runs that are missing beside these changes of one object, oldest first.
+    fn unrecorded(
+        &self,
+        steps: impl Iterator<Item = (usize, Layer, &'a SavedChange, Vec<State>)>,
+    ) -> Unrecorded {
+        let mut missing = Unrecorded::default();
+        let mut last: Option<(usize, &SavedChange)> = None;
+        for (at, _, change, _) in steps.filter(|(_, _, c, _)| c.may_have_happened()) {
+            let is_other =
+                |left: &SavedChange| left.outcome != SavedOutcome::Unknown && left.after != change.before;
+            missing.between |= last.is_some_and(|(from, left)| is_other(left) && self.is_gap(from, at));
+            last = Some((at, change));
+        }
+        missing.since = last.is_some_and(|(from, _)| self.is_gap(from, self.runs.len().saturating_sub(1)));
+        missing
+    }
+
+    /// Whether runs between these two are not recorded any more, of whatever project: the numbers are given without gaps.
+    fn is_gap(&self, from: usize, to: usize) -> bool {
+        let seq = |at: usize| self.runs.get(at).and_then(|r| r.seq);
+        let (Some(first), Some(last)) = (seq(from), seq(to)) else { return false };
+        let recorded = u64::try_from(to.saturating_sub(from)).unwrap_or(u64::MAX);
+        last.saturating_sub(first) > recorded
     }
 
     /// The reason why an object is left: a later run of another project changed it. With it, what such runs changed.
@@ -371,7 +398,9 @@ impl<'a> Ledger<'a> {
         let why = last.map(|run| {
             format!(
                 "the later run {} of another project changed it too (playbook {}, inventory {}): it is left as it is",
-                run.id, run.playbook, run.inventory
+                run.id,
+                run.playbook_of_project(),
+                run.inventory
             )
         });
         let changes = theirs.into_iter().filter_map(|step| self.change(step));

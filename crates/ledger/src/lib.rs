@@ -13,7 +13,7 @@ mod record;
 mod records;
 
 pub use base::{NewBase, OwnedRecords, parse_owned};
-pub use compose::{Fulfils, KnownState, Undo};
+pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
 pub use fold::Ledger;
 pub use layers::{Layer, Layers, file_system};
 pub use lines::{FSTAB, is_by_lines};

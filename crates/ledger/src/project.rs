@@ -12,6 +12,12 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// `converge_project` of the inventory, where it says one.
+    pub fn project(&self) -> Option<&str> {
+        let (name, _) = self.playbook.split_once(':')?;
+        self.inventory.strip_prefix(name)?.starts_with(':').then_some(name)
+    }
+
     /// Whether both are names of one project: the one may be of an older record ([`Project::is`]).
     pub(crate) fn is_same_project(&self, other: &Self) -> bool {
         self == other || Project(self.clone()).is(other) || Project(other.clone()).is(self)

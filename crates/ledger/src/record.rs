@@ -58,6 +58,11 @@ impl RunRecord {
         self.purpose != RunPurpose::Converge || !self.rolls_back.is_empty() || self.attempts.is_some()
     }
 
+    /// Its playbook as the operator named it, behind the name of its project.
+    pub fn playbook_of_project(&self) -> String {
+        self.scope.project().map_or_else(|| self.playbook.clone(), |name| format!("{name}:{}", self.playbook))
+    }
+
     /// The roles whose items it was to work on, or did work on.
     pub fn roles(&self) -> BTreeSet<&str> {
         let changed = self.changes.iter().map(|c| &c.item);

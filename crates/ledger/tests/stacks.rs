@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_ledger::{Ledger, Project, Records, Scope, parse_records};
+use converge_ledger::{Ledger, Project, Records, RunRecord, Scope, Unrecorded, parse_records};
 
 /// The project of a run, lines of its meta, and from where to where it took the one object (nothing where that was as before already).
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
@@ -69,4 +69,38 @@ fn what_a_rollback_left_otherwise_is_ours() {
     let (undos, _) = ledger.revert_from(0, &project("p"), &|_| true);
     let known: Vec<&str> = undos[0].states.iter().map(|known| known.state.line()).collect();
     assert_eq!(known, ["absent", "v 3", "v 1"]);
+}
+
+/// The runs that a rollback set out for are not recorded any more: it takes no other run back.
+#[test]
+fn a_rollback_of_what_is_not_recorded_takes_nothing_back() {
+    let runs = [
+        ("p", "purpose\tconverge", Some(("v 1", "v 2"))),
+        ("p", "purpose\tconverge", Some(("v 2", "v 1"))),
+        ("p", "purpose\trollback\nundoes\tgone", Some(("v 3", "v 1"))),
+    ];
+    let records = records(&runs);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project("p"), &|_| true), [0, 1]);
+}
+
+#[test]
+fn runs_that_are_not_recorded_any_more_are_told_from_others() {
+    let runs = [
+        ("p", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("p", "purpose\tconverge", Some(("v 2", "v 3"))),
+    ];
+    let unrecorded = |seqs: [u64; 2], more: Option<u64>| {
+        let mut runs = records(&runs).runs;
+        runs.iter_mut().zip(seqs).for_each(|(run, seq)| run.seq = Some(seq));
+        let last = runs[0].clone();
+        runs.extend(more.map(|seq| RunRecord { seq: Some(seq), changes: Vec::new(), ..last }));
+        let (undos, _) = Ledger::of(&runs).revert_from(0, &project("p"), &|_| true);
+        let Unrecorded { between, since } = undos[0].unrecorded;
+        (between, since)
+    };
+    // Somebody else has changed it in between: no number is missing.
+    assert_eq!(unrecorded([1, 2], None), (false, false));
+    assert_eq!(unrecorded([1, 3], None), (true, false));
+    assert_eq!(unrecorded([1, 2], Some(4)), (false, true));
 }

@@ -148,21 +148,29 @@ fn read(state: &K8sState, content: &Contents<'_>) -> Option<Value> {
     K8s::content(state).and_then(|digest| content(&digest)).and_then(|found| from_text(&found))
 }
 
+/// Whether each run found the object as the one before had left it.
+fn is_unbroken(past: &Past<'_, K8sState>) -> bool {
+    past.between.iter().all(|(left, found)| left == found)
+}
+
 /// The fields that were made, from what the last run left to what was there before the first one. What others did between the runs is none.
 fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<Field>> {
     let back = |left: &K8sState, before: &K8sState| {
         Some(fields::leaf_differences(&read(left, content)?, &read(before, content)?))
     };
     let all = back(past.left, past.before)?;
-    if past.between.is_empty() {
+    if is_unbroken(past) {
         return Some(all);
     }
     let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
     let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
-    let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(|(before, left)| back(left, before)).collect();
     // Without the contents of all steps in between, the changes of others cannot be told apart from those of converge.
-    let Some(steps) = steps else { return Some(all) };
-    let touched: Vec<Field> = steps.into_iter().flatten().collect();
+    // What was not there in between was made anew: all of it.
+    let found =
+        |state: &K8sState| if *state == K8sState::Absent { Some(Value::Null) } else { read(state, content) };
+    let step = |(before, left)| Some(fields::leaf_differences(&found(left)?, &found(before)?));
+    let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(step).collect();
+    let touched: Vec<Field> = steps?.into_iter().flatten().collect();
     let is_ours = |field: &Field| {
         touched.iter().any(|t| t.path.starts_with(&field.path) || field.path.starts_with(&t.path))
     };
@@ -251,7 +259,7 @@ impl Shared for K8s {
     /// The fields that were made are as they were left; others may have moved.
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {
-            (now, left, _) if now == left => true,
+            (now, left, _) if now == left && is_unbroken(past) => true,
             // An object that a run created is deleted as a whole, whatever was added to it: the executor looks for other
             // owners.
             (K8sState::Present(_), K8sState::Present(_), K8sState::Absent) => true,
@@ -268,7 +276,7 @@ impl Shared for K8s {
         content: &Contents<'_>,
     ) -> (K8sState, Option<Content>) {
         let whole = || (past.before.clone(), None);
-        if now == past.left && past.between.is_empty() {
+        if now == past.left && is_unbroken(past) {
             return whole();
         }
         let (Some(now), Some(fields), Some(before)) =
@@ -374,6 +382,18 @@ mod tests {
         let (_, back) = K8s::back(now, &past, &content);
         let wanted = node(own.clone(), true, json!([theirs]));
         assert_eq!(from_text(&back.unwrap()), Some(normalised(&wanted)));
+        // Without the contents of a step in between nothing goes back: what others did cannot be told apart.
+        let lost =
+            |digest: &Digest| content(digest).filter(|_| K8s::content(labelled).as_ref() != Some(digest));
+        assert!(!K8s::shows(tainted, &past, &lost) && !K8s::shows(now, &past, &lost));
+        // What somebody has deleted in between was made anew: all of it is the runs'.
+        let remade = [(labelled.clone(), K8sState::Absent)];
+        let remade = Past { between: &remade, ..past };
+        assert!(K8s::shows(tainted, &remade, &content));
+        assert_eq!(
+            from_text(&K8s::back(tainted, &remade, &content).1.unwrap()),
+            Some(normalised(&node(own.clone(), false, json!([]))))
+        );
         // One run, and no change of others since: exactly the state before.
         let one = Past { before: bare, left: labelled, between: &[] };
         assert_eq!(K8s::back(labelled, &one, &content), (bare.clone(), None));

@@ -256,11 +256,19 @@ pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
 /// # Errors
 /// It is no YAML, and where.
 pub fn manifests(text: &str) -> Result<Vec<Value>, serde_yaml::Error> {
+    Ok(documents(text)?.into_iter().map(|(_, document)| document).collect())
+}
+
+/// The same, each with its number in the text: empty documents have one too.
+///
+/// # Errors
+/// It is no YAML, and where.
+pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, serde_yaml::Error> {
     let mut found = Vec::new();
-    for document in serde_yaml::Deserializer::from_str(text) {
+    for (number, document) in (1..).zip(serde_yaml::Deserializer::from_str(text)) {
         match Value::deserialize(document)? {
             Value::Null => {}
-            value => found.push(value),
+            value => found.push((number, value)),
         }
     }
     Ok(found)

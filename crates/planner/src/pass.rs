@@ -65,11 +65,18 @@ pub(crate) struct Pass<'a> {
 
 /// The reason of a sensitive item may quote a secret.
 fn silent(stop: Stop) -> Stop {
-    let pointer = if let Stop::Invalid { pointer, .. } = stop { pointer } else { String::new() };
+    let pointer = match stop {
+        Stop::Invalid { pointer, help, open: Some(message), .. } => {
+            return Stop::Invalid { pointer, message, help, open: None };
+        }
+        Stop::Invalid { pointer, .. } => pointer,
+        _ => String::new(),
+    };
     Stop::Invalid {
         pointer,
         message: "error on this host (the reason is sensitive)".to_owned(),
         help: Some("look on the host, or try it with a value that is no secret".to_owned()),
+        open: None,
     }
 }
 
@@ -262,7 +269,7 @@ impl Pass<'_> {
                 }
                 return Ok(Outcome::Deferred { wait, objects: objects_of(claims) });
             }
-            Err(Stop::Invalid { pointer, message, help }) => {
+            Err(Stop::Invalid { pointer, message, help, .. }) => {
                 return Ok(Outcome::Failed(Problem { message, help, pointer, at: None, blocked: false }));
             }
             Err(Stop::Failed(why)) => return Ok(Outcome::Failed(Problem::new(why))),

@@ -355,6 +355,7 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
                         "run": s.run,
                         "time": s.time,
                         "operator": s.operator,
+                        "project": s.project,
                         "playbook": s.playbook,
                         "inventory": s.inventory,
                         "roles": s.roles,

@@ -6,6 +6,11 @@ use crate::text::{Line, Text, Tone};
 use converge_engine::{HostSnapshots, HostVerify, Snapshot};
 use converge_resource::counted;
 
+/// The playbook of a run, behind the name of its project.
+fn playbook(of: &Snapshot) -> String {
+    of.project.as_ref().map_or_else(|| of.playbook.clone(), |name| format!("{name}:{}", of.playbook))
+}
+
 /// The snapshots, run by run, newest first, with the hosts of each.
 pub fn snapshots(all: &[HostSnapshots]) -> Text {
     let mut text = Text::new();
@@ -15,7 +20,7 @@ pub fn snapshots(all: &[HostSnapshots]) -> Text {
         let line = Line::at(0).say(Tone::Strong, snapshot.run.as_str()).plain(format!("  {}", snapshot.time));
         text.push(line.faint(format!("  {} · {}", snapshot.purpose, snapshot.operator)).fold(2));
         let parts = [
-            ("playbook ", snapshot.playbook.clone()),
+            ("playbook ", playbook(snapshot)),
             ("inventory ", snapshot.inventory.clone()),
             ("roles ", snapshot.roles.join(", ")),
         ];
@@ -168,6 +173,7 @@ mod tests {
             run: run.into(),
             time: time.into(),
             operator: "ada@desk".into(),
+            project: None,
             playbook: "site.yaml".into(),
             inventory: "prod.yaml".into(),
             roles: vec!["base".into()],

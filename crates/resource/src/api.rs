@@ -122,6 +122,8 @@ pub enum ApiProbe {
         /// That of the one to which it goes.
         to: String,
     },
+    /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it; else null.
+    Gone(ApiRef),
     /// All objects of a kind. Answer: a list of objects as the server gives them; null when the server has no such kind.
     List {
         /// `v1`, `apps/v1`.

@@ -44,6 +44,8 @@ pub enum Stop {
         message: String,
         /// The correction to write.
         help: Option<String>,
+        /// The problem in words that quote no value: for an item whose values are sensitive.
+        open: Option<String>,
     },
     /// The host cannot be read, or a check failed: the reason.
     Failed(String),
@@ -52,12 +54,28 @@ pub enum Stop {
 impl Stop {
     /// An invalid parameter.
     pub fn invalid(pointer: &str, message: impl ToString) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: None }
+        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: None, open: None }
     }
 
     /// An invalid parameter, with help.
     pub fn invalid_help(pointer: &str, message: impl ToString, help: impl Into<String>) -> Self {
-        Self::Invalid { pointer: pointer.to_owned(), message: message.to_string(), help: Some(help.into()) }
+        Self::Invalid {
+            pointer: pointer.to_owned(),
+            message: message.to_string(),
+            help: Some(help.into()),
+            open: None,
+        }
+    }
+
+    /// An invalid parameter, in words that quote no value.
+    #[must_use]
+    pub fn openly(self, words: String) -> Self {
+        match self {
+            Self::Invalid { pointer, message, help, .. } => {
+                Self::Invalid { pointer, message, help, open: Some(words) }
+            }
+            other => other,
+        }
     }
 
     /// The host cannot be read, or a check failed.

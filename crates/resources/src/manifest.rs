@@ -260,11 +260,21 @@ impl Apply<'_> {
                 .map(|c| format!("{} belongs to `{}`", text(c, "field"), text(c, "manager")))
                 .collect();
             let own = answer.get("manager").and_then(Value::as_str).unwrap_or(FIELD_MANAGER);
-            return Stop::invalid_help(
-                "",
-                format!("{shown}: `{own}` would take fields of others: {}", owned.join(", ")),
-                "leave these fields out, or write `force_conflicts: true` to take them",
-            );
+            let words = |owned: &[String]| {
+                format!("{shown}: `{own}` would take fields of others: {}", owned.join(", "))
+            };
+            let open: Vec<String> = conflicts
+                .iter()
+                .map(|c| {
+                    format!(
+                        "{} belongs to `{}`",
+                        without_values(object, &text(c, "field")),
+                        text(c, "manager")
+                    )
+                })
+                .collect();
+            let help = "leave these fields out, or write `force_conflicts: true` to take them";
+            return Stop::invalid_help("", words(&owned), help).openly(words(&open));
         }
         match answer.get("invalid") {
             Some(said) => {
@@ -274,6 +284,13 @@ impl Apply<'_> {
             None => Stop::Failed(format!("{shown}: the answer of the server is not understood")),
         }
     }
+}
+
+/// The part of a path that can hold no value. The names of a Secret's keys are none; of other objects only the first name is surely the kind's own.
+fn without_values(object: &ApiRef, path: &str) -> String {
+    let names = path.split('[').next().unwrap_or_default();
+    let own = if object.kind == "Secret" { usize::MAX } else { 2 };
+    names.split('.').take(own).collect::<Vec<_>>().join(".")
 }
 
 /// Whether an earlier item of this run makes the namespace, or may make it.

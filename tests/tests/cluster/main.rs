@@ -6,6 +6,7 @@
 mod forged;
 mod formats;
 mod given_back;
+mod kept;
 mod manifests;
 mod nodes;
 mod operators;

@@ -154,3 +154,23 @@ fn a_folder_and_an_address_are_read() {
     converge(&lab, &["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert!(lab.value(&["configmap", "three"], "/data/a").is_none());
 }
+
+/// An error of manifests is one error, with its place.
+#[test]
+fn an_error_of_manifests_is_told_once_with_file_and_document() {
+    let lab = Lab::get();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n";
+    lab.role("given", &role("{folder: m}"));
+    let file = |text: &str| lab.world.write("roles/given/files/m/a.yaml", text).unwrap();
+    file(&format!("{map}---\n{map}"));
+    let said = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
+    says_all(
+        &said,
+        &["configmap default/one is there twice: in a.yaml, document 1 and in a.yaml, document 2"],
+    );
+    says_all(&said, &["1 error, 1 blocked"]);
+    assert!(!said.all().contains("before_changes"), "{}", said.all());
+    file(&format!("{map}---\n{}", map.replace("name:", "generateName:")));
+    let said = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
+    says_all(&said, &["a.yaml, document 2: the name would be another one with every run"]);
+}

@@ -1,6 +1,6 @@
 //! Two projects on one object of a cluster.
 
-use crate::Lab;
+use crate::{Lab, says_all};
 use converge_tests::Ran;
 use serde_json::{Value, json};
 
@@ -104,4 +104,27 @@ fn a_project_that_is_rolled_back_owns_nothing() {
         a(Value::Null, &["rollback", "--yes"]).expect(0);
     }
     assert_eq!(lab.value(&["configmap", "shared"], "/data"), None);
+}
+
+/// Projects whose files have the same names are told apart by their names.
+#[test]
+fn the_project_of_a_run_is_named() {
+    let lab = Lab::get();
+    lab.kubectl(&["create", "configmap", "shared", "--from-literal=x=1"]);
+    let set = |value: u8| {
+        format!(
+            "  - k8s_patch: {{target: configmap/shared, namespace: default, set: {{/data/x: '{value}'}}}}\n"
+        )
+    };
+    for (project, value) in [("pa", 5), ("pb", 6)] {
+        of(&lab, project, &set(value), &["apply", "--yes"]).expect(0);
+    }
+    let ran = of(&lab, "pa", &set(5), &["rollback", "--yes"]);
+    says_all(&ran, &["of another project changed it too (playbook pb:playbooks/site.yaml"]);
+    let runs = of(&lab, "pa", &set(5), &["snapshots"]).expect(0);
+    says_all(&runs, &["playbook pa:playbooks/site.yaml", "playbook pb:playbooks/site.yaml"]);
+    let theirs = runs.stdout.split_whitespace().next().unwrap().to_owned();
+    let refused = of(&lab, "pa", &set(5), &["rollback", "--yes", "--to", &theirs]);
+    says_all(&refused, &["is of another project: playbook pb:playbooks/site.yaml"]);
+    lab.kubectl(&["delete", "configmap", "shared"]);
 }

@@ -134,3 +134,105 @@ fn a_namespace_and_a_definition_come_back_before_what_stands_on_them() {
     assert_eq!(own(), Some(json!("1")));
     lab.kubectl(&["delete", "configmap", "xo"]);
 }
+
+/// What the role still declares is not destroyed with the namespace, or the definition of its kind, that it has no more.
+#[test]
+fn what_is_declared_keeps_its_namespace_and_its_definition_from_a_prune() {
+    let lab = Lab::get();
+    let (_, inside) = PLACES.split_once("  - name: a map there").unwrap();
+    let inside = format!("  - name: a map there{inside}");
+    let role = |text: &str| lab.role("places", &format!("scope: cluster\nresources:\n{text}"));
+    role(PLACES);
+    lab.apply().expect(0);
+    role(&inside);
+    let ids = ["k8s:v1/Namespace/xns", "k8s:apiextensions.k8s.io/v1/CustomResourceDefinition/widgets.ex.io"];
+    let allowed = ["--allow-destroy", ids[0], "--allow-destroy", ids[1]];
+    let prune = |args: &[&str]| lab.converge(&[args, &["hosts.yaml"], &allowed[..]].concat());
+    let declared =
+        ["configmap xns/xc, declared in the same plan", "widget default/w1, declared in the same plan"];
+    says_all(&prune(&["plan", "--prune"]), &declared);
+    says_all(&prune(&["apply", "--yes", "--prune=2"]).expect(4), &declared);
+    lab.plan().expect(0);
+    // Without them both go.
+    role("  - name: it is there\n    k8s_query: {kind: Node}\n");
+    prune(&["apply", "--yes", "--prune=4"]).expect(0);
+    assert!(lab.api.get(&["namespace", "xns"]).is_err() && lab.api.get(&["crd", "widgets.ex.io"]).is_err());
+}
+
+/// The fields of a Secret that somebody has taken are named, with the manager; its values are not.
+#[test]
+fn a_secret_that_somebody_has_edited_is_reported_with_field_and_manager() {
+    let lab = Lab::get();
+    let role = |value: &str, more: &str| {
+        let text = format!(
+            "scope: cluster\nresources:\n  - secret: {{name: sx, namespace: default, data: {{p: {value}, q: two}}{more}}}\n"
+        );
+        lab.role("sec", &text);
+    };
+    role("one", "");
+    lab.apply().expect(0);
+    lab.kubectl(&["patch", "secret", "sx", "-p", r#"{"stringData":{"p":"HAND"}}"#]);
+    for command in [&["plan"][..], &["drift"], &["apply", "--yes"]] {
+        let ran = lab.converge(&[command, &["hosts.yaml"]].concat()).expect(1);
+        says_all(&ran, &[".data.p belongs to `kubectl-patch`", "force_conflicts: true"]);
+        assert!(!ran.all().contains("HAND") && !ran.all().contains("SEFORA"), "{}", ran.all());
+    }
+    // A rollback says it too.
+    let ran = lab.converge(&["rollback", "--yes", "hosts.yaml"]);
+    says_all(&ran, &[".data.p"]);
+    role("one", ", force_conflicts: true");
+    lab.apply().expect(0);
+    role("six", ", force_conflicts: true");
+    lab.apply().expect(0);
+    lab.kubectl(&["patch", "secret", "sx", "-p", r#"{"stringData":{"p":"HAND"}}"#]);
+    let ran = lab.converge(&["rollback", "--yes", "hosts.yaml"]);
+    says_all(&ran, &["changed by someone else since (.data.p by `kubectl-patch`)"]);
+    assert!(!ran.all().contains("HAND") && !ran.all().contains("SEFORA"), "{}", ran.all());
+    lab.kubectl(&["delete", "secret", "sx"]);
+}
+
+/// A policy that lets nobody delete the ConfigMap d2.
+const HELD: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: held}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [DELETE]}]
+  validations: [{expression: "oldObject.metadata.name != 'd2'", message: nobody deletes it}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: held}
+spec: {policyName: held, validationActions: [Deny]}
+"#;
+
+#[test]
+fn a_deletion_that_a_policy_denies_is_known_in_the_plan() {
+    let lab = Lab::get();
+    let one = |name: &str| {
+        format!(
+            "  - name: {name}\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: default}}, data: {{v: '1'}}}}\n"
+        )
+    };
+    let role = |text: &str| lab.role("held", &format!("scope: cluster\nresources:\n{text}"));
+    role(&["d1", "d2", "d3"].map(one).concat());
+    lab.apply().expect(0);
+    lab.api.apply(HELD).unwrap();
+    let denied = || {
+        lab.api.kubectl(&["delete", "configmap", "d2", "--dry-run=server"]).is_ok_and(|said| !said.success())
+    };
+    until("the policy", 30, denied);
+    let back = lab.converge(&["rollback", "hosts.yaml"]);
+    says_all(&back, &["the API server would refuse it", "nobody deletes it", "2 to change"]);
+    role("  - name: it is there\n    k8s_query: {kind: Node}\n");
+    let plan = lab.converge(&["plan", "--prune", "hosts.yaml"]);
+    says_all(&plan, &["the API server would refuse it", "nobody deletes it", "2 to change"]);
+    lab.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).expect(4);
+    let there = || ["d1", "d2", "d3"].map(|name| lab.api.get(&["configmap", name]).is_ok());
+    assert_eq!(there(), [false, true, false]);
+    lab.kubectl(&["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "held"]);
+    until("its end", 30, || !denied());
+    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    assert_eq!(there(), [false; 3]);
+}

@@ -120,6 +120,10 @@ fn a_rollback_that_cannot_read_saved_values_says_so_before_it_begins() {
         says_all(&back, &[why]);
         assert!(!back.all().contains("planned against"), "{}", back.all());
         assert_eq!((open(), secret()), (Some(json!("1")), Some(json!("aHVudGVyMg=="))));
+        // No older run is taken in its place: that would take the Secret away.
+        let again = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(4);
+        says_all(&again, &["no older run is taken"]);
+        assert_eq!((open(), secret()), (Some(json!("1")), Some(json!("aHVudGVyMg=="))));
         // With the identity, so do they.
         inventory(Some("identity"), "hunter2");
         lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);

@@ -104,6 +104,19 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// A dry run of a deletion; see [`converge_resource::ApiProbe::Gone`].
+    pub(super) async fn dry_gone(&self, wanted: &ApiRef) -> Result<Value, LookError> {
+        let api = &self.inner.api;
+        let Some(path) = api.path(wanted).await? else { return Ok(Value::Null) };
+        match api.delete(&path, &json!({"dryRun": ["All"]})).await {
+            Ok(_) => Ok(Value::Null),
+            Err(Fault::Said(said)) => Ok(refused(&said, wanted, self.manager()).unwrap_or_default()),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
 /// The meaning of an apply of ours that was refused; `None` when it says nothing about the manifest.
 pub(crate) fn refused(said: &Said, wanted: &ApiRef, own: &str) -> Option<Value> {
     let conflicts = said.conflicts();

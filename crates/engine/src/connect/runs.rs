@@ -17,6 +17,24 @@ pub(crate) async fn records(context: &RunContext, name: &str) -> Result<(Target,
     Ok((target, records))
 }
 
+/// The difference of the clock of a host that is not reported, in seconds.
+const SKEW: i64 = 120;
+
+/// Remarks on the records of a host: damaged parts, and a clock that is off.
+pub(crate) fn remarks(host: &str, records: &Records) -> Vec<String> {
+    let here = jiff::Timestamp::now().as_second();
+    let mut said: Vec<String> = records.broken.iter().map(|what| format!("{host}: {what}")).collect();
+    let off = records.now.map_or(0, |now| now.saturating_sub(here));
+    if off.abs() > SKEW {
+        let which = if off > 0 { "ahead of" } else { "behind" };
+        said.push(format!(
+            "{host}: its clock is {} s {which} the clock here; runs are ordered by the host's own count",
+            off.abs()
+        ));
+    }
+    said
+}
+
 /// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do, and objects whose state
 /// before cannot be restored, but may be with an older run.
 fn is_set_out(item: &PlannedItem) -> bool {

@@ -12,14 +12,14 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
-use crate::revert::undo::{Verdict, fulfils, go_with_what_brought_them, owners_probe};
+use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Group, Judged, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
-use converge_resource::{Change, ObjectId, Probe, State};
+use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
 use orphans::{
-    companions, contents, covered, is_given_back, name_other_projects, orphans, orphans_probe, other_names,
-    remains, undeclared,
+    companions, contents, covered, goes_with, is_given_back, name_other_projects, orphans, orphans_probe,
+    other_names, remains, undeclared,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,6 +125,11 @@ pub(crate) async fn own(
         shared::leave_the_rest(&mut undos, &others, known);
     }
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
+    for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
+        if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
+            undo.theirs = Some(why);
+        }
+    }
     for undo in &mut undos {
         let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
         undo.lost.get_or_insert(format!("{above}, in which it lies, is declared otherwise"));
@@ -152,10 +157,17 @@ pub(crate) async fn own(
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
     target.saved_contents(&mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
+    let asked = changed_probes(&undos, known);
+    if prune && !asked.is_empty() {
+        target.look(&asked, known).await?;
+    }
     let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
     if let Some(lines) = lines {
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
+    }
+    if prune {
+        revert::admission::leave_what_is_refused(target, &mut groups, known).await?;
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
     plan.earlier_runs.undeclared = groups
@@ -182,20 +194,27 @@ pub(crate) async fn own(
 
 const OTHERS: &str = "what is left of it belongs to others";
 
+/// The reason why something stays for those that are declared and would go with it.
+fn refused_for(inside: &[&ObjectId]) -> Option<String> {
+    let (first, more) = inside.split_first()?;
+    let first = ApiRef::from_key(&first.key)
+        .filter(|_| first.kind == "k8s")
+        .map_or_else(|| first.to_string(), |r| r.shown());
+    let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(format!(
+        "{first}{and}, declared in the same plan, would go with it: declare it again, or take these out of the role too"
+    ))
+}
+
 const DECLARED: &str = "other lines of it are declared";
 
 /// The state of an object after the declared items, whose new content becomes known.
 fn end_of(object: &ObjectId, plan: &HostPlan, known: &mut Knowledge) -> Option<State> {
-    let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
-    if let Some(change) = changes.rfind(|change| change.object == *object) {
-        let content = converge_objects::object(&object.kind).and_then(|o| o.content(&change.to));
-        content
-            .and_then(|digest| plan.contents.get(&digest))
-            .into_iter()
-            .for_each(|c| known.learn_content(c.clone()));
-        return Some(change.to.clone());
-    }
-    known.observed(object).ok().map(|present| present.state)
+    let end = orphans::end_of(object, plan, known)?;
+    let content = converge_objects::object(&object.kind).and_then(|o| o.content(&end));
+    let content = content.and_then(|digest| plan.contents.get(&digest));
+    content.into_iter().for_each(|c| known.learn_content(c.clone()));
+    Some(end)
 }
 
 /// The groups without what this run removes first: the next one takes it out of the records.

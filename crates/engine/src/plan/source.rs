@@ -212,10 +212,17 @@ impl<'a> HostSource<'a> {
 
     /// A list that only the run itself will know makes no items that anyone could be shown: an error, not a surprise.
     pub fn refuse_open_lists(&self, plan: &mut HostPlan) {
+        let failed = plan.items.iter().filter(|i| matches!(i.outcome, Outcome::Failed(_)));
+        let failed: BTreeSet<String> = failed.map(|i| i.address.clone()).collect();
         for item in &mut plan.items {
             let index = usize::try_from(item.id).unwrap_or(usize::MAX);
             let Some((_, declared)) = self.at(index).filter(|(_, d)| d.is_unexpanded()) else { continue };
             let Outcome::Deferred { wait, .. } = &item.outcome else { continue };
+            if failed.contains(&wait.item) {
+                let why = format!("`{}` has an error, and has the list of its `for_each`", wait.item);
+                item.outcome = Outcome::Failed(Problem { blocked: true, ..Problem::new(why) });
+                continue;
+            }
             let message =
                 format!("the list of its `for_each` must be known when the plan is made: {}", wait.reason);
             item.outcome = Outcome::Failed(Problem {

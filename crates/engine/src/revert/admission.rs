@@ -30,6 +30,9 @@ fn written(verdict: &Verdict) -> Option<(ApiRef, &Change)> {
 
 /// The question whether the server would take it. The values of a Secret are not known here: of one that comes back it is asked whether its place is there.
 fn probe(verdict: &Verdict, known: &Knowledge) -> Option<Probe> {
+    if let Some((object, _)) = written(verdict).filter(|(_, change)| change.to.is_absent()) {
+        return Some(Probe::Api(ApiProbe::Gone(object)));
+    }
     let asked = |(object, change): &(ApiRef, &Change)| !is_secret(object) || change.from.is_absent();
     let (object, change) = written(verdict).filter(asked)?;
     let text = |state: &State| {
@@ -38,6 +41,11 @@ fn probe(verdict: &Verdict, known: &Knowledge) -> Option<Probe> {
     };
     let from = if change.from.is_absent() { None } else { Some(text(&change.from)?) };
     Some(Probe::Api(ApiProbe::Back { object, from, to: text(&change.to)? }))
+}
+
+/// Whether it writes a Secret: the server was asked without the values.
+fn has_unknown_values(verdict: &Verdict) -> bool {
+    written(verdict).is_some_and(|(object, change)| is_secret(&object) && !change.to.is_absent())
 }
 
 fn is_secret(object: &ApiRef) -> bool {
@@ -69,7 +77,7 @@ pub(crate) async fn leave_what_is_refused(
             (_, Some(kind), _) if !brought.kinds => {
                 format!("the API server has no kind {kind}: bring its definition, then roll back again")
             }
-            (.., Some(why)) if !decides && !written(&judged.verdict).is_some_and(|(o, _)| is_secret(&o)) => {
+            (.., Some(why)) if !decides && !has_unknown_values(&judged.verdict) => {
                 format!("the API server would refuse it: {why}")
             }
             _ => continue,

@@ -45,7 +45,11 @@ pub(crate) fn leave_those_of_others(
             let whose = if ledger.is_of(at, project) {
                 "which is not reverted".to_owned()
             } else {
-                format!("of another project (playbook {}, inventory {})", run.playbook, run.inventory)
+                format!(
+                    "of another project (playbook {}, inventory {})",
+                    run.playbook_of_project(),
+                    run.inventory
+                )
             };
             Some(format!("{} of run {}, {whose}, belongs to it: it is left as it is", change.object, run.id))
         });

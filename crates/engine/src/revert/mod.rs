@@ -19,8 +19,8 @@ pub(crate) mod undo;
 use crate::revert::layers::{Sight, sights};
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, creates_before, destroys, is_half_installed, lost, planned, role_of, same, shows,
-    takes_from_others, without,
+    Verdict, back, changed_by, creates_before, destroys, is_half_installed, lost, planned, role_of, same,
+    shows, takes_from_others, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
@@ -180,7 +180,17 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         return Verdict::Stays(why.clone());
     }
     if !shows(undo, &now, known) {
-        return Verdict::Stays("it was changed by someone else since and is left as it is".to_owned());
+        if let Some(why) = undistinguished(undo, known) {
+            let id = undo.object.to_string();
+            return match lost(undo) {
+                Some(why) => Verdict::Lost(why),
+                None if allowed.contains(&id) => {
+                    judge_as(&Undo { between: Vec::new(), ..undo.clone() }, now, known, allowed)
+                }
+                None => Verdict::Stays(format!("{why}: `--allow-destroy {id}` takes back all that differs")),
+            };
+        }
+        return Verdict::Stays(changed_by(undo, known));
     }
     if let Some(why) = lost(undo).map(Verdict::Lost).or_else(|| restarts::judge(undo)) {
         return why;
@@ -203,6 +213,9 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
 /// Said where packages go: the records do not know it.
 const SCRIPTS_LEAVE: &str =
     "what scripts of packages have set or made besides stays: users, directories, kernel parameters";
+
+/// Said where the recorded runs do not join.
+const CHANGED_BETWEEN: &str = "between the runs that go back, it was changed by someone else, or by a run that is not recorded any more";
 
 fn removes_package(change: &Change) -> bool {
     change.object.kind == "package" && change.to.is_absent()
@@ -419,6 +432,9 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         match verdict {
             Verdict::Same => {}
             Verdict::Back(change) => {
+                if undo.unrecorded.between {
+                    notes.push(format!("{}: {CHANGED_BETWEEN}", undo.object));
+                }
                 node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }
@@ -426,7 +442,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }
-    notes.extend(stay.clone());
+    notes.extend(stay.iter().cloned());
     notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
     let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
     notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));

@@ -4,7 +4,7 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
-mod namespaces;
+pub(crate) mod namespaces;
 mod schedule;
 mod unit;
 

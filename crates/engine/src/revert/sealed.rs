@@ -55,6 +55,7 @@ pub(crate) fn leave_what_is_sealed(undos: &mut [Undo], sealed: &Sealed, known: &
         };
         if let Some(why) = sealed.get(&digest).filter(|_| !has) {
             undo.theirs = Some(format!("its saved values cannot be read: {why}"));
+            undo.sealed = true;
         }
     }
 }

@@ -179,6 +179,48 @@ pub(crate) fn owners_probe(object: &ObjectId) -> Option<Probe> {
     Some(Probe::Api(ApiProbe::Others(wanted)))
 }
 
+/// The reason why the changes of others between the runs cannot be told apart from those of the runs: of an object that goes back field by field, contents
+/// are missing.
+pub(crate) fn undistinguished(undo: &Undo, known: &Knowledge) -> Option<String> {
+    let object = converge_objects::object("k8s").filter(|_| undo.object.kind == "k8s")?;
+    let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
+    let mut states = [&undo.before, &undo.left].into_iter().chain(between);
+    let is_missing =
+        |state: &State| object.content(state).is_some_and(|digest| known.content(&digest).is_none());
+    let is_broken = undo.between.iter().any(|(left, found)| left != found);
+    let missing = !undo.before.is_absent() && is_broken && states.any(is_missing);
+    missing.then(|| {
+        "others have changed it between the runs, and what these have left is not saved any more".to_owned()
+    })
+}
+
+/// The questions who has changed the objects of a cluster that do not show what runs made of them.
+pub(crate) fn changed_probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Probe> {
+    let changed = |undo: &&Undo| {
+        let now = known.observed(&undo.object).map(|found| found.state);
+        let is_other = |now: &State| !same(&undo.object, now, &undo.before) && !shows(undo, now, known);
+        undo.theirs.is_none() && now.is_ok_and(|now| !now.is_absent() && is_other(&now))
+    };
+    let objects = undos.iter().filter(|undo| undo.object.kind == "k8s").filter(changed);
+    let probes =
+        objects.filter_map(|undo| Some(Probe::Api(ApiProbe::Others(ApiRef::from_key(&undo.object.key)?))));
+    probes.filter(|probe| !known.knows(probe)).collect()
+}
+
+/// The reason why an object stays that does not show what runs made of it: of one in a cluster with the fields and their managers.
+pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
+    let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
+    let fields = || {
+        let object = ApiRef::from_key(&undo.object.key).filter(|_| undo.object.kind == "k8s")?;
+        let probe = Probe::Api(ApiProbe::Others(object));
+        let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
+        let (before, left) = (text(&undo.before), text(&undo.left)?);
+        converge_cluster::changed_by(answer.get("object")?, before.as_ref(), &left)
+    };
+    let fields = fields().map(|fields| format!(" ({fields})")).unwrap_or_default();
+    format!("it was changed by {}{fields} and is left as it is", undo.unrecorded.who())
+}
+
 /// The reason why an object must not be taken away: it is others' too, or holds what others wrote over the values that the runs left, and no user has
 /// allowed it by ID.
 pub(crate) fn takes_from_others(
@@ -198,8 +240,14 @@ pub(crate) fn takes_from_others(
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
         let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
         let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
-        converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)
+        let edits = converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)?;
+        Some(format!("it was changed by {}: {edits}", undo.unrecorded.who()))
     };
+    let fields = || {
+        let fields = converge_cluster::changed_by(live, None, &text(&undo.left)?)?;
+        Some(format!(" ({fields})"))
+    };
+    let whose = whose.map(|whose| format!("{whose}{}", fields().unwrap_or_default()));
     let why = whose.or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
@@ -246,5 +294,45 @@ pub(crate) fn planned(change: Change) -> PlannedChange {
         reversibility: object.map_or(Reversibility::Reversible, |o| o.reversibility(&change)),
         opaque: object.is_none_or(|o| o.opaque(&change)),
         change,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revert::judge;
+    use crate::revert::tests::undo;
+    use converge_objects::k8s::K8sState;
+    use converge_resource::Observed;
+    use serde_json::json;
+
+    /// What others changed between two runs is told by the contents that these left. Where they are missing, nothing is overwritten unasked.
+    #[test]
+    fn without_the_contents_between_the_runs_an_object_stays() {
+        let map = |a: &str, b: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "n"}, "data": {"a": a, "b": b}});
+        let [before, first, found, left] =
+            [map("0", "0"), map("1", "0"), map("1", "9"), map("2", "9")].map(|object| K8sState::of(&object));
+        let state = |of: &(K8sState, Content)| State::from(of.0.clone());
+        let mut undo = undo("k8s", "v1/ConfigMap/n/x", "absent", "absent");
+        (undo.before, undo.left) = (state(&before), state(&left));
+        undo.between = vec![(state(&first), state(&found))];
+        let verdict = |contents: &[&(K8sState, Content)], allowed: &[String]| {
+            let mut known = Knowledge::default();
+            contents.iter().for_each(|(_, content)| known.learn_content(content.clone()));
+            known.learn(
+                Probe::Object(undo.object.clone()),
+                Answer::Object(Observed::new(undo.left.clone(), None)),
+            );
+            judge(&undo, &mut known, allowed)
+        };
+        let to = |verdict: Verdict| match verdict {
+            Verdict::Back(change) => change.to,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(to(verdict(&[&before, &first, &found, &left], &[])), state(&K8sState::of(&map("0", "9"))));
+        let few = [&before, &left];
+        let Verdict::Stays(why) = verdict(&few, &[]) else { panic!("it is overwritten") };
+        assert!(why.contains("not saved any more") && why.contains("--allow-destroy"), "{why}");
+        assert_eq!(to(verdict(&few, &[undo.object.to_string()])), undo.before);
     }
 }

@@ -118,6 +118,8 @@ pub struct SnapshotEntry {
     pub time: String,
     /// The person who ran it
     pub operator: String,
+    /// `converge_project` of its inventory, where it has one
+    pub project: Option<String>,
     /// Its playbook, as the operator named it
     pub playbook: String,
     /// Its inventory, likewise

@@ -44,6 +44,7 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
         run: "r".into(),
         time: "t".into(),
         operator: "o".into(),
+        project: Some("n".into()),
         playbook: "p".into(),
         inventory: "i".into(),
         roles: vec!["r".into()],

@@ -328,7 +328,7 @@ mod tests {
             read::<Archive>(all)
         };
         let stop = archive(json!({})).plan(&view()).unwrap_err();
-        let Stop::Invalid { pointer, message, help } = stop else { panic!("{stop:?}") };
+        let Stop::Invalid { pointer, message, help, .. } = stop else { panic!("{stop:?}") };
         assert_eq!(pointer, "/path");
         assert!(message.starts_with("/home/alice/top will belong to root and lies in a directory of alice"));
         assert!(help.unwrap().starts_with("say `owner: alice`"));

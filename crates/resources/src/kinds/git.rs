@@ -264,7 +264,7 @@ mod tests {
         for (mode, owner, group) in
             [(0o755, "alice", "root"), (0o1777, "root", "root"), (0o775, "root", "crew")]
         {
-            let Err(Stop::Invalid { pointer, message, help }) =
+            let Err(Stop::Invalid { pointer, message, help, .. }) =
                 git(json!(null)).plan(&view(mode, owner, group))
             else {
                 panic!("{owner} {mode:o}")

@@ -2,7 +2,7 @@
 
 use crate::manifest::check_manifest;
 use crate::unpack::{ArchiveMember, Choice, read};
-use converge_objects::release::manifests;
+use converge_objects::release::documents;
 use converge_resource::{
     ApiRef, Claim, LocalProbe, ParamError, Place, Resource, SourceFile, Stop, Tree, View, Wanted,
 };
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// The objects of manifests that others wrote: of a file, a folder, an address, or a kustomization.
 ///
 /// With `register` they are a value: `objects`, a map of manifests under names such as `deployment web/server`, in the order in which they are to be
-/// made: namespaces and definitions of kinds first, webhooks last. A `k8s_object` that goes over them (`for_each`) makes each of them an item: planned, shown as a
-/// diff, applied and rolled back like one that the role writes, and orphaned when the manifests have it no more.
+/// made: namespaces and definitions of kinds first, webhooks last. A `k8s_object` that goes over them (`for_each`, where `item.key` is the name and `item.value`
+/// the manifest) makes each of them an item: planned, shown as a diff, applied and rolled back like one that the role writes, and orphaned when the manifests have it no more.
 ///
 /// A kustomization is rendered by the real `kustomize` of this machine, or by `kubectl kustomize` where that is not in PATH; what it names on the network is
 /// fetched by that program. An address is fetched by `curl` of this machine and must have the checksum. A Secret with values is
@@ -48,35 +48,37 @@ impl K8sManifests {
         good.then_some(digits)
     }
 
-    /// The texts of the manifests.
-    fn texts(&self, view: &dyn View) -> Result<Vec<String>, Stop> {
+    /// The texts of the manifests, each with the name of its file.
+    fn texts(&self, view: &dyn View) -> Result<Vec<(String, String)>, Stop> {
         if let Some(source) = &self.source {
             let text = source.content.text().ok_or_else(|| Stop::invalid("/source", "it is no text"))?;
-            return Ok(vec![text.to_owned()]);
+            return Ok(vec![(source.path.clone(), text.to_owned())]);
         }
         if let Some(Tree(folder)) = &self.folder {
             let is_manifest = |path: &str| [".yaml", ".yml", ".json"].iter().any(|end| path.ends_with(end));
             let files = files(folder, "/folder")?;
-            return Ok(files
-                .into_iter()
-                .filter(|(path, _)| is_manifest(path))
-                .map(|(_, text)| text)
-                .collect());
+            return Ok(files.into_iter().filter(|(path, _)| is_manifest(path)).collect());
         }
-        let (pointer, probe) = match (&self.kustomization, &self.url) {
+        let (pointer, place, probe) = match (&self.kustomization, &self.url) {
             (Some(Tree(folder)), _) => {
                 let overlay = self.overlay.clone().unwrap_or_default();
-                ("/kustomization", LocalProbe::Kustomize { files: files(folder, "/kustomization")?, overlay })
+                let place = format!("{}, as it is rendered", folder.path);
+                (
+                    "/kustomization",
+                    place,
+                    LocalProbe::Kustomize { files: files(folder, "/kustomization")?, overlay },
+                )
             }
             (None, url) => {
                 let sha256 = self.sha256().unwrap_or_default().to_owned();
-                ("/url", LocalProbe::Url { url: url.clone().unwrap_or_default(), sha256 })
+                let url = url.clone().unwrap_or_default();
+                ("/url", url.clone(), LocalProbe::Url { url, sha256 })
             }
         };
         let answer = view.local(&probe)?;
         let word = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
         match (word("text"), word("invalid")) {
-            (Some(text), _) => Ok(vec![text]),
+            (Some(text), _) => Ok(vec![(place, text)]),
             (None, why) => {
                 Err(Stop::invalid(pointer, why.unwrap_or_else(|| "there is no answer".to_owned())))
             }
@@ -113,26 +115,37 @@ fn rank(object: &Value) -> u8 {
     }
 }
 
+/// An object of the manifests, with the file and the document in which it stands.
+struct Found {
+    object: Value,
+    place: String,
+}
+
 /// The objects of one document: a list holds several.
-fn flat(document: Value, found: &mut Vec<Value>) {
+fn flat(document: Value, place: &str, found: &mut Vec<Found>) {
     let is_list = document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     match document.get("items") {
-        Some(Value::Array(items)) if is_list => items.iter().cloned().for_each(|item| flat(item, found)),
-        _ => found.push(document),
+        Some(Value::Array(items)) if is_list => {
+            items.iter().for_each(|item| flat(item.clone(), place, found))
+        }
+        _ => found.push(Found { object: document, place: place.to_owned() }),
     }
 }
 
 /// The manifests by their names, in the order in which they are to be made.
-fn objects(texts: &[String]) -> Result<Map<String, Value>, Stop> {
+fn objects(texts: &[(String, String)]) -> Result<Map<String, Value>, Stop> {
     let mut found = Vec::new();
-    for text in texts {
+    for (file, text) in texts {
         let documents =
-            manifests(text).map_err(|error| Stop::invalid("", format!("it is no YAML: {error}")))?;
-        documents.into_iter().for_each(|document| flat(document, &mut found));
+            documents(text).map_err(|error| Stop::invalid("", format!("{file}: it is no YAML: {error}")))?;
+        for (number, document) in documents {
+            flat(document, &format!("{file}, document {number}"), &mut found);
+        }
     }
-    found.sort_by_key(rank);
+    found.sort_by_key(|found| rank(&found.object));
     let mut objects = Map::new();
-    for mut object in found {
+    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    for Found { mut object, place } in found {
         // Generators write them, and the server says them.
         if let Some(map) = object.as_object_mut() {
             map.shift_remove("status");
@@ -140,22 +153,25 @@ fn objects(texts: &[String]) -> Result<Map<String, Value>, Stop> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.retain(|key, value| key != "creationTimestamp" || !value.is_null());
         }
-        let named = ApiRef::of(&object).map(|named| named.shown());
-        let Some(name) = named else {
-            return Err(Stop::invalid("", "a document has no `apiVersion`, `kind` or `metadata.name`"));
-        };
+        let name = ApiRef::of(&object).map(|named| named.shown());
         let mut errors = Vec::new();
         check_manifest(&object, &mut errors);
+        // A generated name is the reason where there is no other.
+        let is_nameless = name.is_none() && object.pointer("/metadata/generateName").is_none();
+        if is_nameless {
+            let why = "it has no `apiVersion`, `kind` or `metadata.name`";
+            return Err(Stop::invalid("", format!("{place}: {why}")));
+        }
         if let Some(ParamError { message, help, .. }) = errors.into_iter().next() {
-            return Err(Stop::Invalid {
-                pointer: String::new(),
-                message: format!("{name}: {message}"),
-                help,
-            });
+            let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+            let message = format!("{place}: {name}{message}");
+            return Err(Stop::Invalid { pointer: String::new(), message, help, open: None });
         }
-        if objects.insert(name.clone(), object).is_some() {
-            return Err(Stop::invalid("", format!("{name} is there twice")));
+        let Some(name) = name else { continue };
+        if let Some(first) = places.insert(name.clone(), place.clone()) {
+            return Err(Stop::invalid("", format!("{name} is there twice: in {first} and in {place}")));
         }
+        objects.insert(name, object);
     }
     Ok(objects)
 }
@@ -168,6 +184,9 @@ impl Resource for K8sManifests {
 - name: the manifests of the trainer
   k8s_manifests: {url: \"https://example.org/trainer/v2.1.0/install.yaml\", checksum: \"sha256:9318379b847e333460d33d291d4c088156299a26cd93d570a7f5d0c36e50b5bb\"}
   register: trainer
+- name: an object of the trainer
+  for_each: \"{{ trainer.objects }}\"
+  k8s_object: \"{{ item.value }}\"
 ";
 
     fn validate(&self) -> Vec<ParamError> {
@@ -270,17 +289,25 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_named() {
-        let said = |text: &str| match objects(&[text.to_owned()]) {
+        let said = |text: &str| match objects(&[("m.yaml".to_owned(), text.to_owned())]) {
             Err(Stop::Invalid { message, .. }) => message,
             other => panic!("{other:?}"),
         };
-        assert!(said("a: [").starts_with("it is no YAML"));
+        assert!(said("a: [").starts_with("m.yaml: it is no YAML"));
         assert!(said("kind: ConfigMap\n").contains("no `apiVersion`"));
         let one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
-        assert_eq!(said(&format!("{one}---\n{one}")), "configmap a is there twice");
+        assert_eq!(
+            said(&format!("{one}---\n# nothing\n---\n{one}")),
+            "configmap a is there twice: in m.yaml, document 1 and in m.yaml, document 3"
+        );
+        let generated = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}\n";
+        assert!(
+            said(&format!("{one}---\n{generated}"))
+                .starts_with("m.yaml, document 2: the name would be another")
+        );
         assert!(
             said("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eA==}\n")
-                .starts_with("secret a: ")
+                .starts_with("m.yaml, document 1: secret a: ")
         );
     }
 

@@ -34,7 +34,7 @@ fn made(manifest: &Value) -> Value {
 
 fn said(view: &FakeView, params: Value) -> String {
     match read::<K8sObject>(params).plan(view) {
-        Err(Stop::Invalid { message, help, pointer }) => {
+        Err(Stop::Invalid { message, help, pointer, .. }) => {
             format!("{pointer}: {message} ({})", help.unwrap_or_default())
         }
         Err(Stop::Deferred(wait)) => format!("deferred: {}", wait.reason),

@@ -102,6 +102,7 @@ impl KubeadmConfig {
             pointer: format!("/merge{}", refusal.at),
             message: format!("{}: {}", self.id(), refusal.message),
             help: refusal.help,
+            open: None,
         })
     }
 }

@@ -94,7 +94,7 @@ pub fn insert(after: Option<&str>, before: Option<&str>) -> Result<Insert, Param
 
 /// A wrong parameter that was not refused before, as a stop.
 pub fn stop(error: ParamError) -> Stop {
-    Stop::Invalid { pointer: error.pointer, message: error.message, help: error.help }
+    Stop::Invalid { pointer: error.pointer, message: error.message, help: error.help, open: None }
 }
 
 impl Line {

@@ -251,7 +251,7 @@ fn an_unknown_name_is_an_error_unless_something_may_bring_it() {
     let answer =
         complaint("E: Unable to locate package crul").replace("end", "near crul crun curl cruft\nend");
     let view = FakeView::new().answer(&asked(&kind), 0, &answer);
-    let Err(Stop::Invalid { pointer, message, help }) = kind.plan(&view) else { panic!() };
+    let Err(Stop::Invalid { pointer, message, help, .. }) = kind.plan(&view) else { panic!() };
     assert_eq!((pointer.as_str(), message.as_str()), ("/name/1", "apt offers no crul on this host"));
     assert!(help.unwrap().starts_with("did you mean `c"));
     // A text file before it brings no package; a package source and a script may.

@@ -234,6 +234,7 @@ impl Resource for Structured {
                     pointer: written.map_or_else(String::new, |(name, _)| under(name, &refusal.at)),
                     message: format!("{}: {}", self.path, refusal.message),
                     help: refusal.help,
+                    open: None,
                 }
             })
         })?;

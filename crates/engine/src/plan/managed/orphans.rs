@@ -1,13 +1,16 @@
 //! Objects of the records that no role declares any more, what goes with them, and what covers them. Pure.
 
 use super::Declares;
+use crate::revert::order::namespaces::namespace_of;
 use crate::revert::order::{above, is_dir};
 use crate::revert::undo::fulfils;
 use crate::revert::{self, layers};
-use converge_ledger::{KnownState, Owned, Project, Undo};
+use converge_ledger::{KnownState, Owned, Project, Undo, Unrecorded};
+use converge_objects::k8s::from_text;
 use converge_objects::{Command, Guard};
 use converge_planner::{HostPlan, Item, Knowledge};
-use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, quote};
+use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
@@ -96,11 +99,47 @@ pub(super) fn covered<'p>(
     above(&object.key).filter(|_| is_path).find_map(|dir| {
         let id = ObjectId::new("path", dir);
         declares.objects.get(&id)?;
-        let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
-        let change = changes.rfind(|change| change.object == id);
-        let state = change.map(|c| c.to.clone()).or_else(|| Some(known.observed(&id).ok()?.state))?;
-        (!is_dir(&state)).then_some((dir, change.is_some()))
+        let changes = plan.items.iter().flat_map(Item::changes).any(|c| c.change.object == id);
+        let state = end_of(&id, plan, known)?;
+        (!is_dir(&state)).then_some((dir, changes))
     })
+}
+
+/// Objects that the plan leaves there and that would go with this one: those in a namespace, and those of the kind that a definition brings.
+pub(super) fn goes_with<'d>(
+    object: &ObjectId,
+    plan: &HostPlan,
+    declares: &'d Declares,
+    known: &Knowledge,
+) -> Vec<&'d ObjectId> {
+    let Some(outer) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
+        return Vec::new();
+    };
+    let kind = || {
+        let digest = converge_objects::object("k8s")?.content(&known.observed(object).ok()?.state)?;
+        let definition = from_text(known.content(&digest)?)?;
+        let word = |at: &str| definition.pointer(at).and_then(Value::as_str).map(str::to_owned);
+        Some((word("/spec/group")?, word("/spec/names/kind")?))
+    };
+    let kind = (outer.kind == "CustomResourceDefinition").then(kind).flatten();
+    let is_of_kind = |inner: &ObjectId| {
+        let inner = ApiRef::from_key(&inner.key).filter(|_| inner.kind == "k8s");
+        let group = |r: &ApiRef| r.api_version.split_once('/').map(|(group, _)| group.to_owned());
+        inner.is_some_and(|r| group(&r).map(|group| (group, r.kind)) == kind && kind.is_some())
+    };
+    let is_inside = |inner: &ObjectId| match outer.kind.as_str() {
+        "Namespace" => namespace_of(inner).as_ref() == Some(&outer.name),
+        _ => is_of_kind(inner),
+    };
+    let stays = |inner: &&ObjectId| end_of(inner, plan, known).is_none_or(|state| !state.is_absent());
+    declares.objects.iter().filter(|inner| is_inside(inner)).filter(stays).collect()
+}
+
+/// The state of an object after the declared items.
+pub(super) fn end_of(object: &ObjectId, plan: &HostPlan, known: &Knowledge) -> Option<State> {
+    let mut changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+    let end = changes.rfind(|change| change.object == *object).map(|change| change.to.clone());
+    end.or_else(|| known.observed(object).ok().map(|present| present.state))
 }
 
 /// Asks apt what would go with these packages; `None` when none of them is a package.
@@ -161,7 +200,10 @@ pub(crate) fn undo_of(
         inputs_stay: false,
         states: vec![known_left],
         theirs: None,
+        sealed: false,
         since: Vec::new(),
+        // The base has every run, also those that are not recorded any more.
+        unrecorded: Unrecorded::default(),
         item: thing.item.clone(),
         comes_back: false,
         sensitive: thing.sensitive,

@@ -1,13 +1,13 @@
 //! Objects that others of a cluster need to come back: their namespace, and the definition of their kind.
 
 use super::{Edges, Revert};
-use converge_resource::ApiRef;
+use converge_resource::{ApiRef, ObjectId};
 
-/// The namespace in which the objects of a revert lie.
-fn namespace_of(revert: &Revert<'_>) -> Option<String> {
-    match revert.object.kind.as_str() {
-        "k8s" => ApiRef::from_key(&revert.object.key)?.namespace,
-        "release" => Some(revert.object.key.split_once('/')?.0.to_owned()),
+/// The namespace in which an object lies, or those of a release.
+pub(crate) fn namespace_of(object: &ObjectId) -> Option<String> {
+    match object.kind.as_str() {
+        "k8s" => ApiRef::from_key(&object.key)?.namespace,
+        "release" => Some(object.key.split_once('/')?.0.to_owned()),
         _ => None,
     }
 }
@@ -21,7 +21,7 @@ impl Edges<'_> {
             let coming = reverts.iter().enumerate().filter(|(_, inner)| inner.comes());
             match kind.as_str() {
                 "Namespace" => coming
-                    .filter(|(_, inner)| namespace_of(inner).as_ref() == Some(&name))
+                    .filter(|(_, inner)| namespace_of(inner.object).as_ref() == Some(&name))
                     .for_each(|(at, _)| self.need(outer, at)),
                 "CustomResourceDefinition" => {
                     let Some((_, group)) = name.split_once('.') else { continue };
