@@ -416,6 +416,23 @@ fn what_init_writes_is_a_project() {
     assert_eq!(json(&schema), json(&printed));
     let (_, out, _) = ran(&first, &["inventory", "inventories/hosts.yaml", "--host", "web1"]);
     assert!(
+    // Each file begins with a line that leads to its schema, and fits that.
+    for (file, name) in [
+        ("inventories/hosts.yaml", "inventory"),
+        ("playbooks/site.yaml", "playbook"),
+        ("roles/hello/role.yaml", "role"),
+    ] {
+        let text = std::fs::read_to_string(first.join(file)).unwrap();
+        let line = text.lines().next().unwrap();
+        let path =
+            line.strip_prefix("# yaml-language-server: $schema=").unwrap_or_else(|| panic!("{file}: {line}"));
+        let schema = std::fs::read_to_string(first.join(file).parent().unwrap().join(path)).unwrap();
+        assert_eq!(json(&schema), json(&ran(&first, &["schema", name]).1), "{file}");
+        let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let validator = jsonschema::validator_for(&json(&schema)).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&document).map(|e| e.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{file}");
+    }
         out.contains("\"ansible_host\": \"fe80::1\"") && out.contains("\"ansible_user\": \"joe\""),
         "{out}"
     );

@@ -144,7 +144,7 @@ pub enum Command {
     Settings(SettingsArgs),
     /// Write a first project: settings, an inventory, a playbook, a role and its template
     ///
-    /// The five files of the README, for a host that you name, and the JSON Schema of the settings for editors. No file is overwritten.
+    /// The five files of the README, for a host that you name, and the JSON Schemas of its files for editors. No file is overwritten.
     Init(Init),
     /// Draw which role comes after which
     Graph(Graph),
