@@ -6,7 +6,7 @@ use converge_resource::State;
 fn a_run_that_only_gave_things_out_of_management_is_listed_with_their_number() {
     let begin = "begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\ndone\t1\tdir\n";
     let text = format!(
-        "converge\t4\nrun\ta\nseq\t1\n{begin}close\tfinished\nrun\tb\nseq\t2\ndisown\tpath\t/a\ndisown\tpath\t/b\nclose\tfinished\n"
+        "converge\t5\nrun\ta\nseq\t1\n{begin}close\tfinished\nrun\tb\nseq\t2\ndisown\tpath\t/a\ndisown\tpath\t/b\nclose\tfinished\n"
     );
     let listed = list(&parse_records(&text).unwrap().runs);
     let changes: Vec<_> = listed.iter().map(|s| (s.run.as_str(), s.changes)).collect();
@@ -21,7 +21,7 @@ fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
         format!("run\t{id}\nseq\t{seq}\nopened\t{opened}\n{begin}close\tfinished\n")
     };
     let records =
-        |runs: [String; 2]| parse_records(&format!("converge\t4\nnow\t1000\n{}", runs.concat())).unwrap();
+        |runs: [String; 2]| parse_records(&format!("converge\t5\nnow\t1000\n{}", runs.concat())).unwrap();
     let honest = records([run("old", 1, 100), run("new", 2, 900)]);
     let liar = records([run("new", 1, 100), run("old", 2, 999)]);
     let candidates = |records: &Records| Ledger::of(&records.runs).candidates(&Project::default(), &|_| true);

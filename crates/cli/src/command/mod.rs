@@ -2,12 +2,14 @@
 
 mod allowed_ids;
 pub mod apply;
+mod chosen_objects;
 pub mod completions;
 pub mod docs;
 pub mod doctor;
 pub mod drift;
 pub mod explain;
 pub mod facts;
+mod forget;
 pub mod graph;
 pub mod init;
 pub mod inventory;

@@ -26,6 +26,8 @@ pub(crate) struct Listed {
     pub(crate) bytes: usize,
     /// It ended well.
     pub(crate) good: bool,
+    /// It has forgotten objects: it stays as long as a run before it.
+    pub(crate) forgets: bool,
     /// Its project; empty in records that do not say so.
     pub(crate) project: String,
 }
@@ -51,6 +53,7 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             run.time = note("converge/time").parse().ok();
             run.opened = note("converge/opened").parse().ok();
             run.good = note("converge/result") == "finished";
+            run.forgets = note("converge/forgets") == "yes";
             note("converge/project").clone_into(&mut run.project);
         }
     }
@@ -65,7 +68,7 @@ pub(crate) fn next_seq(runs: &[Listed]) -> u64 {
 }
 
 /// The runs to drop: what is above the number, the age or the size, the oldest first; never the present one, the newest good one, or
-/// one that is needed.
+/// one that is needed. One that has forgotten objects is needed while a run before it is there, whose changes a rollback would take up again.
 pub(crate) fn to_drop(
     runs: &[Listed],
     present: &str,
@@ -88,7 +91,10 @@ pub(crate) fn to_drop(
         let by_server =
             run.opened.is_none_or(|opened| now.as_second().saturating_sub(opened) > AGE.as_secs());
         let too_old = run.time.is_some() && by_controllers && by_server;
-        let stored = run.id == present || Some(run.id.as_str()) == newest_good || needed.contains(&run.id);
+        let stored = run.id == present
+            || Some(run.id.as_str()) == newest_good
+            || needed.contains(&run.id)
+            || (run.forgets && dropped.len() < at);
         if !stored && (too_many || too_old || total > BYTES) {
             total = total.saturating_sub(run.bytes);
             dropped.push(run.id.clone());
@@ -112,6 +118,7 @@ mod tests {
             opened: None,
             bytes: 1000,
             good,
+            forgets: false,
             project: "p".to_owned(),
         };
         let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
@@ -127,6 +134,12 @@ mod tests {
         assert_eq!(to_drop(&many.collect::<Vec<_>>(), "100", &none, now), [" 00"]);
         let needed = BTreeSet::from(["00".to_owned()]);
         assert_eq!(to_drop(&runs, "12", &needed, now), ["02"]);
+        // Forgetting holds as long as there is something before it to take up again.
+        let mut forgetting = runs.clone();
+        forgetting[2].forgets = true;
+        assert_eq!(to_drop(&forgetting, "12", &none, now), ["00"], "01 stays, and so does 02");
+        forgetting[1].good = false;
+        assert_eq!(to_drop(&forgetting, "12", &none, now), ["00", "01", "02"]);
         let old = Listed { time: Some(day(31)), ..run(1, false) };
         let present = Listed { time: Some(now), ..run(2, true) };
         assert_eq!(to_drop(&[old.clone(), present], "02", &none, now), ["01"]);
