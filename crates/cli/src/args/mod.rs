@@ -155,9 +155,14 @@ pub enum Command {
     /// `docs/editors.md` says how to tell an editor about them.
     Schema(Schema),
     /// Print a completion script for a shell
+    ///
+    /// Those of bash, zsh and fish complete commands, options, hosts, groups, roles, kinds, tags and recorded runs of the project in the working folder.
     Completions(Completions),
     /// Write manual pages into a folder
     Man(Man),
+    /// Print the candidates for the last of some words, for the scripts of shells
+    #[command(hide = true)]
+    Complete(Complete),
     /// Write the generated reference pages
     #[command(hide = true)]
     Docs(Docs),

@@ -3,6 +3,7 @@
 mod allowed_ids;
 pub mod apply;
 mod chosen_objects;
+pub mod complete;
 pub mod completions;
 pub mod docs;
 pub mod doctor;
