@@ -106,7 +106,7 @@ fn what_the_project_has_forgotten_goes_back_no_more() {
     let again = of(&[
         forgets("p"),
         ("p", "purpose\tconverge", Some(("v 2", "v 3"))),
-        ("q", "", Some(("v 3", "v 4"))),
+        ("q", "purpose\tconverge", Some(("v 3", "v 4"))),
     ]);
     let ledger = Ledger::of(&again.runs);
     assert_eq!(ledger.candidates(&own, &|_| true), [4]);
