@@ -102,7 +102,7 @@ fn what_the_project_has_forgotten_goes_back_no_more() {
         let back = of(&[forgets("p"), ("p", &format!("purpose\trollback\n{undone}"), None)]);
         assert_eq!(Ledger::of(&back.runs).candidates(&own, &|_| true), Vec::<usize>::new(), "{undone}");
     }
-    // What the project does to it afterwards counts from there; so does what others do.
+    // Later changes count from there, those of the project and those of others.
     let again = of(&[
         forgets("p"),
         ("p", "purpose\tconverge", Some(("v 2", "v 3"))),

@@ -54,7 +54,7 @@ pub struct StateRead {
 pub struct StateForget {
     #[command(flatten)]
     pub read: StateRead,
-    /// What is forgotten: all that a resource manages, or an object as `converge state list` names it. As --resource
+    /// Forget all that this resource manages, or an object as `converge state list` names it. As --resource
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,
     /// Only on these hosts. As --limit

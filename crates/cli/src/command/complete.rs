@@ -112,7 +112,6 @@ fn typed(line: &Line<'_>) -> Vec<String> {
         "inventories" => vec![format!("--inventory={value}")],
         "playbook" => vec![format!("--playbook={value}")],
         "roles_path" => vec![format!("--roles-path={value}")],
-        "user" => vec![format!("--user={value}")],
         _ => Vec::new(),
     };
     line.values.iter().flat_map(of).collect()

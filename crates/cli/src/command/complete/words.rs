@@ -8,11 +8,11 @@ pub struct Line<'a> {
     pub command: &'a Command,
     /// The values so far, each with the argument that it is of.
     pub values: Vec<(&'a Arg, &'a str)>,
-    /// What may stand at the cursor.
+    /// The sort of word that may stand at the cursor.
     pub wants: Wants<'a>,
 }
 
-/// What may stand at the cursor.
+/// The sort of word that may stand at the cursor.
 pub enum Wants<'a> {
     /// An option.
     Option,
