@@ -153,6 +153,12 @@ const RUNS: &[Runs] = &[
         0,
         "/etc/greeting",
     ),
+    (
+        "converge state forget INVENTORY ROLE/ID…",
+        "converge state forget hosts.yaml path:/etc/other --yes && converge run h1 -i hosts.yaml -- rm /etc/other",
+        0,
+        "1 object forgotten",
+    ),
     // Tests of roles.
     ("converge test roles/NAME", "converge test roles/greeting", 0, "1 scenario: 1 passed"),
     ("converge test roles/NAME --record", "converge test roles/greeting --record", 0, "1 scenario: 1 passed"),

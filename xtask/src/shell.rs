@@ -9,8 +9,8 @@ use std::process::Command;
 
 /// Where shell lies.
 const FOLDERS: &[&str] = &["crates", "bench", "tests", "xtask"];
-/// A program of bash; all other shell is POSIX.
-const BASH: &str = ".ci/run";
+/// Programs of bash; all other shell is POSIX.
+const BASH: &[&str] = &[".ci/run", "crates/cli/src/command/complete/converge.bash"];
 /// Shell that hosts run: a function of it is named so, whichever file it is in.
 const SENT: &[&str] = &["crates/objects/", "crates/host/", "crates/engine/"];
 const PREFIX: &str = "cv_";
@@ -38,7 +38,7 @@ pub fn check() -> Result<usize> {
             wrong.push(without_files(&error.to_string()));
         }
     };
-    let bash = [PathBuf::from(BASH)];
+    let bash: Vec<PathBuf> = BASH.iter().map(PathBuf::from).collect();
     command(&shfmt, &["--diff"], &[files.as_slice(), &bash].concat());
     command(&shellcheck, &["--shell=sh"], &files);
     command(&shellcheck, &["--shell=bash"], &bash);

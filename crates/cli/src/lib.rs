@@ -131,6 +131,7 @@ fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result
         Command::Schema(a) => command::schema::run(a, console),
         Command::Man(a) => command::man::run(a, console),
         Command::Completions(a) => command::completions::run(a, console, Cli::command()),
+        Command::Complete(a) => runtime.block_on(command::complete::run(a, console, Cli::command())),
         Command::Docs(a) => command::docs::run(a, console),
     };
     // A host that no longer answers must not hold up the end.

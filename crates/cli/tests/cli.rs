@@ -270,9 +270,11 @@ fn kinds_are_explained_and_shells_completed() {
         let (code, page, _) = ran(dir.path(), &["explain", kind]);
         assert!(code == 0 && page.starts_with(&format!("# `{kind}`")), "{kind}");
     }
-    for shell in ["bash", "zsh", "fish"] {
+    for (shell, says) in
+        [("bash", "complete -- "), ("zsh", "complete -- "), ("fish", "complete -- "), ("elvish", "snapshots")]
+    {
         let (code, script, _) = ran(dir.path(), &["completions", shell]);
-        assert!(code == 0 && script.contains("snapshots"), "{shell}");
+        assert!(code == 0 && script.contains(says), "{shell}");
     }
 }
 
@@ -414,6 +416,23 @@ fn what_init_writes_is_a_project() {
     let printed = ran(&first, &["schema", "settings"]).1;
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(json(&schema), json(&printed));
+    // Each file begins with a line that leads to its schema, and fits that.
+    for (file, name) in [
+        ("inventories/hosts.yaml", "inventory"),
+        ("playbooks/site.yaml", "playbook"),
+        ("roles/hello/role.yaml", "role"),
+    ] {
+        let text = std::fs::read_to_string(first.join(file)).unwrap();
+        let line = text.lines().next().unwrap();
+        let path =
+            line.strip_prefix("# yaml-language-server: $schema=").unwrap_or_else(|| panic!("{file}: {line}"));
+        let schema = std::fs::read_to_string(first.join(file).parent().unwrap().join(path)).unwrap();
+        assert_eq!(json(&schema), json(&ran(&first, &["schema", name]).1), "{file}");
+        let document: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+        let validator = jsonschema::validator_for(&json(&schema)).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&document).map(|e| e.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{file}");
+    }
     let (_, out, _) = ran(&first, &["inventory", "inventories/hosts.yaml", "--host", "web1"]);
     assert!(
         out.contains("\"ansible_host\": \"fe80::1\"") && out.contains("\"ansible_user\": \"joe\""),

@@ -75,6 +75,9 @@ impl OpenRun {
             ("opened", opened.as_str()),
             ("project", project.as_str()),
         ];
+        if !self.doc.forgotten.is_empty() {
+            notes.push(("forgets", "yes"));
+        }
         if let Some(result) = &self.doc.result {
             notes.push(("result", result));
         }

@@ -35,7 +35,7 @@ pub(crate) const FORMAT: u32 = 1;
 
 /// The format of the record of a run. Those of formats 1 and 2 say nothing of owners: their runs wrote into `owned` what they made. Those of
 /// format 1 have no number: they come before all that have one.
-const RUN_FORMAT: u32 = 3;
+const RUN_FORMAT: u32 = 4;
 
 /// Label with the run's ID.
 pub(crate) const RUN_LABEL: &str = "converge/run";
@@ -73,6 +73,9 @@ pub(crate) struct RunDoc {
     /// The objects that it took out of management, each with the number of changes before that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) disowned: Vec<(usize, ObjectId)>,
+    /// Those of them that somebody has forgotten, for rollbacks too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) forgotten: BTreeSet<ObjectId>,
     /// Its result; `None` while it is at work, or when it was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
@@ -149,6 +152,7 @@ impl RunDoc {
             planned: planned.clone(),
             changes: Vec::new(),
             disowned: Vec::new(),
+            forgotten: BTreeSet::new(),
             result: None,
         }
     }
@@ -196,6 +200,7 @@ impl RunDoc {
             rolled_back_in_part: false,
             changes: self.changes.into_iter().map(change).collect(),
             disowned: self.disowned,
+            forgotten: self.forgotten,
             finished: self.result.is_some(),
             closed: self.result.is_some(),
             put_back: None,

@@ -1,6 +1,7 @@
 //! The engine: what can be done with a project and its targets. Nothing in this crate uses it.
 
 use crate::context::RunContext;
+use crate::forget::Forgotten;
 use crate::plan::source::role_graph;
 use crate::recorded::HostRecording;
 use crate::session::pool::Pool;
@@ -137,6 +138,11 @@ impl Engine {
     /// The managed objects of every target, as its records tell; with `compare` whether they are still as runs left them.
     pub async fn managed_objects(&self, compare: bool) -> Vec<HostManaged> {
         crate::managed_objects::managed_objects(&self.context(), compare).await
+    }
+
+    /// Takes objects of targets out of management. Nothing else on the targets changes.
+    pub async fn forget(&self, chosen: Vec<(String, BTreeSet<ObjectId>)>) -> Forgotten {
+        crate::forget::forget(&self.context(), chosen).await
     }
 
     /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.

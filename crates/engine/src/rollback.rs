@@ -138,6 +138,14 @@ async fn plan_to(
             let help = "name that playbook and inventory: a rollback stays within one project";
             return Err(Diagnostic::error("other-project", message).help(help).into());
         }
+        let later = records.runs.get(place.unwrap_or(records.runs.len())..).unwrap_or_default();
+        let forgotten: BTreeSet<&ObjectId> = later.iter().flat_map(|run| &run.forgotten).collect();
+        if !forgotten.is_empty() {
+            warnings.push(format!(
+                "{host}: {} that `converge state forget` has taken out of management since stay as they are: no rollback brings that back",
+                counted(forgotten.len(), "object")
+            ));
+        }
         if place.is_none() {
             let why =
                 if records.runs.is_empty() { "it has no records" } else { "its records do not have run" };

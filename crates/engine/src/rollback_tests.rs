@@ -10,7 +10,7 @@ fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
         format!("run\t{id}\nseq\t{seq}\nopened\t{opened}\n{begin}close\tfinished\n")
     };
     let records =
-        |runs: [String; 2]| parse_records(&format!("converge\t4\nnow\t1000\n{}", runs.concat())).unwrap();
+        |runs: [String; 2]| parse_records(&format!("converge\t5\nnow\t1000\n{}", runs.concat())).unwrap();
     let honest = records([run("old", 1, 100), run("new", 2, 900)]);
     let liar = records([run("new", 1, 100), run("old", 2, 999)]);
     let candidates = |records: &Records| Ledger::of(&records.runs).candidates(&Project::default(), &|_| true);

@@ -50,12 +50,13 @@ cv_base_without() (
   grep -vxF "folded$CV_TAB$1" "$CV_ROOT/owned" >"$CV_ROOT/owned.new" && cv_base_swap
 )
 
-# cv_disown KIND KEY: writes into the journal of CV_RUN that the object is managed no more. The session holds the lock.
+# cv_disown WORD KIND KEY: writes into the journal of CV_RUN that the object is managed no more (disown), for rollbacks too (forget). The session holds
+# the lock.
 cv_disown() (
   umask 077
   cv_run_dir
-  cv_enc_to "$2"
-  cv_journal "disown$CV_TAB$1$CV_TAB$CV_ENC$CV_NL" sync
+  cv_enc_to "$3"
+  cv_journal "$1$CV_TAB$2$CV_TAB$CV_ENC$CV_NL" sync
 )
 
 # cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9), or a step lives that does not. It takes none itself.

@@ -244,7 +244,7 @@ cv_run_end() (
   dir=$CV_DIR
   rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/links" "$dir/stage" "$dir/unpacked" "$dir/fetched"
   (cd "$dir" && cv_run_unwatch)
-  if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB" "$dir/journal" 2>/dev/null; then
+  if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB\|^forget$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"
     return 0
@@ -308,6 +308,7 @@ cv_retain() (
     if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
   surplus=" $(cv_run_surplus $runs | tr '\n' ' ')"
+  earlier=
   for run in $runs; do
     drop=
     cv_run_ms "$run"
@@ -316,18 +317,24 @@ cv_retain() (
     case $named in *" $run "*) drop= ;; esac
     # The records of a run without changes are in the base.
     if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
-    if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run"; then cv_run_drop "$run"; fi
+    if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_forgets "$run"; then cv_run_drop "$run"; else earlier=yes; fi
   done
   cv_drop_unnamed
+  earlier=
   for run in $(cv_order); do
     size=$(du -sk "$CV_ROOT" | cut -f1)
     [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
-    if [ "$run" != "$good" ] && cv_may_drop "$run"; then
+    if [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_forgets "$run"; then
       cv_run_drop "$run"
       cv_drop_unnamed
+    else
+      earlier=yes
     fi
   done
 )
+
+# cv_still_forgets RUN: whether it has forgotten objects, and a run before it stays (earlier), whose changes a rollback would take up again.
+cv_still_forgets() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB" "$1/journal"; }
 
 # cv_may_drop RUN: whether it is over, and the base holds what it says of what is managed. Reads unfolded.
 cv_may_drop() {

@@ -101,7 +101,7 @@ cv_live() {
     function mounts(key, line) { if (key in spot) mounted[spot[key]] = system_of(line) }
     BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }
     function goal(k,   t, i) {
-      for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i)) return b[t, i]
+      for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return b[t, i]
       return ""
     }
     # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
@@ -127,6 +127,22 @@ cv_live() {
       for (j = 1; j <= c; j++) if (!index(now " ", " " steps[j] " ")) taken[R, k] = taken[R, k] " " steps[j]
       c = split(now, steps, " ")
       for (j = 1; j <= c; j++) if (!index(old " ", " " steps[j] " ")) given[R, k] = given[R, k] " " steps[j]
+    }
+    # Whether a record of this playbook is of the project of another: one of none is of every project, and older ones have absolute paths.
+    function is_of(its, project) { return its == "" || its == project || substr(its, length(its) - length(project)) == "/" project }
+    # The changes of the project before this run to an object are in force no more, and no rollback brings them back.
+    function forget(object,   r, i, k, t) {
+      for (r = 1; r < R; r++) for (i = 1; i <= n[r]; i++) {
+        if (name[r, i] != object || !is_of(playbook[r], playbook[R])) continue
+        k = o[r, i]; forgotten[r, i]
+        stack[k] = without(stack[k], r ":" i)
+        for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], r ":" i); given[t, k] = without(given[t, k], r ":" i) }
+      }
+    }
+    function without(list, step,   c, j, steps, out) {
+      c = split(list, steps, " ")
+      for (j = 1; j <= c; j++) if (steps[j] != step) out = out " " steps[j]
+      return out
     }
     # Where it is not recorded which runs were meant: back to the last step that began in this state.
     function back_to(k, state,   c, j, s, steps, kept, cut) {
@@ -169,6 +185,8 @@ cv_live() {
       next
     }
     ($1 == "undoes" || $1 == "attempts") { back = targets = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; if ($1 == "undoes") undoes[number[$2]] } }
+    $1 == "scope" { playbook[R] = $2 }
+    $1 == "forget" && NF >= 3 { forget($2 OFS $3) }
     $1 == "purpose" && $2 == "undo" { back = 1 }
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
     $1 == "planned" { planned[$2] }

@@ -174,7 +174,12 @@ pub fn owned_script() -> String {
 
 /// Takes an object out of management, in the journal of the run that `CV_RUN` names and that holds the host's lock.
 pub fn disown_script(object: &ObjectId) -> String {
-    format!("cv_disown {} {}", object.kind, quote(&object.key))
+    format!("cv_disown disown {} {}", object.kind, quote(&object.key))
+}
+
+/// The same, for rollbacks too.
+pub(crate) fn forget_script(object: &ObjectId) -> String {
+    format!("cv_disown forget {} {}", object.kind, quote(&object.key))
 }
 
 #[cfg(test)]

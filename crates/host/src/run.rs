@@ -6,8 +6,9 @@ use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
 use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError, without_name};
 use converge_ledger::{Records, parse_records};
-use converge_resource::Content;
+use converge_resource::{Content, ObjectId, quote};
 use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, Stderr};
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -42,6 +43,31 @@ impl Executor for Link {
 
     fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
         Box::pin(history(self))
+    }
+}
+
+impl Link {
+    /// Takes objects out of management, for rollbacks too. It is the run's own session: the host's lock is held.
+    ///
+    /// # Errors
+    /// The journal could not be written, or the host is lost.
+    pub async fn forget(&self, run: &str, objects: &BTreeSet<ObjectId>) -> Result<(), TargetError> {
+        let script: Vec<String> = objects.iter().map(records::forget_script).collect();
+        let script = format!("CV_RUN={}; {}", quote(run), script.join(" && "));
+        let item = ShellItem { timeout: Some(Duration::from_secs(60)), ..ShellItem::new(1, script) };
+        let (results, error) =
+            self.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| self.lost(&e))?;
+        match (results.first(), error) {
+            (_, Some(error)) => Err(self.lost(&error)),
+            (Some(result), None) if result.success() => Ok(()),
+            (result, None) => {
+                let said = result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned());
+                Err(TargetError::Refused(format!(
+                    "the journal of the run cannot be written: {}",
+                    said.unwrap_or_default()
+                )))
+            }
+        }
     }
 }
 
@@ -105,7 +131,7 @@ mod tests {
     #[test]
     fn records_that_do_not_fit_into_an_answer_are_refused_and_not_read_in_part() {
         let outcome = ShellOutcome::Finished { status: Status::Exited(0), duration: Duration::ZERO };
-        let output = b"converge\t4\nrun\ta\nclose\tfinished\n".to_vec();
+        let output = b"converge\t5\nrun\ta\nclose\tfinished\n".to_vec();
         let whole = ShellItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
         assert_eq!(read_history(&whole).unwrap().runs.len(), 1);
         let why = read_history(&ShellItemResult { cut: true, ..whole }).unwrap_err().to_string();

@@ -19,7 +19,7 @@ fn undos(runs: &[&str]) -> Vec<Undo> {
         .zip(1..)
         .map(|(journal, n)| format!("run\tr{n}\nseq\t{n}\n{journal}close\tfinished\n"))
         .collect();
-    let records = parse_records(&format!("converge\t4\n{}", runs.concat())).unwrap();
+    let records = parse_records(&format!("converge\t5\n{}", runs.concat())).unwrap();
     assert_eq!(records.broken, Vec::<String>::new());
     Ledger::of(&records.runs).revert_from(0, &Project::default(), &|_| true).0
 }

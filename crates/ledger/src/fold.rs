@@ -57,6 +57,21 @@ pub struct Ledger<'a> {
     layers: Vec<Vec<Layer>>,
     /// The places at which runs mount something.
     places: Layers,
+    /// The changes, by run and place, to objects that a later run of the project has forgotten: in force no more, and no rollback's matter.
+    forgotten: BTreeSet<(usize, usize)>,
+}
+
+/// The changes that a later run of their project has forgotten.
+fn forgotten(runs: &[RunRecord]) -> BTreeSet<(usize, usize)> {
+    let mut all = BTreeSet::new();
+    for (at, by) in runs.iter().enumerate().filter(|(_, run)| !run.forgotten.is_empty()) {
+        let project = Project(by.scope.clone());
+        for (n, run) in runs.iter().enumerate().take(at).filter(|(_, run)| project.has(&run.scope)) {
+            let of = |(_, change): &(usize, &SavedChange)| by.forgotten.contains(&change.object);
+            all.extend(run.changes.iter().enumerate().filter(of).map(|(change, _)| (n, change)));
+        }
+    }
+    all
 }
 
 /// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
@@ -84,6 +99,7 @@ impl<'a> Ledger<'a> {
             taken_by: BTreeMap::new(),
             layers,
             places,
+            forgotten: forgotten(runs),
         };
         for (at, run) in runs.iter().enumerate() {
             if run.is_rollback() { ledger.take_back(at, run) } else { ledger.push(at, run) }
@@ -91,8 +107,19 @@ impl<'a> Ledger<'a> {
         ledger
     }
 
+    /// The changes of a run that count and are not forgotten, each with its place.
+    fn remembered(
+        &self,
+        at: usize,
+        run: &'a RunRecord,
+        counts: &dyn Fn(&SavedChange) -> bool,
+    ) -> Vec<(usize, &'a SavedChange)> {
+        let all = run.changes.iter().enumerate();
+        all.filter(|(n, c)| counts(c) && !self.forgotten.contains(&(at, *n))).collect()
+    }
+
     fn push(&mut self, at: usize, run: &'a RunRecord) {
-        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
+        for (n, change) in self.remembered(at, run, &SavedChange::may_have_happened) {
             let stack = self.stacks.entry(self.thing(at, n, change)).or_default();
             stack.push(Step { run: at, change: n, also: Vec::new() });
         }
@@ -103,8 +130,7 @@ impl<'a> Ledger<'a> {
         // Where all that a project set in an object belongs to others too, nothing of it changes.
         let only_owners =
             |c: &SavedChange| is_by_fields(&c.object) && c.outcome == SavedOutcome::Done && c.owner.is_none();
-        let counts = |c: &SavedChange| c.may_have_happened() || only_owners(c);
-        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| counts(c)) {
+        for (n, change) in self.remembered(at, run, &|c| c.may_have_happened() || only_owners(c)) {
             let thing = &self.thing(at, n, change);
             let to = self.before_of(thing, &targets);
             let arrived = change.outcome == SavedOutcome::Done
@@ -159,10 +185,11 @@ impl<'a> Ledger<'a> {
         self.layers.get(run).and_then(|run| run.get(change)).cloned().unwrap_or_default()
     }
 
-    /// The changes of a run, each with its object in its file system.
+    /// The changes of a run that are not forgotten, each with its object in its file system.
     fn things(&self, run: usize) -> impl Iterator<Item = (Thing<'a>, &'a SavedChange)> + Clone {
         let changes = self.runs.get(run).map(|r| r.changes.as_slice()).unwrap_or_default();
-        changes.iter().enumerate().map(move |(n, c)| (self.thing(run, n, c), c))
+        let remembered = move |(n, _): &(usize, &SavedChange)| !self.forgotten.contains(&(run, *n));
+        changes.iter().enumerate().filter(remembered).map(move |(n, c)| (self.thing(run, n, c), c))
     }
 
     /// The state before the first of these runs that touched the object.

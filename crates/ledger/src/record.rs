@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub changes: Vec<SavedChange>,
     /// The objects that it took out of management without a change, each with the number of changes before that.
     pub disowned: Vec<(usize, ObjectId)>,
+    /// The objects of `disowned` that somebody has forgotten (`converge state forget`): the changes of earlier runs of the project to them are in force no
+    /// more, and no rollback gives that back.
+    pub forgotten: BTreeSet<ObjectId>,
     /// False when it was cut off: what it left open is unknown.
     pub finished: bool,
     /// Whether its record has an end: also that of a run that was cut off, once a later run has begun.
@@ -201,11 +204,11 @@ impl RunPurpose {
 pub struct RecordError(pub String);
 
 /// The format of the records. The host's functions print it for the older ones too.
-pub const FORMAT: &str = "4";
+pub const FORMAT: &str = "5";
 
 /// Whether this converge reads records of a format.
 pub fn reads_format(version: &str) -> bool {
-    [FORMAT, "3", "2", "1"].contains(&version)
+    [FORMAT, "4", "3", "2", "1"].contains(&version)
 }
 
 pub(crate) struct Reader {
@@ -272,8 +275,11 @@ impl Reader {
             // The next run has ended it.
             ["close", "cut-off", ..] => self.record.closed = true,
             ["close", ..] => (self.record.finished, self.record.closed) = (true, true),
-            ["disown", kind, key, ..] => {
+            [word @ ("disown" | "forget"), kind, key, ..] => {
                 let object = ObjectId::new(kind, decode_field(key)?);
+                if *word == "forget" {
+                    self.record.forgotten.insert(object.clone());
+                }
                 self.record.disowned.push((self.record.changes.len(), object));
             }
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
@@ -354,7 +360,7 @@ impl Reader {
 /// Words of lines that have more fields than a damaged one of theirs.
 const KNOWN: &[&str] = &[
     "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "unsaved", "disown",
-    "scope", "purpose",
+    "forget", "scope", "purpose",
 ];
 
 pub(crate) fn clip(line: &str) -> String {

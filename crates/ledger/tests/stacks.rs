@@ -8,7 +8,7 @@ use converge_ledger::{Ledger, Project, Records, RunRecord, Scope, Unrecorded, pa
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
 
 fn records(runs: &[Run<'_>]) -> Records {
-    let mut text = "converge\t4\n".to_owned();
+    let mut text = "converge\t5\n".to_owned();
     for (at, (project, meta, change)) in runs.iter().enumerate() {
         text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\t{project}\thosts.yaml\n{meta}\n", at + 1));
         if let Some((from, to)) = change {
@@ -103,4 +103,48 @@ fn runs_that_are_not_recorded_any_more_are_told_from_others() {
     assert_eq!(unrecorded([1, 2], None), (false, false));
     assert_eq!(unrecorded([1, 3], None), (true, false));
     assert_eq!(unrecorded([1, 2], Some(4)), (false, true));
+}
+
+#[test]
+fn what_the_project_has_forgotten_goes_back_no_more() {
+    let changed = [
+        ("p", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("p", "purpose\trollback\nundoes\tR0", Some(("v 1", "absent"))),
+        ("p", "purpose\tconverge", Some(("absent", "v 2"))),
+    ];
+    let forgets = |project| (project, "purpose\tconverge\nforget\tpath\t/k", None);
+    let of = |last: &[Run<'_>]| records(&[&changed[..], last].concat());
+    let (own, theirs) = (project("p"), project("q"));
+
+    // Before it, the run of the object is the one to take back. Another project forgets nothing of it.
+    for records in [of(&[]), of(&[forgets("q")])] {
+        assert_eq!(Ledger::of(&records.runs).candidates(&own, &|_| true), [2]);
+        assert_eq!(
+            converge_ledger::fold(Default::default(), &records.runs).present().count(),
+            0,
+            "no role has it"
+        );
+    }
+    let forgotten = of(&[forgets("p")]);
+    let ledger = Ledger::of(&forgotten.runs);
+    assert_eq!(ledger.candidates(&own, &|_| true), Vec::<usize>::new());
+    for start in 0..=3 {
+        assert_eq!(ledger.revert_to(start, &own, &|_| true).0, [], "to before run {start}");
+    }
+    // Neither does a rollback that goes to before it bring it back, nor one of a rollback.
+    for undone in ["undoes\tR3", "undoes\tR1"] {
+        let back = of(&[forgets("p"), ("p", &format!("purpose\trollback\n{undone}"), None)]);
+        assert_eq!(Ledger::of(&back.runs).candidates(&own, &|_| true), Vec::<usize>::new(), "{undone}");
+    }
+    // Later changes count from there, those of the project and those of others.
+    let again = of(&[
+        forgets("p"),
+        ("p", "purpose\tconverge", Some(("v 2", "v 3"))),
+        ("q", "purpose\tconverge", Some(("v 3", "v 4"))),
+    ]);
+    let ledger = Ledger::of(&again.runs);
+    assert_eq!(ledger.candidates(&own, &|_| true), [4]);
+    assert_eq!(ledger.candidates(&theirs, &|_| true), [5]);
+    let (undos, runs) = ledger.revert_to(0, &own, &|_| true);
+    assert_eq!((undos[0].before.line(), runs), ("v 2", vec![0, 1, 2, 3, 4]));
 }

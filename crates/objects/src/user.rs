@@ -208,7 +208,7 @@ impl Object for User {
             ]
             .into_iter()
             .chain(password.as_ref().map(|_| ("password hash", HIDDEN.to_owned())))
-            .chain([("expires", expires.map_or_else(|| "never".to_owned(), expiry_date))])
+            .chain(expires.map(|day| ("expires", expiry_date(day))))
             .collect(),
         }
     }
@@ -216,6 +216,14 @@ impl Object for User {
     /// Neither a hash nor its digest is shown.
     fn attributes(from: &UserState, to: &UserState) -> Vec<AttributeChange> {
         let mut all = differing(&Self::facets(from), &Self::facets(to));
+        // A user without a day has no facet of it, so that a new one does not say it. Where the day comes or goes, both sides are named.
+        if !matches!(from, UserState::Absent) && !matches!(to, UserState::Absent) {
+            for day in all.iter_mut().filter(|change| change.name == "expires") {
+                for side in [&mut day.before, &mut day.after] {
+                    side.get_or_insert_with(|| "never".to_owned());
+                }
+            }
+        }
         if let (Some(was), Some(is)) = (password(from), password(to))
             && was != is
         {

@@ -52,6 +52,25 @@ fn days_are_dates() {
 }
 
 #[test]
+fn an_expiry_is_shown_where_it_is_a_day_or_changes_from_one() {
+    let user =
+        |login: &str| UserState::try_from(State::from_line(&format!("user 7 g \\ /h /s {login}"))).unwrap();
+    let (never, day) = (user("locked"), user("locked,expires=20849"));
+    let shown = |from: &UserState, to: &UserState| {
+        let all = User::attributes(from, to);
+        let of = all.into_iter().find(|change| change.name == "expires");
+        of.map(|change| [change.before, change.after].map(Option::unwrap_or_default))
+    };
+    let sides = |before: &str, after: &str| Some([before.to_owned(), after.to_owned()]);
+    assert_eq!(shown(&UserState::Absent, &never), None);
+    assert_eq!(shown(&never, &UserState::Absent), None);
+    assert_eq!(shown(&never, &never), None);
+    assert_eq!(shown(&UserState::Absent, &day), sides("", "2027-01-31"));
+    assert_eq!(shown(&never, &day), sides("never", "2027-01-31"));
+    assert_eq!(shown(&day, &never), sides("2027-01-31", "never"));
+}
+
+#[test]
 fn a_hash_and_its_digest_are_not_shown() {
     let with = |digest: &str| {
         let line = format!("user 7 g \\ /h /s unlocked,password={digest}");

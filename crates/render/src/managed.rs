@@ -120,6 +120,24 @@ fn values(thing: &ManagedObject, state: &State) -> Vec<(String, String)> {
     all
 }
 
+/// The objects that a run has forgotten, and the targets where it could not.
+pub fn forgotten(all: &[HostManaged], run: &str) -> Text {
+    let mut text = Text::new();
+    for host in all {
+        match &host.lost {
+            Some(lost) => text.append(lost_host(&host.host, lost)),
+            None => {
+                let forgotten = counted(host.objects.len(), "object");
+                let line = Line::at(0).say(Tone::Strong, host.host.as_str()).faint(" · ");
+                text.push(
+                    line.plain(format!("{forgotten} forgotten")).faint(format!(" · run {run}")).fold(2),
+                );
+            }
+        }
+    }
+    text
+}
+
 /// The same as a document.
 pub fn managed_json(all: &[HostManaged]) -> Value {
     let hosts: Vec<Value> = all

@@ -89,3 +89,94 @@ fn managed_objects_are_listed_shown_and_compared() {
     let other = state(&["list", "hosts.yaml", "--playbook", "playbooks/other.yaml"]).expect(0);
     other.says("0 managed objects · 6 of other projects");
 }
+
+const FORGETTING: &str = "resources:
+  - name: kept
+    file: {path: /etc/kept, content: \"kept\\n\"}
+  - name: given-up
+    file: {path: /etc/given-up, content: \"mine\\n\"}
+  - name: issue
+    file: {path: /etc/issue, content: \"mine\\n\"}
+";
+
+#[test]
+fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
+    let world = world();
+    let [host, other] = world.hosts() else { panic!() };
+    for host in [host, other] {
+        exec(host, "printf 'theirs\\n' >/etc/issue");
+    }
+    role(&world, "mine", FORGETTING);
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [mine]\n").unwrap();
+    let state = |args: &[&str]| world.converge(&[&["state"], args].concat()).unwrap();
+    world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    let files = "stat -c '%n %i %Z' /etc/kept /etc/given-up /etc/issue";
+    let before = exec(host, files);
+
+    state(&["forget", "hosts.yaml"]).expect(64).says("it is not said what to forget");
+    state(&["forget", "hosts.yaml", "mine/nothing", "--yes"]).expect(64).says("no object is managed by");
+    state(&["forget", "hosts.yaml", "mine/given-up"]).expect(4).says("write --yes");
+    state(&["list", "hosts.yaml"]).expect(0).says("3 managed objects");
+    let on = |host: &str| {
+        state(&["forget", "hosts.yaml", "--host", host, "mine/given-up", "path:/etc/issue", "--yes"])
+    };
+    let forgotten = on(host.name()).expect(0).says("path:/etc/issue").says("2 objects forgotten · run ");
+    assert!(
+        !forgotten.stdout.contains(other.name()) && !forgotten.stdout.contains("/etc/kept"),
+        "{}",
+        forgotten.stdout
+    );
+    assert_eq!(exec(host, files), before, "nothing but the records has changed");
+    on(host.name()).expect(64).says("no object is managed by");
+    state(&["list", "hosts.yaml", "--limit", host.name()]).expect(0).says("1 managed object");
+    state(&["list", "hosts.yaml", "--limit", other.name()]).expect(0).says("3 managed objects");
+    world.converge(&["drift", "hosts.yaml"]).unwrap().expect(0);
+
+    // Neither a prune, nor a rollback, nor undo.sh names what is forgotten, also after more runs.
+    let speaks_not = |said: &str| {
+        assert!(!said.contains("given-up") && !said.contains("/etc/issue"), "{said}");
+    };
+    role(&world, "mine", "resources:\n  - {name: more, file: {path: /etc/more, content: more}}\n");
+    let limited = ["hosts.yaml", "--limit", host.name()];
+    let plan =
+        world.converge(&[&["plan", "--prune"], &limited[..]].concat()).unwrap().expect(2).says("/etc/kept");
+    speaks_not(&plan.stdout);
+    world.converge(&[&["apply", "--yes"], &limited[..]].concat()).unwrap().expect(0);
+    let listed = exec(host, "sh /var/lib/converge/undo.sh --list");
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let snapshots =
+        world.converge(&[&["snapshots"], &limited[..]].concat()).unwrap().expect(0).says("state forget");
+    let run = |nth: usize| {
+        let runs: Vec<&str> = snapshots.stdout.lines().filter(|l| l.starts_with("01")).collect();
+        runs[nth].split(' ').next().unwrap().to_owned()
+    };
+    // The shells complete the runs.
+    let runs = world.converge(&["complete", "--", "rollback", "hosts.yaml", "--to", ""]).unwrap().expect(0);
+    let forgetting = |line: &str| line.starts_with(&run(1)) && line.ends_with("· state forget");
+    assert!(runs.stdout.lines().any(forgetting), "{}", runs.stdout);
+    let to =
+        world.converge(&[&["rollback", "--to", &run(1), "--yes"], &limited[..]].concat()).unwrap().expect(0);
+    to.says("2 objects that `converge state forget` has taken out of management");
+    let gone = exec(host, "ls /etc/more /etc/kept /etc/given-up 2>/dev/null; cat /etc/issue");
+    assert_eq!(gone, "/etc/given-up\n/etc/kept\nmine");
+    let back = world.converge(&[&["rollback", "--yes"], &limited[..]].concat()).unwrap().expect(0);
+    speaks_not(&back.stdout);
+    let gone = exec(host, "ls /etc/more /etc/kept /etc/given-up 2>/dev/null; cat /etc/issue");
+    assert_eq!(gone, "/etc/given-up\nmine");
+    let undone = exec(host, "sh /var/lib/converge/undo.sh");
+    speaks_not(&undone);
+
+    // Without converge: the same on the host alone.
+    on(other.name()).expect(0);
+    let undone = exec(other, "sh /var/lib/converge/undo.sh --list; sh /var/lib/converge/undo.sh");
+    assert!(undone.contains("/etc/kept"), "{undone}");
+    let there = exec(other, "ls /etc/kept /etc/given-up 2>/dev/null; cat /etc/issue");
+    assert_eq!(there, "/etc/given-up\nmine");
+
+    // A role that changes such an object manages it again, from what it finds.
+    role(&world, "mine", &FORGETTING.replace("\"mine", "\"changed"));
+    world.converge(&[&["apply", "--yes"], &limited[..]].concat()).unwrap().expect(0);
+    state(&["show", "hosts.yaml", "--limit", host.name()]).expect(0).says("3 managed objects");
+    world.converge(&[&["rollback", "--yes"], &limited[..]].concat()).unwrap().expect(0);
+    assert_eq!(exec(host, "cat /etc/given-up /etc/issue"), "mine\nmine");
+}

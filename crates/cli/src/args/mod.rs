@@ -7,7 +7,7 @@ mod vault;
 
 pub use common::*;
 pub use project::*;
-pub use state::{State, StateAction, StateRead};
+pub use state::{State, StateAction, StateForget, StateRead};
 pub use vault::*;
 
 use camino::Utf8PathBuf;
@@ -144,7 +144,7 @@ pub enum Command {
     Settings(SettingsArgs),
     /// Write a first project: settings, an inventory, a playbook, a role and its template
     ///
-    /// The five files of the README, for a host that you name, and the JSON Schema of the settings for editors. No file is overwritten.
+    /// The five files of the README, for a host that you name, and the JSON Schemas of its files for editors. No file is overwritten.
     Init(Init),
     /// Draw which role comes after which
     Graph(Graph),
@@ -155,9 +155,14 @@ pub enum Command {
     /// `docs/editors.md` says how to tell an editor about them.
     Schema(Schema),
     /// Print a completion script for a shell
+    ///
+    /// Those of bash, zsh and fish complete commands, options, hosts, groups, roles, kinds, tags and recorded runs of the project in the working folder.
     Completions(Completions),
     /// Write manual pages into a folder
     Man(Man),
+    /// Print the candidates for the last of some words, for the scripts of shells
+    #[command(hide = true)]
+    Complete(Complete),
     /// Write the generated reference pages
     #[command(hide = true)]
     Docs(Docs),

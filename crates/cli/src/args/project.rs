@@ -146,6 +146,14 @@ pub struct Completions {
     pub shell: Shell,
 }
 
+/// `converge complete`
+#[derive(Debug, Args)]
+pub struct Complete {
+    /// The words behind the program's name, up to that at the cursor
+    #[arg(value_name = "WORD", last = true)]
+    pub words: Vec<String>,
+}
+
 /// `converge docs`
 #[derive(Debug, Args)]
 pub struct Docs {

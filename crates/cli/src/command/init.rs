@@ -17,8 +17,15 @@ pub const FILES: [(&str, &str); 5] = [
 /// The address and the user of the README's host.
 const ADDRESS: &str = "192.0.2.10";
 const USER: &str = "deploy";
-/// The schema that the first line of the settings names.
-const SCHEMA: &str = ".converge/settings.json";
+/// The folder of the schemas that the first lines of the files name for editors.
+const SCHEMAS: &str = ".converge";
+/// The schema of each file that a language server for YAML checks; the first line of the settings is in their text.
+const SETTINGS: &str = "settings";
+const SCHEMA_OF: [(&str, &str); 3] = [
+    ("inventories/hosts.yaml", "inventory"),
+    ("playbooks/site.yaml", "playbook"),
+    ("roles/hello/role.yaml", "role"),
+];
 
 pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
     let there: Vec<&str> =
@@ -39,14 +46,17 @@ pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
     }
     let mut text = String::new();
     for (path, content) in FILES {
-        write(&args.dir.join(path), &filled(content, &args)).map_err(|e| Failure::failed(e.to_string()))?;
+        let text_of = format!("{}{}", modeline(path), filled(content, &args));
+        write(&args.dir.join(path), &text_of).map_err(|e| Failure::failed(e.to_string()))?;
         text.push_str(&format!("wrote {}\n", args.dir.join(path)));
     }
-    // Whoever has the schemas of this or another version keeps them.
-    let schema = args.dir.join(SCHEMA);
-    if !schema.exists() {
-        write(&schema, &format!("{:#}\n", settings::schema())).map_err(|e| Failure::failed(e.to_string()))?;
-        text.push_str(&format!("wrote {schema}\n"));
+    for (name, schema) in super::schema::all() {
+        let path = args.dir.join(SCHEMAS).join(format!("{name}.json"));
+        // Whoever has the schemas of this or another version keeps them.
+        if (name == SETTINGS || SCHEMA_OF.iter().any(|(_, of)| *of == name)) && !path.exists() {
+            write(&path, &format!("{schema:#}\n")).map_err(|e| Failure::failed(e.to_string()))?;
+            text.push_str(&format!("wrote {path}\n"));
+        }
     }
     let change = if args.dir.as_str() == "." { String::new() } else { format!("  cd {}\n", args.dir) };
     text.push_str(&format!(
@@ -55,6 +65,15 @@ pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
     ));
     console.write(&text);
     Ok(code::DONE)
+}
+
+/// The line at the top of a file that names its schema for language servers: by a path from the file, without any network.
+fn modeline(path: &str) -> String {
+    let of = SCHEMA_OF.iter().find(|(file, _)| *file == path);
+    let up = "../".repeat(path.matches('/').count());
+    of.map_or_else(String::new, |(_, name)| {
+        format!("# yaml-language-server: $schema={up}{SCHEMAS}/{name}.json\n")
+    })
 }
 
 /// The file for this host. A colon in an address would end a plain scalar of a map on one line.
@@ -82,7 +101,7 @@ mod tests {
     #[test]
     fn the_settings_name_the_schema_and_the_inventory_that_are_written() {
         let text = FILES.iter().find(|(path, _)| *path == settings::FILE).map_or("", |(_, text)| text);
-        assert!(text.starts_with(&format!("#:schema ./{SCHEMA}\n")), "{text}");
+        assert!(text.starts_with(&format!("#:schema ./{SCHEMAS}/{SETTINGS}.json\n")), "{text}");
         assert!(FILES.iter().any(|(path, _)| text.contains(&format!("inventory = \"{path}\"\n"))), "{text}");
     }
 

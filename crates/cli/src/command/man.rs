@@ -48,6 +48,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("converge state list --limit web1", "The managed objects of one host."),
             ("converge state diff --resource nginx/site", "Whether what a resource left is still as it was."),
+            (
+                "converge state forget --resource nginx/site",
+                "Leave what a resource made as it is, and manage it no more.",
+            ),
         ],
     ),
     ("verify", &[("converge verify --role nginx", "The live checks of one role.")]),

@@ -2,12 +2,15 @@
 
 mod allowed_ids;
 pub mod apply;
+mod chosen_objects;
+pub mod complete;
 pub mod completions;
 pub mod docs;
 pub mod doctor;
 pub mod drift;
 pub mod explain;
 pub mod facts;
+mod forget;
 pub mod graph;
 pub mod init;
 pub mod inventory;

@@ -1,5 +1,7 @@
 //! `converge state`: the managed objects of each target.
 
+use super::chosen_objects::narrow;
+use super::forget;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
 use crate::args::{Reading, Removal, State, StateAction, StateRead};
@@ -9,13 +11,13 @@ use crate::project;
 use crate::session::Session;
 use converge_engine::{Engine, HostManaged, Present};
 use converge_render as render;
-use std::collections::BTreeSet;
 
 pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
     let (read, detail) = match args.action {
         StateAction::List(read) => (read, render::Detail::None),
         StateAction::Show(read) => (read, render::Detail::States),
         StateAction::Diff(read) => (read, render::Detail::Differences),
+        StateAction::Forget(args) => return forget::run(args, console).await,
     };
     let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
     let project = project::load(target.as_deref(), &select, console)?;
@@ -39,21 +41,4 @@ pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
         code::DONE if found.iter().any(differs) => Ok(code::PENDING),
         lost => Ok(lost),
     }
-}
-
-/// Leaves only what these resources manage.
-fn narrow(found: &mut [HostManaged], wanted: &[String]) -> Result<(), Failure> {
-    let known: BTreeSet<&str> =
-        found.iter().flat_map(|h| &h.objects).filter(|o| !o.is_of_others).map(|o| o.item.as_str()).collect();
-    let is_all_read = found.iter().all(|h| h.lost.is_none());
-    if let Some(unknown) = wanted.iter().find(|w| !known.contains(w.as_str())).filter(|_| is_all_read) {
-        return Err(Failure::usage(
-            format!("no object is managed by a resource `{unknown}` here"),
-            "`converge state list` names the resources that manage something, each as ROLE/ID",
-        ));
-    }
-    for host in found {
-        host.objects.retain(|o| !o.is_of_others && wanted.contains(&o.item));
-    }
-    Ok(())
 }

@@ -14,6 +14,7 @@ impl Settings {
                 | Command::Schema(_)
                 | Command::Man(_)
                 | Command::Completions(_)
+                | Command::Complete(_)
                 | Command::Docs(_)
         )
     }
@@ -96,6 +97,7 @@ impl Settings {
             | Command::Schema(_)
             | Command::Man(_)
             | Command::Completions(_)
+            | Command::Complete(_)
             | Command::Docs(_) => {}
         }
     }

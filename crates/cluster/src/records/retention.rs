@@ -27,6 +27,8 @@ pub(crate) struct Listed {
     pub(crate) bytes: usize,
     /// It ended well.
     pub(crate) good: bool,
+    /// It has forgotten objects: it stays as long as a run before it.
+    pub(crate) forgets: bool,
     /// Its project; empty in records that do not say so.
     pub(crate) project: String,
 }
@@ -52,6 +54,7 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             run.time = note("converge/time").parse().ok();
             run.opened = note("converge/opened").parse().ok();
             run.good = note("converge/result") == "finished";
+            run.forgets = note("converge/forgets") == "yes";
             note("converge/project").clone_into(&mut run.project);
         }
     }
@@ -148,7 +151,8 @@ fn sets<'a>(runs: &'a [Listed], standing: &Standing) -> Vec<Set<'a>> {
 }
 
 /// The runs to drop: what is above the number, the age or the size. What is in force goes last, and of the rest the oldest goes first; never the present
-/// run, the newest good one, one that is needed, or a rollback without the runs that it set out for.
+/// run, the newest good one, one that is needed, a rollback without the runs that it set out for, or one that has forgotten objects while a run before it
+/// is there, whose changes a rollback would take up again.
 pub(crate) fn to_drop(
     runs: &[Listed],
     present: &str,
@@ -196,7 +200,12 @@ pub(crate) fn to_drop(
         }
     }
     let dropped = sets.iter().zip(&drops).filter(|(_, drop)| **drop).flat_map(|(set, _)| &set.members);
-    let dropped: BTreeSet<usize> = dropped.copied().collect();
+    let mut dropped: BTreeSet<usize> = dropped.copied().collect();
+    for (at, _) in runs.iter().enumerate().filter(|(_, run)| run.forgets) {
+        if (0..at).any(|earlier| !dropped.contains(&earlier)) {
+            dropped.remove(&at);
+        }
+    }
     dropped.into_iter().filter_map(|at| Some(runs.get(at)?.id.clone())).collect()
 }
 
@@ -215,6 +224,7 @@ mod tests {
             opened: None,
             bytes: 1000,
             good,
+            forgets: false,
             project: "p".to_owned(),
         };
         let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
@@ -233,6 +243,12 @@ mod tests {
         assert_eq!(to_drop(&many.collect::<Vec<_>>(), "100", &none), [" 00"]);
         let needed = [("00".to_owned(), None)];
         assert_eq!(to_drop(&runs, "12", &needed), ["02"]);
+        // Forgetting holds as long as there is something before it to take up again.
+        let mut forgetting = runs.clone();
+        forgetting[2].forgets = true;
+        assert_eq!(to_drop(&forgetting, "12", &[]), ["00"], "01 stays, and so does 02");
+        forgetting[1].good = false;
+        assert_eq!(to_drop(&forgetting, "12", &[]), ["00", "01", "02"]);
         let old = Listed { time: Some(day(31)), ..run(1, false) };
         let present = Listed { time: Some(now), ..run(2, true) };
         assert_eq!(to_drop(&[old.clone(), present], "02", &none), ["01"]);

@@ -45,7 +45,12 @@ fn run() -> impl Strategy<Value = Run> {
         "close\tcut-off\t1\n",
         "",
     ]);
-    let changes = prop::collection::vec(change(), 0..4);
+    let changes = (prop::collection::vec(change(), 0..4), prop::option::weighted(0.1, 0..3_u8)).prop_map(
+        |(mut changes, forgotten): (Vec<String>, Option<u8>)| {
+            changes.extend(forgotten.map(|key| format!("forget\tpath\t/k{key}\n")));
+            changes
+        },
+    );
     (
         purpose,
         planned,
@@ -66,7 +71,7 @@ fn run() -> impl Strategy<Value = Run> {
 
 /// The ledger's result, in the lines of `cv_live`.
 fn in_force(text: &str) -> String {
-    let records = parse_records(&format!("converge\t4\n{text}")).unwrap();
+    let records = parse_records(&format!("converge\t5\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);
     let project = Project(Scope::default());
     let mut said = String::new();

@@ -83,6 +83,29 @@ fn what_is_disowned_stands_in_the_journal_until_the_base_has_it() {
 }
 
 #[test]
+fn what_is_forgotten_stays_so_while_a_run_before_it_is_kept() {
+    for host in hosts() {
+        let (a, other) = (host.file("a"), host.file("other"));
+        host.put("r01", &a, b"1", Some("first"));
+        host.put("r02", &other, b"1", Some("first"));
+        let thing = host.owned().things.remove(0).object;
+        assert!(host.run("r03", &[], &forget_script(&thing)).status.success());
+        let managed: Vec<ObjectId> = host.owned().things.into_iter().map(|t| t.object).collect();
+        assert!(managed.len() == 1 && managed[0] != thing, "{managed:?}");
+        let (status, said) = host.undo(&["--list"]);
+        assert!(status == Some(0) && said.contains("r02") && !said.contains("r01"), "{said}");
+        // Folded into the base, the record stays: rollbacks read it.
+        host.put("r04", &other, b"2", Some("first"));
+        let records = host.records();
+        assert_eq!(records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["r01", "r02", "r03", "r04"]);
+        assert_eq!(records[2].forgotten.iter().collect::<Vec<_>>(), [&thing]);
+        let (status, said) = host.undo(&["r01"]);
+        assert_eq!((status, std::fs::read(&a).unwrap()), (Some(0), b"1".to_vec()), "{said}");
+        assert!(!said.contains("removed"), "{said}");
+    }
+}
+
+#[test]
 fn a_base_made_of_something_else_is_not_kept() {
     for host in hosts() {
         let (a, b) = (host.file("a"), host.file("b"));
@@ -268,14 +291,14 @@ fn a_run_that_was_cut_off_behind_one_of_a_clock_ahead_is_reported() {
 }
 
 #[test]
-fn records_of_format_1_are_read_and_brought_to_format_4() {
+fn records_of_format_1_are_read_and_brought_to_format_5() {
     for host in hosts() {
         host.put("r1", &host.file("a"), b"1", None);
         std::fs::write(host.root().join("version"), "1\n").unwrap();
         assert_eq!(host.records().len(), 1);
         assert_eq!(host.owned().things, []);
         host.put("r2", &host.file("a"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "4\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "5\n");
         assert_eq!(host.owned().things.len(), 1);
     }
 }
@@ -292,7 +315,7 @@ fn a_base_that_the_host_folded_itself_is_gone_on_with() {
         let observed = host.owned();
         assert_eq!((observed.things.len(), observed.base), (1, None), "r1 is in it, whatever it did");
         host.put("r2", &host.file("b"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "4\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "5\n");
         assert_eq!(
             std::fs::read_to_string(host.root().join("owned")).unwrap(),
             old,

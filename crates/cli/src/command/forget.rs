@@ -1,0 +1,94 @@
+//! `converge state forget`: objects are managed no more.
+
+use super::chosen_objects::narrow;
+use super::plan::inventory_names;
+use super::snapshots::lost_code;
+use crate::args::{Reading, Removal, StateForget, StateRead};
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::project;
+use crate::prompt;
+use crate::session::Session;
+use converge_engine::{Engine, HostManaged};
+use converge_render as render;
+use converge_resource::{ObjectId, counted};
+use std::collections::BTreeSet;
+
+pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
+    let StateForget { read: StateRead { reading, resource }, resources, host, yes } = args;
+    let Reading { target, mut select, connection, timings } = reading;
+    select.limit = host.or(select.limit);
+    let wanted: Vec<String> = resource.into_iter().chain(resources).collect();
+    if wanted.is_empty() {
+        return Err(Failure::usage(
+            "it is not said what to forget",
+            "converge state forget INVENTORY ROLE/ID…: `converge state list` names the resources and the objects",
+        ));
+    }
+    let project = project::load(target.as_deref(), &select, console)?;
+    let names = inventory_names(target.as_deref(), &select);
+    let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
+    session.trace_to(timings.file)?;
+    let mut found = session.look(async |engine: &Engine| engine.managed_objects(false).await).await?;
+    narrow(&mut found, &wanted)?;
+    found.retain(|host| host.lost.is_some() || !host.objects.is_empty());
+    let objects: usize = found.iter().map(|host| host.objects.len()).sum();
+    if console.human() {
+        console.print(&render::managed(&found, render::Detail::None));
+    }
+    if objects > 0 {
+        ask(objects, yes, console)?;
+        forget(&mut session, &mut found, console).await?;
+    }
+    session.close().await;
+    if console.json {
+        console.print_json(&render::managed_json(&found));
+    }
+    Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+}
+
+/// Forgets the objects; a host where that failed is told as lost, with none.
+async fn forget(session: &mut Session, found: &mut [HostManaged], console: &Console) -> Result<(), Failure> {
+    let own = |host: &HostManaged| -> BTreeSet<ObjectId> {
+        host.objects.iter().map(|thing| thing.object.clone()).collect()
+    };
+    let chosen = found.iter().filter(|host| host.lost.is_none());
+    let chosen: Vec<(String, BTreeSet<ObjectId>)> =
+        chosen.map(|host| (host.host.clone(), own(host))).collect();
+    let cut = "interrupted: some hosts may have forgotten these objects, `converge state list` tells";
+    let done = session.look_until(cut, async |engine: &Engine| engine.forget(chosen).await).await?;
+    for (name, result) in done.targets {
+        let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
+        if let Err(lost) = result {
+            host.objects.clear();
+            host.lost = Some(lost);
+        }
+    }
+    if console.human() {
+        console.write("\n");
+        console.print(&render::forgotten(found, &done.run));
+    }
+    Ok(())
+}
+
+fn ask(objects: usize, yes: bool, console: &Console) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !console.human() || !prompt::somebody_is_there() {
+        return Err(Failure::refused(
+            "nobody can be asked whether to forget these objects; nothing was forgotten",
+            "write --yes to forget them without being asked",
+        ));
+    }
+    let what = counted(objects, "object");
+    if prompt::confirm(&format!("\nForget {what}? No rollback brings that back; the hosts stay as they are."))
+    {
+        return Ok(());
+    }
+    Err(Failure::Message {
+        code: code::REFUSED,
+        message: "not confirmed; nothing was forgotten".to_owned(),
+        help: None,
+    })
+}

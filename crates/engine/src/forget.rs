@@ -1,0 +1,82 @@
+//! Objects are managed no more: their records say so, and nothing else on the targets changes.
+
+use crate::TargetError;
+use crate::connect::runs::{close_run, open_run};
+use crate::connect::target::Target;
+use crate::context::RunContext;
+use crate::tasks::in_parallel;
+use converge_executor::RunMeta;
+use converge_ledger::RunPurpose;
+use converge_resource::ObjectId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The run that has taken objects out of management.
+#[derive(Clone, Debug)]
+pub struct Forgotten {
+    /// Its ID.
+    pub run: String,
+    /// The targets, each with the reason why nothing was forgotten there.
+    pub targets: Vec<(String, Result<(), TargetError>)>,
+}
+
+/// Takes these objects of each target out of management, for prunes and rollbacks. The targets begin together: where one is locked, none forgets anything.
+pub(crate) async fn forget(
+    context: &Arc<RunContext>,
+    chosen: Vec<(String, BTreeSet<ObjectId>)>,
+) -> Forgotten {
+    let run = uuid::Uuid::now_v7().to_string();
+    let opening = chosen.iter().map(|(name, _)| {
+        let (context, name) = (Arc::clone(context), name.clone());
+        let meta = meta(&context, &name, &run);
+        async move { open_run(&context, &name, &meta).await }
+    });
+    let opened = in_parallel(opening).await;
+    let is_refused = opened.iter().any(|r| r.as_ref().is_err_and(|lost| !lost.is_unreachable()));
+    let ending = chosen.into_iter().zip(opened).map(|((name, objects), opened)| {
+        let run = run.clone();
+        async move {
+            let result = match opened {
+                Err(lost) => Err(lost),
+                Ok(target) if is_refused => {
+                    close_run(&target, &run, "refused").await;
+                    let message = "nothing was forgotten here: the run could not begin on another target";
+                    Err(TargetError::Refused(message.to_owned()))
+                }
+                Ok(target) => {
+                    let forgotten = forget_on(&target, &run, &objects).await;
+                    close_run(&target, &run, if forgotten.is_ok() { "finished" } else { "failed" }).await;
+                    forgotten
+                }
+            };
+            (name, result)
+        }
+    });
+    let targets = in_parallel(ending).await;
+    Forgotten { run, targets }
+}
+
+async fn forget_on(target: &Target, run: &str, objects: &BTreeSet<ObjectId>) -> Result<(), TargetError> {
+    match target {
+        Target::Host(link, _) => link.forget(run, objects).await,
+        Target::Cluster(link) => {
+            let gone = || TargetError::Unreachable("the cluster is not there any more".to_owned());
+            let cluster = link.present().await.ok_or_else(gone)?;
+            let forgotten = cluster.forget(run, objects).await;
+            forgotten.map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
+        }
+    }
+}
+
+fn meta(context: &RunContext, target: &str, run: &str) -> RunMeta {
+    RunMeta {
+        id: run.to_owned(),
+        time: crate::context::now(),
+        operator: context.options.operator.clone(),
+        inventory: context.options.scope.inventory.clone(),
+        playbook: context.options.scope.playbook.clone(),
+        purpose: RunPurpose::Converge,
+        scope: context.scope(target),
+        ..RunMeta::default()
+    }
+}
