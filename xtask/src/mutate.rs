@@ -100,8 +100,8 @@ const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "managed.rs",
-        "as_planned && reverts.contains(thing.run.as_str())",
-        "reverts.contains(thing.run.as_str())",
+        "as_planned && (pruned || reverts.contains(thing.run.as_str()))",
+        "(pruned || reverts.contains(thing.run.as_str()))",
     ),
     mutation("managed.rs", "known.is_none() && run.purpose", "run.purpose"),
     mutation("managed.rs", "if folded.insert(run.id.clone()) {", "folded.insert(run.id.clone());\n        {"),

@@ -189,9 +189,9 @@ fn unrecorded(
         let entry = json!({"manager": manager, "operation": operation, "apiVersion": now.get("apiVersion"), "fieldsType": "FieldsV1"});
         with(&entry, &set)
     };
-    let kept =
+    let rest =
         updated.and(back).without(&given).or(&live.map(|l| owned(l, "Update", manager)).unwrap_or_default());
-    [entry("Apply", applied.or(&given)), entry("Update", kept.without(&given))]
+    [entry("Apply", applied.or(&given)), entry("Update", rest.without(&given))]
         .into_iter()
         .flatten()
         .collect()

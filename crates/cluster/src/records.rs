@@ -381,12 +381,12 @@ mod tests {
         assert_eq!(unpack::<RunDoc>(&old_secret).unwrap(), old, "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
-        doc.format = 4;
+        doc.format = 5;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
         let unread = runs(&[later], now).unwrap_err();
-        assert!(matches!(unread, Unread::Format { found: 4, newest: 3, .. }), "{unread}");
-        assert!(unread.to_string().contains("it has format 4, this converge reads 3"), "{unread}");
+        assert!(matches!(unread, Unread::Format { found: 5, newest: 4, .. }), "{unread}");
+        assert!(unread.to_string().contains("it has format 5, this converge reads 4"), "{unread}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
         let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();
         assert_eq!(in_owned.len(), 1, "a run of an older format wrote into `owned` itself");

@@ -184,7 +184,7 @@ fn owns(manager: &str, keys: &[&str]) -> (String, Vec<String>) {
     (manager.to_owned(), keys.iter().map(|key| (*key).to_owned()).collect())
 }
 
-/// What a project has owned for a while only is not its own after a rollback, and a field that it took is the other project's again.
+/// A field that a project has owned for a while only is not its own after a rollback, and a field that it took is the other project's again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_leaves_the_owners_that_it_found() {
     let _alone = alone().await;

@@ -57,7 +57,7 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
         let change = format!("begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\nfailed\t1\t1\t{after}\n");
         format!("run\t{id}\nseq\t{seq}\nplanned\tr/a\n{change}close\tfinished\n")
     };
-    let text = format!("converge\t4\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
+    let text = format!("converge\t5\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
     let records = parse_records(&text).unwrap();
     let ledgers = [Some((Ledger::of(&records.runs), Project::default(), &records))];
     assert_eq!(idle_runs(&ledgers, &[Some(Start::From(0))]), BTreeSet::from(["two"]));

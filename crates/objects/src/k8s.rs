@@ -165,7 +165,7 @@ fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<
     let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
     let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
     // Without the contents of all steps in between, the changes of others cannot be told apart from those of converge.
-    // What was not there in between was made anew: all of it.
+    // An object that was not there in between was made anew: all of it.
     let found =
         |state: &K8sState| if *state == K8sState::Absent { Some(Value::Null) } else { read(state, content) };
     let step = |(before, left)| Some(fields::leaf_differences(&found(left)?, &found(before)?));
@@ -386,7 +386,7 @@ mod tests {
         let lost =
             |digest: &Digest| content(digest).filter(|_| K8s::content(labelled).as_ref() != Some(digest));
         assert!(!K8s::shows(tainted, &past, &lost) && !K8s::shows(now, &past, &lost));
-        // What somebody has deleted in between was made anew: all of it is the runs'.
+        // An object that somebody has deleted in between was made anew: all of it is the runs'.
         let remade = [(labelled.clone(), K8sState::Absent)];
         let remade = Past { between: &remade, ..past };
         assert!(K8s::shows(tainted, &remade, &content));

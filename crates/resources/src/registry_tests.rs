@@ -24,10 +24,9 @@ fn kinds_on_disk() -> Vec<(String, String)> {
 fn example(info: &KindInfo) -> Value {
     let items: Value = serde_yaml::from_str(info.example).unwrap_or_else(|e| panic!("{}: {e}", info.kind));
     let list = items.as_array().unwrap();
-    assert_eq!(list.len(), 1, "{}: one list item", info.kind);
-    assert!(list[0]["name"].is_string(), "{}: the example has a name", info.kind);
-    list[0]
-        .get(info.kind)
+    assert!(list.iter().all(|item| item["name"].is_string()), "{}: each item has a name", info.kind);
+    list.iter()
+        .find_map(|item| item.get(info.kind))
         .unwrap_or_else(|| panic!("the example of {} is of another kind", info.kind))
         .clone()
 }

@@ -6,7 +6,6 @@
 mod forged;
 mod formats;
 mod given_back;
-mod kept;
 mod manifests;
 mod nodes;
 mod operators;
@@ -15,6 +14,7 @@ mod ownership;
 mod projects;
 mod recovered;
 mod refused;
+mod retention;
 mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};

@@ -135,7 +135,7 @@ fn a_namespace_and_a_definition_come_back_before_what_stands_on_them() {
     lab.kubectl(&["delete", "configmap", "xo"]);
 }
 
-/// What the role still declares is not destroyed with the namespace, or the definition of its kind, that it has no more.
+/// An object that the role still declares is not destroyed with the namespace, or the definition of its kind, that it has no more.
 #[test]
 fn what_is_declared_keeps_its_namespace_and_its_definition_from_a_prune() {
     let lab = Lab::get();

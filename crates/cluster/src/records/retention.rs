@@ -165,7 +165,7 @@ pub(crate) fn to_drop(
     let sets = sets(runs, standing);
     let has =
         |set: &Set<'_>, id: &str| set.members.iter().any(|at| runs.get(*at).is_some_and(|r| r.id == id));
-    // What was given back by a rollback of its own run needs this run for the rollback of that rollback alone.
+    // An object that was given back by a rollback of its own run needs this run for the rollback of that rollback alone.
     let is_needed = |set: &Set<'_>| {
         let needs = needs.iter().filter(|(run, _)| has(set, run));
         needs.filter(|(_, by)| !by.as_ref().is_some_and(|by| has(set, by))).count() > 0
@@ -191,8 +191,8 @@ pub(crate) fn to_drop(
         }
         drops.push(drop);
     }
-    let kept = sets.iter().zip(&drops).filter(|(_, drop)| !**drop);
-    let mut total: usize = kept.map(|(set, _)| set.bytes).sum();
+    let stays = sets.iter().zip(&drops).filter(|(_, drop)| !**drop);
+    let mut total: usize = stays.map(|(set, _)| set.bytes).sum();
     for ((set, stored), drop) in sets.iter().zip(&stored).zip(&mut drops).rev() {
         if total > BYTES && !*stored && !*drop {
             total = total.saturating_sub(set.bytes);
@@ -280,7 +280,7 @@ mod tests {
         // A rollback stays with the run that it set out for, of which something is needed.
         let needs = [("06".to_owned(), None)];
         assert_eq!(to_drop(&runs, "15", &standing(16), &needs, now), ["08", "09", "10", "11"]);
-        // What is needed for the rollback of the rollback alone goes with it.
+        // A run that is needed for the rollback of its rollback alone goes with that.
         let given_back = [("06".to_owned(), Some("07".to_owned()))];
         assert_eq!(to_drop(&runs, "15", &standing(16), &given_back, now).len(), 6);
         // Twelve in force and nothing else: the oldest ones.

@@ -32,19 +32,19 @@ fn parted(change: &Change, known: &Knowledge) -> Option<(Vec<(Field, String)>, V
         let owners = owners(live, &field.path).into_iter();
         owners.into_iter().find(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()))
     };
-    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    let (mut theirs, mut own_fields) = (Vec::new(), Vec::new());
     for field in leaf_differences(&from, &to) {
         match other(&field) {
             Some(manager) => theirs.push((field, manager)),
-            None => ours.push(field),
+            None => own_fields.push(field),
         }
     }
-    Some((theirs, ours))
+    Some((theirs, own_fields))
 }
 
 /// The change without the fields that others own too. A new content becomes known.
 pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
-    let Some((theirs, ours)) = parted(&change, known) else { return change };
+    let Some((theirs, own_fields)) = parted(&change, known) else { return change };
     let both = text(&change.object, &change.from, known).zip(text(&change.object, &change.to, known));
     let Some((from, to)) = both.filter(|_| !theirs.is_empty()) else { return change };
     // Values of a Secret are found by the content that was saved with them.
@@ -52,11 +52,11 @@ pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
         field.after.is_some() && matches!(field.path.first(), Some(Segment::Key(key)) if key == "data")
     };
     let secret = ApiRef::from_key(&change.object.key).is_some_and(|object| object.kind == "Secret");
-    if secret && ours.iter().any(is_value) {
+    if secret && own_fields.iter().any(is_value) {
         return change;
     }
-    let Ok(mut left) = with(&from, &ours) else { return change };
-    drop_emptied(&mut left, &ours, &to);
+    let Ok(mut left) = with(&from, &own_fields) else { return change };
+    drop_emptied(&mut left, &own_fields, &to);
     let (state, content) = K8sState::of(&left);
     known.learn_content(content);
     Change { to: state.into(), ..change }

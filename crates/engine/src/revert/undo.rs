@@ -306,7 +306,7 @@ mod tests {
     use converge_resource::Observed;
     use serde_json::json;
 
-    /// What others changed between two runs is told by the contents that these left. Where they are missing, nothing is overwritten unasked.
+    /// The changes of others between two runs are told by the contents that these left. Where they are missing, nothing is overwritten unasked.
     #[test]
     fn without_the_contents_between_the_runs_an_object_stays() {
         let map = |a: &str, b: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "n"}, "data": {"a": a, "b": b}});
