@@ -26,15 +26,13 @@ fn project() -> tempfile::TempDir {
 
 /// The candidates that bash has for a line, the cursor at its end; `word` is the part that bash itself takes for the last word.
 fn bash(dir: &Path, line: &str, word: &str) -> Vec<String> {
-    let script = format!(
-        "source <(converge completions bash) || exit 1\n\
+    let script = "source <(converge completions bash) || exit 1\n\
          complete -p converge | grep -q -- '-F _converge' || exit 1\n\
-         COMP_LINE=$1 COMP_POINT=${{#1}}; _converge converge \"$2\" x; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-    );
+         COMP_LINE=$1 COMP_POINT=${#1}; _converge converge \"$2\" x; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let program = Path::new(env!("CARGO_BIN_EXE_converge")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
-        .args(["--norc", "-c", &script, "bash", line, word])
+        .args(["--norc", "-c", script, "bash", line, word])
         .current_dir(dir)
         .env("PATH", path)
         .env("HOME", dir)

@@ -12,6 +12,27 @@ fn names(object: &ManagedObject) -> impl Iterator<Item = String> {
 
 /// Leaves only what is chosen so of this project.
 pub(super) fn narrow(found: &mut [HostManaged], wanted: &[String]) -> Result<(), Failure> {
+    check(found, wanted)?;
+    for host in found {
+        host.objects.retain(|o| !o.is_of_others && names(o).any(|name| wanted.contains(&name)));
+    }
+    Ok(())
+}
+
+/// Leaves only the objects of this project whose resources are chosen, or manage a chosen object: with one of them alone a unit would stay without its
+/// file, or a user without the home directory.
+pub(super) fn narrow_to_resources(found: &mut [HostManaged], wanted: &[String]) -> Result<(), Failure> {
+    check(found, wanted)?;
+    for host in found {
+        let chosen = host.objects.iter().filter(|o| names(o).any(|name| wanted.contains(&name)));
+        let items: BTreeSet<String> = chosen.filter(|o| !o.is_of_others).map(|o| o.item.clone()).collect();
+        host.objects.retain(|o| !o.is_of_others && items.contains(&o.item));
+    }
+    Ok(())
+}
+
+/// All that is wanted is managed by this project.
+fn check(found: &[HostManaged], wanted: &[String]) -> Result<(), Failure> {
     let own = found.iter().flat_map(|h| &h.objects).filter(|o| !o.is_of_others);
     let known: BTreeSet<String> = own.flat_map(names).collect();
     let is_all_read = found.iter().all(|h| h.lost.is_none());
@@ -20,9 +41,6 @@ pub(super) fn narrow(found: &mut [HostManaged], wanted: &[String]) -> Result<(),
             format!("no object is managed by a resource `{unknown}` here"),
             "`converge state list` names the resources that manage something, each as ROLE/ID, and the objects",
         ));
-    }
-    for host in found {
-        host.objects.retain(|o| !o.is_of_others && names(o).any(|name| wanted.contains(&name)));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `converge state forget`: objects are managed no more.
 
-use super::chosen_objects::narrow;
+use super::chosen_objects::narrow_to_resources;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
 use crate::args::{Reading, Removal, StateForget, StateRead};
@@ -9,7 +9,7 @@ use crate::failure::{Failure, code};
 use crate::project;
 use crate::prompt;
 use crate::session::Session;
-use converge_engine::{Engine, HostManaged};
+use converge_engine::{Engine, HostManaged, is_by_lines};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
@@ -30,7 +30,8 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
     session.trace_to(timings.file)?;
     let mut found = session.look(async |engine: &Engine| engine.managed_objects(false).await).await?;
-    narrow(&mut found, &wanted)?;
+    narrow_to_resources(&mut found, &wanted)?;
+    refuse_lines(&found)?;
     found.retain(|host| host.lost.is_some() || !host.objects.is_empty());
     let objects: usize = found.iter().map(|host| host.objects.len()).sum();
     if console.human() {
@@ -45,6 +46,20 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
         console.print_json(&render::managed_json(&found));
     }
     Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+}
+
+/// A mount's line stands in a file with those of others, and the file is one object: neither is forgotten alone.
+fn refuse_lines(found: &[HostManaged]) -> Result<(), Failure> {
+    let lines = |object: &ObjectId| object.kind == "mount" || is_by_lines(object);
+    let mut all = found.iter().flat_map(|host| host.objects.iter().map(move |o| (&host.host, o)));
+    let Some((host, thing)) = all.find(|(_, thing)| lines(&thing.object)) else { return Ok(()) };
+    Err(Failure::refused(
+        format!(
+            "{} of {host} ({}) cannot be forgotten: its line is in a file with others; nothing was forgotten",
+            thing.object, thing.item
+        ),
+        "leave it in the role, or take it out of the role and run `converge apply --prune`",
+    ))
 }
 
 /// Forgets the objects; a host where that failed is told as lost, with none.

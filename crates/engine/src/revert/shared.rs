@@ -24,8 +24,11 @@ fn text(object: &ObjectId, state: &State, known: &Knowledge) -> Option<Value> {
     from_text(known.content(&converge_objects::object(&object.kind)?.content(state)?)?)
 }
 
-/// The fields of a change that others own too, with these, and those that they do not.
-fn parted(change: &Change, known: &Knowledge) -> Option<(Vec<(Field, String)>, Vec<Field>)> {
+/// The fields of a change that others own too, each with its manager.
+type Theirs = Vec<(Field, String)>;
+
+/// The fields of a change that others own too, and those that they do not.
+fn parted(change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
     let (live, own) = answer(&change.object, known)?;
     let (from, to) = (text(&change.object, &change.from, known)?, text(&change.object, &change.to, known)?);
     let other = |field: &Field| {
