@@ -1,5 +1,7 @@
 //! The managers of fields, after a rollback.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
+
 mod common;
 
 use common::*;

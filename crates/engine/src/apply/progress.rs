@@ -40,7 +40,7 @@ impl LaneProgress {
 }
 
 impl HostRun {
-    /// The host waits for this, until [`HostRun::wait`] is emptied or another wait begins. It wakes up each time others come further, and
+    /// The host waits for this, until `wait` is emptied or another wait begins. It wakes up each time others come further, and
     /// goes on with the same wait.
     pub(super) fn waits_for(&mut self, key: &str, activity: Activity) {
         if self.progress.wait.as_ref().is_none_or(|(present, _)| present != key) {
