@@ -128,8 +128,8 @@ fn an_upgrade_goes_with_its_node_and_else_keeps_the_whole_role() {
 /// Some of the files are made, and the record says that it was begun: a rollback takes it back, and leaves what somebody else has written since.
 #[test]
 fn a_control_plane_that_was_being_made_when_the_run_was_cut_off_goes_back() {
-    let before = "plane {} kube-apiserver:--v=1 manifest:kube-apiserver=a kube-scheduler:--s=1 name:x";
-    let planned = "plane {1} ~ kube-apiserver:--v=2 ^kube-apiserver:--v=1";
+    let before = "plane a kube-apiserver:--v=1 manifest:kube-apiserver=a kube-scheduler:--s=1 name:x";
+    let planned = "plane b ~ kube-apiserver:--v=2 ^kube-apiserver:--v=1";
     let cut = Undo {
         open: Some(State::from_line(before)),
         ..undo("kubeadm_control_plane", "all", planned, before)
@@ -137,7 +137,7 @@ fn a_control_plane_that_was_being_made_when_the_run_was_cut_off_goes_back() {
     for (now, ours) in [
         ("plane begun kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", true),
         ("plane begun kube-apiserver:--v=3 manifest:kube-apiserver=c kube-scheduler:--s=1 name:x", false),
-        ("plane {} kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", false),
+        ("plane a kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", false),
     ] {
         let item = one(cut.clone(), &[("all", now)], &[]);
         assert_eq!(item.is_pending(), ours, "{item:#?}");
