@@ -396,7 +396,7 @@ chmod 755 /usr/local/bin/kubeadm",
         )
     };
     let before = stands();
-    // What other roles made goes, run by run; then nothing is left that can.
+    // Files of other roles go, run by run; then nothing is left that can.
     for (said, srv) in
         [("restored       path:/srv/b", "a"), ("restored       path:/srv/a", ""), ("LEFT ALONE", "")]
     {

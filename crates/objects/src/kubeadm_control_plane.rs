@@ -181,7 +181,7 @@ pub fn open_argument(argument: &str) -> bool {
     }
 }
 
-/// What the record says while the files are made.
+/// The word of the record while the files are made.
 const BEGUN: &str = "begun";
 
 /// The part of the words that says what is in the certificate.

@@ -192,7 +192,7 @@ impl Effects for Package {
 }
 
 impl Shared for Package {
-    /// What a run has left half done is its own when dpkg has configured it since, whoever called that: nobody has chosen anything.
+    /// A package that a run has left half done is its own when dpkg has configured it since, whoever called that: nobody has chosen anything.
     fn shows(now: &PackageState, past: &Past<'_, PackageState>, _: &Contents<'_>) -> bool {
         now == past.left
             || matches!((past.left, now), (PackageState::Broken { .. }, PackageState::Present { .. }))
