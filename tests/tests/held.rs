@@ -335,3 +335,90 @@ fn a_mount_that_stays_keeps_its_line_and_goes_when_nothing_is_in_it_any_more() {
         }
     }
 }
+
+/// A host that stays in its cluster keeps all that its role has made there, in the run of the node and in those before it: `undo.sh` says why, and takes back what other roles made.
+#[test]
+fn undo_sh_keeps_all_that_a_node_stands_on() {
+    let world = World::new("held-node", 1).unwrap();
+    let host = &world.hosts()[0];
+    // It leaves the files of a control plane.
+    exec(
+        host,
+        "cat >/usr/local/bin/kubeadm <<'END'
+#!/bin/sh
+[ \"$1\" = init ] || exit 1
+mkdir -p /etc/kubernetes/manifests /etc/kubernetes/pki
+echo '    server: https://10.0.0.1:6443' | tee /etc/kubernetes/admin.conf >/etc/kubernetes/kubelet.conf
+touch /etc/kubernetes/manifests/kube-apiserver.yaml /etc/kubernetes/pki/ca.crt
+END
+chmod 755 /usr/local/bin/kubeadm",
+    );
+    let first = "resources:
+  - name: folder
+    directory: {path: /etc/stand}
+  - name: settings
+    file: {path: /etc/stand/first, content: x}
+";
+    let more = "  - name: more settings
+    file: {path: /etc/stand/second, content: x}
+  - name: account
+    user: {name: stand}
+  - name: program
+    package: {name: tree}
+  - name: daemon
+    unit: {name: stand, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\"}
+  - name: runs
+    service: {name: stand, state: started}
+  - name: the cluster
+    kubeadm:
+      endpoint: 10.0.0.1:6443
+      init:
+        config:
+          - {apiVersion: kubeadm.k8s.io/v1beta4, kind: ClusterConfiguration, kubernetesVersion: v1.36.2, controlPlaneEndpoint: \"10.0.0.1:6443\"}
+  - name: settings of the node
+    file: {path: /etc/stand/third, content: x}
+";
+    for (node, other) in [(first.to_owned(), "a"), (format!("{first}{more}"), "b")] {
+        world.write("roles/node/role.yaml", &node).unwrap();
+        world
+            .write(
+                "roles/other/role.yaml",
+                &format!("resources:\n  - file: {{path: /srv/{other}, content: x}}\n"),
+            )
+            .unwrap();
+        world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [node, other]\n").unwrap();
+        world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    }
+    let stands = || {
+        exec(
+            host,
+            "cd /etc/stand; ls; systemctl is-active stand; id -un stand; command -v tree; ls /etc/kubernetes /etc/systemd/system/stand.service",
+        )
+    };
+    let before = stands();
+    // Files of other roles go, run by run; then nothing is left that can.
+    for (said, srv) in
+        [("restored       path:/srv/b", "a"), ("restored       path:/srv/a", ""), ("LEFT ALONE", "")]
+    {
+        let undone = exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo \"ended with $?\"");
+        assert!(undone.contains(said) && undone.ends_with("ended with 1"), "{undone}");
+        assert!(!undone.contains("FAILED") && undone.contains("belongs to it: left alone"), "{undone}");
+        assert_eq!((stands(), exec(host, "ls /srv").as_str()), (before.clone(), srv), "{undone}");
+    }
+    let newest = exec(host, "sh /var/lib/converge/undo.sh --list | tail -n 1 | cut -d' ' -f1");
+    let undone =
+        exec(host, &format!("sh /var/lib/converge/undo.sh --force {newest} 2>&1; echo \"ended with $?\""));
+    let node = "LEFT ALONE     kubeadm:node: the host stays in its cluster (control-plane 10.0.0.1:6443)";
+    assert!(undone.contains(node) && undone.ends_with("ended with 1"), "{undone}");
+    assert_eq!(stands(), before, "{undone}");
+    // The host has left its cluster: all of it goes.
+    exec(host, "rm -r /etc/kubernetes");
+    for _ in 0..2 {
+        let undone = exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo \"ended with $?\"");
+        assert!(undone.ends_with("ended with 0"), "{undone}");
+    }
+    assert_eq!(
+        exec(host, "ls -d /etc/stand /usr/bin/tree /home/stand 2>/dev/null; systemctl is-active stand || :"),
+        "inactive"
+    );
+}

@@ -41,6 +41,7 @@ cv_undo_judge() {
   else
     judged='someone else has changed it since: left alone'
   fi
+  [ "$judged" != restore ] || cv_undo_role_stays
   case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
   case $judged$row_kind$row_before$CV_NOW in
   'restorepathabsentfile '*)
@@ -62,6 +63,54 @@ cv_undo_judge() {
   *:'! '*) cv_undo_stays "$row_kind" "$row_after" ;;
   *) cv_undo_stays "$row_kind" "$CV_NOW" ;;
   esac
+}
+
+# cv_undo_whole ROWS: the items of the run of these rows, and of later runs in force, that have made an object which undo.sh never takes away
+# (`cv_stays_KIND KEY NOW BEFORE`) and which is there: it stands on all that its role has made. In cv_u_whole, each `ROLE ITEM` with a tab, on a line.
+# The same rule as keep_whole_roles in crates/engine/src/revert/mod.rs.
+cv_undo_whole() {
+  cv_u_whole=$(
+    {
+      printf '%s\n' "$1" | while IFS= read -r cv_w_row; do
+        [ -n "$cv_w_row" ] || continue
+        cv_row "$cv_w_row"
+        if command -v "cv_stays_$row_kind" >/dev/null 2>&1 && ! cv_undo_is_undone; then
+          printf '%s\t%s\t%s\t%s\n' "$row_kind" "$row_key" "$row_before" "$row_item"
+        fi
+      done
+      for cv_w_kind in $(printf '%s' "$CV_LIVE" | awk -F '\t' '!($3 in seen) { seen[$3]; print $3 }'); do
+        command -v "cv_stays_$cv_w_kind" >/dev/null 2>&1 || continue
+        printf '%s' "$CV_LIVE" | awk -F '\t' -v OFS='\t' -v runs=" $later " -v kind="$cv_w_kind" '
+          $3 == kind && index(runs, " " $1 " ") { print $1, $2, $4, $5 }' |
+          while IFS=$CV_TAB read -r cv_w_run cv_w_seq cv_w_key cv_w_before; do
+            cv_w_item=$(cv_journal_of "$cv_w_run" | awk -F '\t' -v seq="$cv_w_seq" '($1 == "begin" || $1 == "moved") && $2 == seq { item = $7 } END { print item }')
+            printf '%s\t%s\t%s\t%s\n' "$cv_w_kind" "$cv_w_key" "$cv_w_before" "$cv_w_item"
+          done
+      done
+    } | while IFS=$CV_TAB read -r cv_w_kind cv_w_key cv_w_before cv_w_item; do
+      cv_w_now=$(cv_rows_now "0$CV_TAB$cv_w_kind$CV_TAB$cv_w_key" </dev/null)
+      cv_dec_to "$cv_w_key"
+      "cv_stays_$cv_w_kind" "$CV_DEC" "${cv_w_now#*"$CV_TAB"}" "$cv_w_before" >/dev/null || continue
+      cv_dec_to "$cv_w_item"
+      printf '%s\t%s\n' "${CV_DEC%%/*}" "$CV_DEC"
+    done
+  )
+}
+
+# cv_undo_role_stays: the object of the row stays, and why, in judged: undo.sh never takes it away, or it belongs to one that stays. Reads cv_u_whole.
+cv_undo_role_stays() {
+  if command -v "cv_stays_$row_kind" >/dev/null 2>&1; then
+    cv_dec_to "$row_key"
+    if cv_w_why=$("cv_stays_$row_kind" "$CV_DEC" "$CV_NOW" "$row_before"); then
+      judged="$cv_w_why: left alone"
+      return 0
+    fi
+  fi
+  cv_dec_to "$row_item"
+  case $CV_NL${cv_u_whole:-} in *"$CV_NL${CV_DEC%%/*}$CV_TAB"*) ;; *) return 0 ;; esac
+  cv_w_item=$CV_NL$cv_u_whole
+  cv_w_item=${cv_w_item#*"$CV_NL${CV_DEC%%/*}$CV_TAB"}
+  judged="\`${cv_w_item%%"$CV_NL"*}\` stays, and so does what belongs to it: left alone"
 }
 
 # cv_undo_ready ROWS: the numbers of those rows of paths that can be restored now, in cv_u_ready, where foreign code of the other rows may change them
@@ -330,6 +379,7 @@ cv_undo_can() (
   cv_undo_after "$1"
   cv_c_rows=$(cv_undo_rows "$1" whole)
   [ -n "$cv_c_rows" ] || exit 0
+  cv_undo_whole "$cv_c_rows"
   cv_c_asks=yes
   printf '%s\n' "$cv_c_rows" | while IFS= read -r cv_c_row; do
     cv_row "$cv_c_row"

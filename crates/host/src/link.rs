@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// Between two looks whether a connection is gone.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// An open session with a host, at the privilege at which its items run.
 pub struct Link {
     /// The inventory's name of it.
@@ -69,6 +72,15 @@ impl Link {
             }
             error => lost(&self.session, error),
         }
+    }
+
+    /// Waits until the connection is gone: while nothing is asked of the host nobody else sees that. Why the host is left out then.
+    pub async fn gone(&self) -> TargetError {
+        while !self.session.is_closed() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let said = "the host was silent while it waited".to_owned();
+        self.lost(&ShellError::Closed { said, open: Vec::new() })
     }
 
     /// Makes the loop on the host skip what has not begun.

@@ -75,17 +75,23 @@ cv_line_kubeadm() { cv_line_of "$(cv_see_kubeadm "$1")"; }
 
 cv_save_kubeadm() { :; }
 
-# undo.sh destroys nothing.
+# cv_stays_kubeadm KEY NOW BEFORE: whether it stays, whatever undo.sh is to do, and why: undo.sh destroys nothing.
+cv_stays_kubeadm() {
+  [ "$2" != "$3" ] || return 1
+  case $1:$2 in
+  version:absent) return 1 ;;
+  version:*) printf '%s\n' "kubeadm takes no version back ($2)" ;;
+  *:absent) printf '%s\n' 'a host that has left its cluster does not come back by itself: run converge' ;;
+  *) printf '%s\n' "the host stays in its cluster ($2): 'kubeadm reset' takes it out, and its data along" ;;
+  esac
+}
+
 cv_restore_kubeadm() (
   is=$(cv_line_kubeadm "$1") || return 1
-  [ "$is" != "$2" ] || return 0
-  case $is in 'version '*)
-    cv_say "kubeadm takes no version back ($is)"
+  ! why=$(cv_stays_kubeadm "$1" "$is" "$2") || {
+    cv_say "$why"
     return 1
-    ;;
-  esac
-  cv_say "the host stays in its cluster ($is): 'kubeadm reset' takes it out, and its data along"
-  return 1
+  }
 )
 
 # cv_kubeadm_hide FILE: standard input with the words of the file, one a line, made unreadable.

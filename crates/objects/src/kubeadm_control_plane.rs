@@ -181,6 +181,32 @@ pub fn open_argument(argument: &str) -> bool {
     }
 }
 
+/// The word of the record while the files are made.
+const BEGUN: &str = "begun";
+
+/// The part of the words that says what is in the certificate.
+const NAMES: &str = "name";
+
+/// The words of one file: of the manifest of this program, or of the certificate.
+fn of_file<'a>(words: &'a [String], file: &str) -> BTreeSet<&'a str> {
+    let is = |word: &&str| {
+        let of = |word: &str| word.strip_prefix(file).is_some_and(|rest| rest.starts_with([':', '=']));
+        of(word) || word.strip_prefix("manifest:").is_some_and(of)
+    };
+    words.iter().map(String::as_str).filter(is).collect()
+}
+
+/// Whether the words of one file are those that it has in this state.
+fn is_file_of(found: &BTreeSet<&str>, file: &str, state: &ControlPlaneState) -> bool {
+    match state {
+        ControlPlaneState::Absent => false,
+        ControlPlaneState::There { words, .. } => of_file(words, file) == *found,
+        ControlPlaneState::Planned { with, without, .. } => {
+            of_file(with, file).is_subset(found) && of_file(without, file).is_disjoint(found)
+        }
+    }
+}
+
 /// Whether only the record changes: nothing is made anew.
 fn only_record(from: &ControlPlaneState, to: &ControlPlaneState) -> bool {
     match (from, to) {
@@ -223,12 +249,28 @@ impl Object for KubeadmControlPlane {
     }
 
     fn fulfils(now: &ControlPlaneState, planned: &ControlPlaneState) -> bool {
-        let ControlPlaneState::Planned { record, with, without } = planned else { return now == planned };
+        let ControlPlaneState::Planned { record, with, without } = planned else {
+            // Of a state in the middle of a step the files come back that were there.
+            return now == planned || (now.record() == Some(BEGUN) && Self::amid(now, now, planned));
+        };
         let ControlPlaneState::There { record: is, words } = now else { return now == planned };
         let words: BTreeSet<&String> = words.iter().collect();
         is == record
             && with.iter().all(|word| words.contains(word))
             && !without.iter().any(|word| words.contains(word))
+    }
+
+    // The record is the first thing that a step writes and the last one. In between each file is that of before or that of after, or is not there or
+    // empty: it is being written.
+    fn amid(before: &ControlPlaneState, after: &ControlPlaneState, now: &ControlPlaneState) -> bool {
+        let ControlPlaneState::There { record, words } = now else { return false };
+        let programs = PARTS.iter().map(|(_, program)| *program);
+        record == BEGUN
+            && programs.chain([NAMES]).all(|file| {
+                let found = of_file(words, file);
+                let empty = found.iter().all(|word| word.starts_with("manifest:"));
+                empty || [before, after].iter().any(|end| is_file_of(&found, file, end))
+            })
     }
 
     fn facets(state: &ControlPlaneState) -> Facets {

@@ -67,8 +67,14 @@ cv_save_kubeadm_control_plane() (
 
 cv_restore_kubeadm_control_plane() { cv_apply_kubeadm_control_plane "$1" "$2"; }
 
-# cv_same_kubeadm_control_plane KEY NOW PLANNED: a plan knows what must be among the words, and what (after ^) must not.
+# cv_same_kubeadm_control_plane KEY NOW PLANNED: a plan knows what must be among the words, and what (after ^) must not. Of a state in the middle of a
+# step the files come back that were there.
 cv_same_kubeadm_control_plane() (
+  case $2:$3 in 'plane begun '*':plane begun '*)
+    cv_amid_kubeadm_control_plane "$3" "$2" "$2"
+    return
+    ;;
+  esac
   case $3 in 'plane '*' ~' | 'plane '*' ~ '*) ;; *) return 1 ;; esac
   case $2 in "${3%% ~*}" | "${3%% ~*} "*) ;; *) return 1 ;; esac
   words=${3#* "~"}
@@ -82,6 +88,50 @@ cv_same_kubeadm_control_plane() (
     *) case "$2 " in *" $word "*) ;; *) return 1 ;; esac ;;
     esac
   done
+)
+
+# cv_amid_kubeadm_control_plane FOUND FROM TO: whether an interrupted step between these states may leave that one; as in kubeadm_control_plane.rs.
+cv_amid_kubeadm_control_plane() (
+  case $1 in 'plane begun '*) ;; *) return 1 ;; esac
+  number=0
+  for line; do
+    cv_split_by ' '
+    # shellcheck disable=SC2046
+    set -- $(cv_plane_rest "$line")
+    cv_split_end
+    for word; do
+      cv_dec_to "$word"
+      printf '%s %s\n' "$number" "$CV_DEC"
+    done
+    number=$((number + 1))
+  done | awk -v files="$(cv_plane_parts | tr '\n' ' ') name" '
+    function file_of(word) {
+      if (index(word, "manifest:") == 1) { sub(/^manifest:/, "", word); sub(/=.*/, "", word) } else sub(/:.*/, "", word)
+      return word
+    }
+    { n = $1; word = substr($0, 3) }
+    word == "~" { open[n]; next }
+    (n in open) && sub(/^\^/, "", word) { gone[n, word]; next }
+    ((n, word) in has) { next }
+    { has[n, word]; many[n, file_of(word)]++ }
+    n == 0 && index(word, "manifest:") != 1 { filled[file_of(word)] }
+    # Whether the words of the file are those that it has in the state of the number.
+    function is(n, file,   both, key) {
+      for (key in has) {
+        split(key, both, SUBSEP)
+        if (both[1] != n || file_of(both[2]) != file) continue
+        if (!((0, both[2]) in has)) return 0
+      }
+      for (key in gone) {
+        split(key, both, SUBSEP)
+        if (both[1] == n && file_of(both[2]) == file && ((0, both[2]) in has)) return 0
+      }
+      return (n in open) || many[n, file] == many[0, file]
+    }
+    END {
+      c = split(files, each, " ")
+      for (i = 1; i <= c; i++) if ((each[i] in filled) && !is(1, each[i]) && !is(2, each[i])) exit 1
+    }'
 )
 
 # cv_plane_record WORD: what the manifests were made from.
@@ -202,7 +252,8 @@ cv_plane_back() {
     cv_say "what the control plane's manifests were before is no longer kept in $kept"
     return 1
   }
-  if [ "$(cv_plane_names "$kept/apiserver.crt")" != "$(cv_plane_names "$CV_KUBE_DIR/pki/apiserver.crt")" ]; then
+  # A step that was cut off may have left files empty, or none.
+  if [ -s "$kept/apiserver.crt" ] && [ "$(cv_plane_names "$kept/apiserver.crt")" != "$(cv_plane_names "$CV_KUBE_DIR/pki/apiserver.crt")" ]; then
     for file in apiserver.crt apiserver.key; do
       [ ! -e "$kept/$file" ] || { cp -p "$kept/$file" "$CV_KUBE_DIR/pki/.$file.converge" && mv "$CV_KUBE_DIR/pki/.$file.converge" "$CV_KUBE_DIR/pki/$file"; } ||
         return 1
@@ -210,7 +261,8 @@ cv_plane_back() {
   fi
   for part in $(cv_plane_parts); do
     manifest=$CV_KUBE_DIR/manifests/$part.yaml new=$CV_KUBE_DIR/manifests/.$part.converge
-    image=$(sed -n 's/^ *image: *//p' "$manifest" | sed -n 1p)
+    [ -s "$kept/$part.yaml" ] || continue
+    image=$(cat "$manifest" "$kept/$part.yaml" 2>/dev/null | sed -n 's/^ *image: *//p' | sed -n 1p)
     sed "s|^\( *image: *\).*|\1$image|" "$kept/$part.yaml" >"$new" || return 1
     if cmp -s "$new" "$manifest"; then rm -f "$new"; else mv "$new" "$manifest" || return 1; fi
   done

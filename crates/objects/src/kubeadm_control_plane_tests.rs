@@ -72,6 +72,80 @@ fn people_read_argument_by_argument() {
     assert_eq!(KubeadmControlPlane::disruption(&from, Some(&to)), Disruption::Restarts);
 }
 
+/// In every shell and here: whether a step that was cut off between the states may leave the last one.
+#[test]
+fn a_step_that_was_cut_off_leaves_each_file_as_before_as_after_or_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = |value: &str, digest: &str| {
+        [format!("kube-apiserver:--v={value}"), format!("manifest:kube-apiserver={digest}")]
+    };
+    let rest = ["kube-scheduler:--a={1}", "manifest:kube-scheduler=s"];
+    let state = |record: &str, server: &[String], rest: &[&str], names: &[&str]| {
+        let words: Vec<&str> = server
+            .iter()
+            .map(String::as_str)
+            .chain(rest.iter().copied())
+            .chain(names.iter().copied())
+            .collect();
+        there(record, &words)
+    };
+    let (old, new) = (server("1", "a"), server("2", "b"));
+    let before = state("{}", &old, &rest, &["name:a"]);
+    let after = ControlPlaneState::Planned {
+        record: "{\"a\": 1}".to_owned(),
+        with: vec!["kube-apiserver:--v=2".to_owned(), "name:a".to_owned(), "name:b".to_owned()],
+        without: vec!["kube-apiserver:--v=1".to_owned(), "kube-scheduler:--b= ".to_owned()],
+    };
+    let both = ["name:a", "name:b"];
+    let empty = ["manifest:kube-apiserver=0".to_owned()];
+    let own = [&new[..], &["kube-apiserver:--own=x".to_owned()]].concat();
+    let anew = state("{\"a\": 1}", &new, &rest, &both);
+    let cases = [
+        (&after, state("begun", &old, &rest, &["name:a"]), true),
+        (&after, state("begun", &old, &rest, &[]), true),
+        (&after, state("begun", &old, &rest, &both), true),
+        (&after, state("begun", &new, &rest, &["name:a"]), true),
+        (&after, state("begun", &own, &rest, &both), true),
+        (&after, state("begun", &empty, &rest, &both), true),
+        (&after, state("begun", &[], &[], &both), true),
+        (&after, state("begun", &new, &["kube-scheduler:--a={1}", "kube-scheduler:--b= "], &both), false),
+        (&after, state("begun", &server("3", "c"), &rest, &both), false),
+        (&after, state("begun", &server("1", "c"), &rest, &both), false),
+        (&after, state("begun", &old, &rest, &["name:c"]), false),
+        (&after, state("{}", &new, &rest, &both), false),
+        (&anew, state("begun", &new, &rest, &["name:a"]), true),
+        (&anew, state("begun", &own, &rest, &["name:a"]), false),
+        (&anew, state("begun", &new, &["kube-scheduler:--a=2"], &both), false),
+        (&after, ControlPlaneState::Absent, false),
+    ];
+    for (after, now, amid) in &cases {
+        assert_eq!(KubeadmControlPlane::amid(&before, after, now), *amid, "{now:?}");
+        assert_eq!(KubeadmControlPlane::amid(after, &before, now), *amid, "{now:?}");
+        let line = |state: &ControlPlaneState| State::from(state.clone()).line().to_owned();
+        let lines = [line(now), line(&before), line(after)];
+        for shell in shells(dir.path()) {
+            let args: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let output = shell.run(dir.path(), "cv_amid_kubeadm_control_plane \"$@\"", &args, b"");
+            assert_eq!(output.status.success(), *amid, "{}: {args:?}", shell.name);
+        }
+    }
+    // Where a rollback comes back to such a state, the files come back that were there.
+    let half = state("begun", &old, &rest, &[]);
+    for (now, same) in [
+        (state("begun", &old, &rest, &both), true),
+        (state("begun", &new, &rest, &both), false),
+        (state("{}", &old, &rest, &both), false),
+    ] {
+        assert_eq!(KubeadmControlPlane::fulfils(&now, &half), same, "{now:?}");
+        let lines = [&now, &half].map(|state| State::from(state.clone()).line().to_owned());
+        for shell in shells(dir.path()) {
+            let args: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let output = shell.run(dir.path(), "cv_same_kubeadm_control_plane all \"$@\"", &args, b"");
+            assert_eq!(output.status.success(), same, "{}: {args:?}", shell.name);
+        }
+    }
+}
+
 #[test]
 fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,6 +234,9 @@ fn a_control_plane_is_made_anew_and_brought_back_in_every_shell() {
         std::fs::write(tool("down"), "").unwrap();
         assert!(fails(&apply).contains("does not answer within 2 s"));
         assert!(line().starts_with("plane begun kube-apiserver:--v=4"), "{}", line());
+        // A rollback knows it as its own.
+        let ends = [line(), recorded.line().to_owned(), planned.line().to_owned()].map(|end| quote(&end));
+        good(&format!("cv_amid_kubeadm_control_plane {}", ends.join(" ")));
         std::fs::remove_file(tool("down")).unwrap();
         // Above the highest number of a process: nothing can be hit.
         let process = |pid: &str, program: &str| {

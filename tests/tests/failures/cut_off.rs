@@ -138,3 +138,32 @@ fn a_power_cut_is_reported_and_repaired() {
     apply(&world).expect(0);
     assert_eq!(having(&world, "/etc/bad/after"), ["h1", "h2", "h3"]);
 }
+
+/// Nothing is asked of a host that waits for its batch: that it has died is seen all the same, while the first one is still at work.
+#[test]
+fn a_host_that_dies_while_it_waits_for_another_one_is_named_at_once() {
+    let world = world();
+    world.only_role("slow", SLOW).unwrap();
+    world.write("playbooks/site.yaml", "- hosts: lab\n  serial: 1\n  roles: [slow]\n").unwrap();
+    let said = world.dir().join("said");
+    let file = std::fs::File::create(&said).unwrap();
+    let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
+    let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+    let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
+    until_exec(h1, 20, "test -e /etc/bad/begun");
+    h2.kill().unwrap();
+    let text = || std::fs::read_to_string(&said).unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(100) && !text().contains("silent while it waited") {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let before = text();
+    h2.start().unwrap();
+    for host in [h1, h3] {
+        exec(host, "touch /etc/bad/go");
+    }
+    let code = child.wait().unwrap().code();
+    assert!(before.contains("h2") && before.contains("silent while it waited"), "{before}\n---\n{}", text());
+    assert_ne!(code, Some(0), "{}", text());
+    assert!(having(&world, "/etc/bad/after").contains(&"h1".to_owned()));
+}

@@ -127,6 +127,25 @@ fn an_upgrade_goes_with_its_node_and_else_keeps_the_whole_role() {
     assert_eq!(pending, ["k8s/kubelet"]);
 }
 
+/// Some of the files are made, and the record says that it was begun: a rollback takes it back, and leaves what somebody else has written since.
+#[test]
+fn a_control_plane_that_was_being_made_when_the_run_was_cut_off_goes_back() {
+    let before = "plane a kube-apiserver:--v=1 manifest:kube-apiserver=a kube-scheduler:--s=1 name:x";
+    let planned = "plane b ~ kube-apiserver:--v=2 ^kube-apiserver:--v=1";
+    let cut = Undo {
+        open: Some(State::from_line(before)),
+        ..undo("kubeadm_control_plane", "all", planned, before)
+    };
+    for (now, ours) in [
+        ("plane begun kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", true),
+        ("plane begun kube-apiserver:--v=3 manifest:kube-apiserver=c kube-scheduler:--s=1 name:x", false),
+        ("plane a kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", false),
+    ] {
+        let item = one(cut.clone(), &[("all", now)], &[]);
+        assert_eq!(item.is_pending(), ours, "{item:#?}");
+    }
+}
+
 #[test]
 fn what_was_done_to_a_node_since_it_came_goes_with_it() {
     let command = |item: &str, back: Option<&str>| {

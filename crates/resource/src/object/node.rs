@@ -15,7 +15,8 @@ pub trait NodePart: Object {
     const GOES_WITH_NODE: bool = false;
 
     /// True for an object that is removed only with `--allow-destroy`, in an ordinary run too: a host's part in its cluster. A
-    /// rollback reverts it before everything else of its role; if it stays, the role stays.
+    /// rollback reverts it before everything else of its role; if it stays, the role stays. `undo.sh` never removes it, and asks
+    /// `cv_stays_KIND KEY NOW BEFORE` whether and why it stays.
     const STAYS_UNLESS_ALLOWED: bool = false;
 
     /// The backup that must reach the controller before a rollback makes this change: a copy of data that the change
