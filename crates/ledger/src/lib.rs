@@ -16,7 +16,7 @@ pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
 pub use fold::Ledger;
 pub use layers::{Layer, Layers, file_system};
-pub use lines::{FSTAB, is_by_lines};
+pub use lines::{FSTAB, is_by_lines, stands_in_lines};
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
 pub use owned::{Moved, Owned};

@@ -10,6 +10,11 @@ pub fn is_by_lines(object: &ObjectId) -> bool {
     object.kind == "path" && object.key == FSTAB
 }
 
+/// Whether the object is such a file, or has its line in one.
+pub fn stands_in_lines(object: &ObjectId) -> bool {
+    object.kind == "mount" || is_by_lines(object)
+}
+
 /// Whether each run owns only fields of this object, and others change other fields of it.
 pub(crate) fn is_by_fields(object: &ObjectId) -> bool {
     object.kind == "k8s"

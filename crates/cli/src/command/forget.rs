@@ -9,7 +9,7 @@ use crate::failure::{Failure, code};
 use crate::project;
 use crate::prompt;
 use crate::session::Session;
-use converge_engine::{Engine, HostManaged, is_by_lines};
+use converge_engine::{Engine, HostManaged, stands_in_lines};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
@@ -50,9 +50,8 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
 
 /// A mount's line stands in a file with those of others, and the file is one object: neither is forgotten alone.
 fn refuse_lines(found: &[HostManaged]) -> Result<(), Failure> {
-    let lines = |object: &ObjectId| object.kind == "mount" || is_by_lines(object);
     let mut all = found.iter().flat_map(|host| host.objects.iter().map(move |o| (&host.host, o)));
-    let Some((host, thing)) = all.find(|(_, thing)| lines(&thing.object)) else { return Ok(()) };
+    let Some((host, thing)) = all.find(|(_, thing)| stands_in_lines(&thing.object)) else { return Ok(()) };
     Err(Failure::refused(
         format!(
             "{} of {host} ({}) cannot be forgotten: its line is in a file with others; nothing was forgotten",
