@@ -33,7 +33,10 @@ pub(crate) fn mark_inputs_that_stay(
             !reverted.contains(at) && run.planned.iter().any(|item| items.contains(item.as_str()))
         });
         let open: BTreeSet<usize> = open.map(|(at, _)| at).collect();
-        let is_input = |change: &SavedChange| may_run_with(&undo.object, &undo.item, change);
+        // The scripts of a package restart what runs of it.
+        let is_input = |change: &SavedChange| {
+            change.object.kind != "package" && may_run_with(&undo.object, &undo.item, change)
+        };
         undo.inputs_stay =
             ledger.changes_in_force().any(|(at, change)| open.contains(&at) && is_input(change));
     }
@@ -43,9 +46,7 @@ pub(crate) fn mark_inputs_that_stay(
 pub(crate) fn judge(undo: &Undo) -> Option<Verdict> {
     let ran = matches!(UnitState::try_from(undo.before.clone()),
         Ok(UnitState::Unit { active, started: None, .. }) if active == "active");
-    let why =
-        "an earlier run, which is not reverted, has changed what it runs with: it goes back with that run";
-    (undo.inputs_stay && undo.object.kind == "unit" && ran).then(|| Verdict::Stays(why.to_owned()))
+    (undo.inputs_stay && undo.object.kind == "unit" && ran).then(|| Verdict::Stays(INPUTS_STAY.to_owned()))
 }
 
 #[cfg(test)]
@@ -86,6 +87,8 @@ mod tests {
         assert!(!stays(&input("other"), 2));
         assert!(!stays(&input("r").replace("planned", "remark"), 2), "it had nothing to restart");
         assert!(!stays("planned\tr/u\n", 2), "it has changed nothing");
+        let package = "planned\tr/u\nbegin\t1\tpackage\tsl\tabsent\tpresent 1 manual -\tr/x\t-\ndone\t1\tpresent 1 manual -\n";
+        assert!(!stays(package, 2), "a package restarts what runs of it");
         // Cut off in the restart, or come to its end.
         let restart = LAST.replace("\t1\t", "\t2\t");
         assert!(stays(&(input("r") + restart.split("done").next().unwrap()), 2));
