@@ -60,7 +60,7 @@ fn a_host_that_calls_another_node_its_own_takes_nothing_from_it() {
         lab.converge(&arguments)
     };
     let refused = back().expect(1);
-    refused.says("the node victim-1 has the addresses 192.0.2.9").says("it is left alone");
+    refused.says("the node victim-1 has the addresses 192.0.2.9").says("the node is left alone");
     assert_eq!(lab.value(&["node", "victim-1"], "/spec/unschedulable"), None, "it was cordoned");
     let marks = lab.value(&["node", "victim-1"], "/metadata/annotations").unwrap_or(Value::Null);
     assert!(!marks.to_string().contains("converge/"), "{marks}");

@@ -6,7 +6,7 @@ use converge_ledger::Undo;
 use converge_objects::K8sState;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, shown, with};
 use converge_objects::k8s::from_text;
-use converge_objects::k8s::owners::owners;
+use converge_objects::k8s::owners::owners_of_part;
 use converge_planner::Knowledge;
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, FIELD_MANAGER, ObjectId, Probe, Segment, State, counted,
@@ -32,8 +32,9 @@ fn parted(change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
     let (live, own) = answer(&change.object, known)?;
     let (from, to) = (text(&change.object, &change.from, known)?, text(&change.object, &change.to, known)?);
     let other = |field: &Field| {
-        let owners = owners(live, &field.path).into_iter();
-        owners.into_iter().find(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()))
+        owners_of_part(live, &field.path)
+            .into_iter()
+            .find(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()))
     };
     let (mut theirs, mut own_fields) = (Vec::new(), Vec::new());
     for field in leaf_differences(&from, &to) {

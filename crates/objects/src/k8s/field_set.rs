@@ -82,6 +82,13 @@ impl FieldSet {
         Self(self.0.iter().filter(counts).cloned().collect())
     }
 
+    /// The fields at this place of an object and below it.
+    #[must_use]
+    pub fn within(&self, path: &[Segment], object: &Value) -> Self {
+        let counts = |own: &&Vec<String>| own.len() >= path.len() && leads_along(own, path, object);
+        Self(self.0.iter().filter(counts).cloned().collect())
+    }
+
     /// The fields that have one value in both objects. A map or a list of which `all` has fields below counts by being there.
     #[must_use]
     pub fn same(&self, a: &Value, b: &Value, all: &Self) -> Self {

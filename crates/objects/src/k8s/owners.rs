@@ -6,16 +6,29 @@ use serde_json::Value;
 
 /// The owners of a field, by the server's own record. Who owns a map or a list without what is in it (the manager that made it) owns none of that.
 pub fn owners(object: &Value, path: &[Segment]) -> Vec<String> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let entries = || entries.into_iter().flatten();
-    let all = entries().fold(FieldSet::default(), |all, entry| all.or(&FieldSet::of(entry)));
+    let all = entries(object).fold(FieldSet::default(), |all, entry| all.or(&FieldSet::of(entry)));
+    holders(object, &|set| !set.touching(path, object, &all).is_empty())
+}
+
+/// The same, without those that own a list as a whole in which the field lies: such a list has one owner, the last to write it, whoever laid its items
+/// there (the taints of a node).
+pub fn owners_of_part(object: &Value, path: &[Segment]) -> Vec<String> {
+    if path.iter().any(|segment| matches!(segment, Segment::Item(..))) {
+        return holders(object, &|set| !set.within(path, object).is_empty());
+    }
+    owners(object, path)
+}
+
+fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn holders(object: &Value, holds: &dyn Fn(&FieldSet) -> bool) -> Vec<String> {
     // The number of replicas is written through a resource of its own, by people and by autoscalers.
     let counts = |part: Option<&Value>| part.is_none_or(|part| part.as_str() == Some("scale"));
-    let holds_it = |entry: &&Value| {
-        counts(entry.get("subresource")) && !FieldSet::of(entry).touching(path, object, &all).is_empty()
-    };
+    let holds_it = |entry: &&Value| counts(entry.get("subresource")) && holds(&FieldSet::of(entry));
     let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
-    entries().filter(holds_it).filter_map(manager).collect()
+    entries(object).filter(holds_it).filter_map(manager).collect()
 }
 
 #[cfg(test)]
@@ -35,5 +48,16 @@ mod tests {
         assert_eq!(of(&["data", "y"]), ["converge"]);
         assert_eq!(of(&["args"]), ["kubectl-create"]);
         assert_eq!(of(&["data"]), ["kubectl-create", "converge"]);
+    }
+
+    #[test]
+    fn who_wrote_a_whole_list_last_owns_no_single_item_of_it() {
+        let wrote = json!({"manager": "kubectl-taint", "fieldsV1": {"f:spec": {"f:taints": {}}}});
+        let object = json!({"spec": {"taints": [{"key": "a"}]}, "metadata": {"managedFields": [wrote]}});
+        let list = [Segment::Key("spec".to_owned()), Segment::Key("taints".to_owned())];
+        let item = [&list[..], &[Segment::Item("key".to_owned(), "\"a\"".to_owned())]].concat();
+        assert_eq!(owners_of_part(&object, &list), ["kubectl-taint"]);
+        assert_eq!(owners_of_part(&object, &item), Vec::<String>::new());
+        assert_eq!(owners(&object, &item), ["kubectl-taint"]);
     }
 }
