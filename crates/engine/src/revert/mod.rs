@@ -335,7 +335,8 @@ fn start_with_nothing_certain(
         change.to = UnitState::Unit { enabled, active, started: None }.into();
         in_part.insert(at);
     }
-    for verdict in verdicts.iter_mut() {
+    for at in &in_part {
+        let Some(verdict) = verdicts.get_mut(*at) else { continue };
         if matches!(verdict, Verdict::Back(change) if change.from == change.to) {
             *verdict = Verdict::Same;
         }
@@ -424,9 +425,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
         let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
     }
-    let with_inputs = members.iter().filter(|m| m.in_part && m.undo.inputs_stay);
-    let mut notes: Vec<String> =
-        with_inputs.map(|m| format!("{}: {}", m.undo.object, restarts::INPUTS_STAY)).collect();
+    let mut notes = restarts::notes(&members);
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for Judged { undo, verdict, .. } in members {
         match verdict {

@@ -1,6 +1,7 @@
 //! Units that a run has restarted for what an earlier run, which was cut off or failed before that, has changed: the state before them is that of a
 //! process which runs with what is not there any more. Pure, and by the records alone.
 
+use crate::revert::Judged;
 use crate::revert::order::may_run_with;
 use crate::revert::undo::Verdict;
 use converge_ledger::{Ledger, RunRecord, SavedChange, SavedOutcome, Undo};
@@ -8,7 +9,7 @@ use converge_objects::UnitState;
 use std::collections::BTreeSet;
 
 /// Said of a unit that stays, or is started with what is there.
-pub(crate) const INPUTS_STAY: &str =
+const INPUTS_STAY: &str =
     "an earlier run, which is not reverted, has changed what it runs with: it goes back with that run";
 
 /// Marks the units of which an earlier run, that is not among `reverted`, has changed what they run with, and did not come to start them again.
@@ -40,6 +41,12 @@ pub(crate) fn mark_inputs_that_stay(
         undo.inputs_stay =
             ledger.changes_in_force().any(|(at, change)| open.contains(&at) && is_input(change));
     }
+}
+
+/// Says which units start with what is there.
+pub(crate) fn notes(members: &[Judged]) -> Vec<String> {
+    let with_inputs = members.iter().filter(|m| m.in_part && m.undo.inputs_stay);
+    with_inputs.map(|m| format!("{}: {INPUTS_STAY}", m.undo.object)).collect()
 }
 
 /// A unit that ran without a record of what it was started with cannot be brought back apart from that.
