@@ -1,12 +1,10 @@
 //! Objects are managed no more: their records say so, and nothing else on the targets changes.
 
 use crate::TargetError;
-use crate::connect::runs::{close_run, open_run};
+use crate::connect::runs::{bare_meta, close_run, open_run};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
-use converge_executor::RunMeta;
-use converge_ledger::RunPurpose;
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +26,7 @@ pub(crate) async fn forget(
     let run = uuid::Uuid::now_v7().to_string();
     let opening = chosen.iter().map(|(name, _)| {
         let (context, name) = (Arc::clone(context), name.clone());
-        let meta = meta(&context, &name, &run);
+        let meta = bare_meta(&context, &name, &run);
         async move { open_run(&context, &name, &meta).await }
     });
     let opened = in_parallel(opening).await;
@@ -65,18 +63,5 @@ async fn forget_on(target: &Target, run: &str, objects: &BTreeSet<ObjectId>) -> 
             let forgotten = cluster.forget(run, objects).await;
             forgotten.map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
         }
-    }
-}
-
-fn meta(context: &RunContext, target: &str, run: &str) -> RunMeta {
-    RunMeta {
-        id: run.to_owned(),
-        time: crate::context::now(),
-        operator: context.options.operator.clone(),
-        inventory: context.options.scope.inventory.clone(),
-        playbook: context.options.scope.playbook.clone(),
-        purpose: RunPurpose::Converge,
-        scope: context.scope(target),
-        ..RunMeta::default()
     }
 }

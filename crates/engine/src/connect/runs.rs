@@ -57,13 +57,7 @@ pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose
         Purpose::RollbackOf { roles, before } => (RunPurpose::Rollback(roles.clone()), of_host(before)),
     };
     RunMeta {
-        id: run.to_owned(),
-        time: crate::context::now(),
-        operator: context.options.operator.clone(),
-        inventory: context.options.scope.inventory.clone(),
-        playbook: context.options.scope.playbook.clone(),
         purpose: of,
-        scope: context.scope(&plan.host),
         rolls_back,
         planned: plan.items.iter().filter(|i| is_set_out(i)).map(|i| i.address.clone()).collect(),
         arrived: plan
@@ -71,6 +65,20 @@ pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose
             .cut_off
             .as_deref()
             .map(|cut| Arrived { run: cut.run.clone(), changes: cut.arrived.clone() }),
+        ..bare_meta(context, &plan.host, run)
+    }
+}
+
+/// The description of a run on a target that has planned nothing.
+pub(crate) fn bare_meta(context: &RunContext, target: &str, run: &str) -> RunMeta {
+    RunMeta {
+        id: run.to_owned(),
+        time: crate::context::now(),
+        operator: context.options.operator.clone(),
+        inventory: context.options.scope.inventory.clone(),
+        playbook: context.options.scope.playbook.clone(),
+        scope: context.scope(target),
+        ..RunMeta::default()
     }
 }
 
