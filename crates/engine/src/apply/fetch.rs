@@ -15,6 +15,16 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Seconds that one answer may take.
 const ANSWER: u64 = 90;
 
+/// A question to another host for an item, asked time and again.
+#[derive(Clone)]
+pub(super) struct OpenQuestion {
+    /// The item's address.
+    address: String,
+    until: Instant,
+    /// The names and addresses of the host that asks.
+    asks: String,
+}
+
 /// The answer of the other host.
 enum OtherHostAnswer {
     Here(Bytes),
@@ -49,17 +59,23 @@ impl HostRun {
     pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
         let item = self.lane.remaining().iter().find(|i| i.id == id).cloned()?;
         let fetch = item.fetch.clone()?;
-        let first = self.sending.asking.as_ref().is_none_or(|(address, _)| *address != item.address);
+        let first = self.sending.asking.as_ref().is_none_or(|open| open.address != item.address);
         if first {
-            let until = Instant::now() + Duration::from_secs(fetch.seconds);
-            self.sending.asking = Some((item.address.clone(), until));
+            self.sending.asking = Some(OpenQuestion {
+                address: item.address.clone(),
+                until: Instant::now() + Duration::from_secs(fetch.seconds),
+                asks: known_as(&self.context, &self.lane.host).await.join(" "),
+            });
         }
+        let OpenQuestion { until, asks, .. } = self.sending.asking.clone()?;
         // Looked at before the question: work that ends meanwhile is seen by the next one.
         let at_work = self.gates.is_at_work(&fetch.host) && fetch.host != self.lane.host;
-        let left =
-            self.sending.asking.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
-        let said = self.ask_for(&fetch, left.unwrap_or_default(), at_work).await;
-        let late = self.sending.asking.as_ref().is_none_or(|(_, until)| Instant::now() >= *until);
+        let left = until.saturating_duration_since(Instant::now());
+        // A script that waits there must not wait longer than the time that is left.
+        let seconds = left.as_secs().max(1);
+        let script = format!("CV_FETCH_SECONDS={seconds} CV_FETCH_FOR={}\n{}", quote(&asks), fetch.script);
+        let said = self.ask_for(&fetch, &script, at_work).await;
+        let late = Instant::now() >= until;
         match said {
             OtherHostAnswer::Here(said) => {
                 self.sending.asking = None;
@@ -104,16 +120,12 @@ impl HostRun {
         (!text.is_empty()).then_some(text)
     }
 
-    async fn ask_for(&self, fetch: &Fetch, left: Duration, at_work: bool) -> OtherHostAnswer {
+    async fn ask_for(&self, fetch: &Fetch, script: &str, at_work: bool) -> OtherHostAnswer {
         let link = match crate::connect::sessions::link(&self.context, &fetch.host).await {
             Ok(link) => link,
             Err(lost) => return OtherHostAnswer::Never(lost.to_string()),
         };
-        // A script that waits there must not wait longer than the time that is left.
-        let seconds = left.as_secs().max(1);
-        let asks = quote(&known_as(&self.context, &self.lane.host).await.join(" "));
-        let script = format!("CV_FETCH_SECONDS={seconds} CV_FETCH_FOR={asks}\n{}", fetch.script);
-        let result = match link.ask_beside(&script, ANSWER).await {
+        let result = match link.ask_beside(script, ANSWER).await {
             Ok(result) => result,
             // A host at work may be restarting: its lane brings the session back.
             Err(error) if at_work => return OtherHostAnswer::NotYet(error.to_string()),

@@ -12,7 +12,7 @@ use converge_planner::{Item, Outcome};
 use converge_ssh::{Batch, Because, ShellError, Status};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// So many items are named where all that had begun would be too many.
 const SHOWN: usize = 3;
@@ -22,8 +22,8 @@ const SHOWN: usize = 3;
 pub(super) struct SendState {
     /// The number of the last row in the journal.
     pub(super) sequence: u32,
-    /// The item for which another host is asked: its address, and until when.
-    pub(super) asking: Option<(String, Instant)>,
+    /// The question to another host that is open.
+    pub(super) asking: Option<super::fetch::OpenQuestion>,
     /// Items, by address, that are not to be done together with others.
     pub(super) alone: BTreeSet<String>,
     /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
