@@ -1,16 +1,13 @@
 //! Fields of objects in a cluster that others own beside the project: a rollback and a prune leave them. Pure.
 
 use crate::revert::Judged;
-use crate::revert::undo::{Verdict, back, owners_probe, shows};
+use crate::revert::undo::{Verdict, back, owners_probe, shows, text_of};
 use converge_ledger::Undo;
 use converge_objects::K8sState;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, shown, with};
-use converge_objects::k8s::from_text;
 use converge_objects::k8s::owners::owners_of_part;
 use converge_planner::Knowledge;
-use converge_resource::{
-    Answer, ApiProbe, ApiRef, Change, FIELD_MANAGER, ObjectId, Probe, Segment, State, counted,
-};
+use converge_resource::{Answer, ApiProbe, ApiRef, Change, FIELD_MANAGER, ObjectId, Probe, Segment, counted};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -20,17 +17,14 @@ fn answer<'k>(object: &ObjectId, known: &'k Knowledge) -> Option<(&'k Value, &'k
     Some((answer.get("object")?, answer.get("manager")?.as_str()?))
 }
 
-fn text(object: &ObjectId, state: &State, known: &Knowledge) -> Option<Value> {
-    from_text(known.content(&converge_objects::object(&object.kind)?.content(state)?)?)
-}
-
 /// The fields of a change that others own too, each with its manager.
 type Theirs = Vec<(Field, String)>;
 
 /// The fields of a change that others own too, and those that they do not.
 fn parted(change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
     let (live, own) = answer(&change.object, known)?;
-    let (from, to) = (text(&change.object, &change.from, known)?, text(&change.object, &change.to, known)?);
+    let (from, to) =
+        (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
     let other = |field: &Field| {
         owners_of_part(live, &field.path)
             .into_iter()
@@ -49,7 +43,7 @@ fn parted(change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
 /// The change without the fields that others own too. A new content becomes known.
 pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
     let Some((theirs, own_fields)) = parted(&change, known) else { return change };
-    let both = text(&change.object, &change.from, known).zip(text(&change.object, &change.to, known));
+    let both = text_of(&change.object, &change.from, known).zip(text_of(&change.object, &change.to, known));
     let Some((from, to)) = both.filter(|_| !theirs.is_empty()) else { return change };
     // Values of a Secret are found by the content that was saved with them.
     let is_value = |field: &Field| {

@@ -194,6 +194,11 @@ pub(crate) fn undistinguished(undo: &Undo, known: &Knowledge) -> Option<String> 
     })
 }
 
+/// The text of a state of an object of a cluster, where it is known.
+pub(crate) fn text_of(object: &ObjectId, state: &State, known: &Knowledge) -> Option<Value> {
+    from_text(known.content(&converge_objects::object(&object.kind)?.content(state)?)?)
+}
+
 /// The questions who has changed the objects of a cluster that do not show what runs made of them.
 pub(crate) fn changed_probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Probe> {
     let changed = |undo: &&Undo| {
@@ -201,19 +206,15 @@ pub(crate) fn changed_probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Prob
         let is_other = |now: &State| !same(&undo.object, now, &undo.before) && !shows(undo, now, known);
         undo.theirs.is_none() && now.is_ok_and(|now| !now.is_absent() && is_other(&now))
     };
-    let objects = undos.iter().filter(|undo| undo.object.kind == "k8s").filter(changed);
-    let probes =
-        objects.filter_map(|undo| Some(Probe::Api(ApiProbe::Others(ApiRef::from_key(&undo.object.key)?))));
+    let probes = undos.iter().filter(changed).filter_map(|undo| owners_probe(&undo.object));
     probes.filter(|probe| !known.knows(probe)).collect()
 }
 
 /// The reason why an object stays that does not show what runs made of it: of one in a cluster with the fields and their managers.
 pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
-    let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
+    let text = |state: &State| text_of(&undo.object, state, known);
     let fields = || {
-        let object = ApiRef::from_key(&undo.object.key).filter(|_| undo.object.kind == "k8s")?;
-        let probe = Probe::Api(ApiProbe::Others(object));
-        let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
+        let Some(Answer::Api(answer)) = known.answer(&owners_probe(&undo.object)?) else { return None };
         let (before, left) = (text(&undo.before), text(&undo.left)?);
         converge_cluster::changed_by(answer.get("object")?, before.as_ref(), &left)
     };
@@ -235,7 +236,7 @@ pub(crate) fn takes_from_others(
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
     let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
-    let text = |state: &State| from_text(known.content(&converge_objects::object("k8s")?.content(state)?)?);
+    let text = |state: &State| text_of(&back.object, state, known);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
         let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");

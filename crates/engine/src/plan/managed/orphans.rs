@@ -3,10 +3,9 @@
 use super::Declares;
 use crate::revert::order::namespaces::namespace_of;
 use crate::revert::order::{above, is_dir};
-use crate::revert::undo::fulfils;
+use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, Project, Undo, Unrecorded};
-use converge_objects::k8s::from_text;
 use converge_objects::{Command, Guard};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
@@ -116,8 +115,7 @@ pub(super) fn goes_with<'d>(
         return Vec::new();
     };
     let kind = || {
-        let digest = converge_objects::object("k8s")?.content(&known.observed(object).ok()?.state)?;
-        let definition = from_text(known.content(&digest)?)?;
+        let definition = text_of(object, &known.observed(object).ok()?.state, known)?;
         let word = |at: &str| definition.pointer(at).and_then(Value::as_str).map(str::to_owned);
         Some((word("/spec/group")?, word("/spec/names/kind")?))
     };
