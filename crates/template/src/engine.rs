@@ -187,8 +187,7 @@ impl TemplateEngine {
         scope: &Scope,
     ) -> Result<Evaluation<String>, Diagnostics> {
         let whole = Span::whole(source.clone());
-        let place =
-            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let place = TemplatePlace::file(&whole, source.content());
         self.outcome(scope, &whole, || {
             if source.is_secret() {
                 frame::note(|notes| notes.sensitive = true);
@@ -287,18 +286,11 @@ impl TemplateEngine {
 
     fn string(&self, node: &Node, template: &str, scope: &Scope) -> Result<Node, Fail> {
         let Some(range) = whole_expression(template) else {
-            let place =
-                TemplatePlace { span: &node.span, text: template, shift: 0, file: false, rewritten: None };
+            let place = TemplatePlace::scalar(&node.span, template, 0);
             let rendered = self.render(place, scope)?;
             return Ok(text(&rendered, &node.span));
         };
-        let place = TemplatePlace {
-            span: &node.span,
-            text: template,
-            shift: range.start,
-            file: false,
-            rewritten: None,
-        };
+        let place = TemplatePlace::scalar(&node.span, template, range.start);
         let expression = template.get(range).unwrap_or_default();
         let value = self.expression(expression, place, scope)?;
         self.evaluated(place, || to_node(&value, &node.span).map_err(|error| self.fail(&error, place, scope)))
@@ -401,8 +393,7 @@ impl TemplateEngine {
             frame::note(|notes| notes.sensitive = true);
         }
         let whole = Span::whole(source.clone());
-        let place =
-            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let place = TemplatePlace::file(&whole, source.content());
         self.render(place, scope).map_err(|fail| {
             if let Fail::Undefined(why) | Fail::Fatal(why) = fail {
                 frame::note(|notes| notes.fatal.get_or_insert(why).len());
@@ -439,13 +430,7 @@ impl TemplateEngine {
             Data::Bool(value) => return Ok(*value),
             Data::String(template) if is_template(template) => match whole_expression(template) {
                 Some(range) => {
-                    let place = TemplatePlace {
-                        span: &node.span,
-                        text: template,
-                        shift: range.start,
-                        file: false,
-                        rewritten: None,
-                    };
+                    let place = TemplatePlace::scalar(&node.span, template, range.start);
                     self.expression(template.get(range).unwrap_or_default(), place, scope)?
                 }
                 None => {
@@ -456,13 +441,7 @@ impl TemplateEngine {
                 }
             },
             Data::String(expression) if !expression.trim().is_empty() => {
-                let place = TemplatePlace {
-                    span: &node.span,
-                    text: expression,
-                    shift: 0,
-                    file: false,
-                    rewritten: None,
-                };
+                let place = TemplatePlace::scalar(&node.span, expression, 0);
                 self.expression(expression, place, scope)?
             }
             _ => {

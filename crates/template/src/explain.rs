@@ -27,7 +27,17 @@ pub(crate) struct TemplatePlace<'a> {
     pub rewritten: Option<&'a Rewritten>,
 }
 
-impl TemplatePlace<'_> {
+impl<'a> TemplatePlace<'a> {
+    /// A scalar, with the position of the compiled text in it.
+    pub fn scalar(span: &'a Span, text: &'a str, shift: usize) -> Self {
+        Self { span, text, shift, file: false, rewritten: None }
+    }
+
+    /// A file, of which this span is all.
+    pub fn file(whole: &'a Span, text: &'a str) -> Self {
+        Self { span: whole, text, shift: 0, file: true, rewritten: None }
+    }
+
     /// The bytes of the template as a span of the source; the whole scalar where they cannot be found in it.
     pub fn span_of(&self, range: std::ops::Range<usize>) -> Span {
         self.span_of_text(match self.rewritten {
@@ -85,8 +95,7 @@ pub(crate) fn explain(error: &Error, place: TemplatePlace<'_>, scope: &Scope) ->
     }
     if let Some(source) = error.name().and_then(|name| scope.engine().included(name)) {
         let whole = Span::whole(source.clone());
-        let here =
-            TemplatePlace { span: &whole, text: source.content(), shift: 0, file: true, rewritten: None };
+        let here = TemplatePlace::file(&whole, source.content());
         return describe(error, here, scope);
     }
     describe(error, place, scope)
