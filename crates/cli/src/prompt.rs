@@ -1,7 +1,7 @@
 //! Questions to the person at the terminal.
 
 use crate::args::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_engine::{KeyFileError, Question, StepAnswer};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -15,7 +15,7 @@ pub fn somebody_is_there() -> bool {
 }
 
 /// Asks a question; only `y` and `yes` mean yes.
-pub fn confirm(question: &str) -> bool {
+fn confirm(question: &str) -> bool {
     let mut err = std::io::stderr();
     let _gone = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
     let mut answer = String::new();
@@ -27,6 +27,38 @@ pub fn confirm(question: &str) -> bool {
         }
     }
     matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// A deed to which a person must agree.
+pub struct Agreement<'a> {
+    /// Behind 'whether to': `apply these changes`.
+    pub deed: &'a str,
+    /// Behind 'write --yes to': `apply`.
+    pub short: &'a str,
+    /// True of all where nobody agrees: `nothing was changed`.
+    pub otherwise: &'a str,
+    pub question: &'a str,
+}
+
+impl Agreement<'_> {
+    /// Asks for it. Where nobody `can_be_asked`, or nobody agrees, it is refused.
+    pub fn ask(&self, can_be_asked: bool) -> Result<(), Failure> {
+        let Self { deed, short, otherwise, question } = self;
+        if !can_be_asked {
+            return Err(Failure::refused(
+                format!("nobody can be asked whether to {deed}; {otherwise}"),
+                format!("write --yes to {short} without being asked"),
+            ));
+        }
+        if confirm(question) {
+            return Ok(());
+        }
+        Err(Failure::Message {
+            code: code::REFUSED,
+            message: format!("not confirmed; {otherwise}"),
+            help: None,
+        })
+    }
 }
 
 /// Asks for a word.

@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
 use crate::project;
-use crate::prompt;
+use crate::prompt::{self, Agreement};
 use crate::session::Session;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
@@ -242,12 +242,6 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
 }
 
 fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
-    if !console.human() || !prompt::somebody_is_there() {
-        return Err(Failure::refused(
-            "nobody can be asked whether to apply these changes; nothing was changed",
-            "write --yes to apply without being asked",
-        ));
-    }
     let hosts = plan.planned().filter(|p| p.items.iter().any(Item::is_pending)).count();
     let lost: Vec<&TargetError> = plan
         .hosts
@@ -259,13 +253,13 @@ fn ask(plan: &FleetPlan, console: &Console) -> Result<(), Failure> {
         .collect();
     let rest = if lost.is_empty() { String::new() } else { format!(", without the {} left out", lost.len()) };
     let noun = if hosts == 1 { "host" } else { "hosts" };
-    if prompt::confirm(&format!("\nApply these changes to {hosts} {noun}{rest}?")) {
-        console.write("\n");
-        return Ok(());
-    }
-    Err(Failure::Message {
-        code: code::REFUSED,
-        message: "not confirmed; nothing was changed".to_owned(),
-        help: None,
-    })
+    let agreement = Agreement {
+        deed: "apply these changes",
+        short: "apply",
+        otherwise: "nothing was changed",
+        question: &format!("\nApply these changes to {hosts} {noun}{rest}?"),
+    };
+    agreement.ask(console.human() && prompt::somebody_is_there())?;
+    console.write("\n");
+    Ok(())
 }

@@ -5,9 +5,9 @@ use super::plan::inventory_names;
 use super::snapshots::lost_code;
 use crate::args::{Reading, Removal, StateForget, StateRead};
 use crate::console::Console;
-use crate::failure::{Failure, code};
+use crate::failure::Failure;
 use crate::project;
-use crate::prompt;
+use crate::prompt::{self, Agreement};
 use crate::session::Session;
 use converge_engine::{Engine, HostManaged, stands_in_lines};
 use converge_render as render;
@@ -89,20 +89,12 @@ fn ask(objects: usize, yes: bool, console: &Console) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    if !console.human() || !prompt::somebody_is_there() {
-        return Err(Failure::refused(
-            "nobody can be asked whether to forget these objects; nothing was forgotten",
-            "write --yes to forget them without being asked",
-        ));
-    }
     let what = counted(objects, "object");
-    if prompt::confirm(&format!("\nForget {what}? No rollback brings that back; the hosts stay as they are."))
-    {
-        return Ok(());
-    }
-    Err(Failure::Message {
-        code: code::REFUSED,
-        message: "not confirmed; nothing was forgotten".to_owned(),
-        help: None,
-    })
+    let agreement = Agreement {
+        deed: "forget these objects",
+        short: "forget them",
+        otherwise: "nothing was forgotten",
+        question: &format!("\nForget {what}? No rollback brings that back; the hosts stay as they are."),
+    };
+    agreement.ask(console.human() && prompt::somebody_is_there())
 }

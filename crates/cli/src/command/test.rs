@@ -3,6 +3,7 @@
 use crate::args::Test;
 use crate::console::Console;
 use crate::failure::{Failure, code};
+use crate::prompt::Agreement;
 use crate::{project, prompt, session};
 use camino::Utf8PathBuf;
 use converge_model::inventory::Inventory;
@@ -156,20 +157,13 @@ fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Resu
     if args.yes {
         return Ok(());
     }
-    if !prompt::somebody_is_there() {
-        return Err(Failure::refused(
-            "nobody can be asked whether to test on these hosts; nothing was changed",
-            "write --yes to test without being asked",
-        ));
-    }
-    if prompt::confirm("Test on these hosts?") {
-        return Ok(());
-    }
-    Err(Failure::Message {
-        code: code::REFUSED,
-        message: "not confirmed; nothing was changed".to_owned(),
-        help: None,
-    })
+    let agreement = Agreement {
+        deed: "test on these hosts",
+        short: "test",
+        otherwise: "nothing was changed",
+        question: "Test on these hosts?",
+    };
+    agreement.ask(prompt::somebody_is_there())
 }
 
 /// Scenarios at once: as many as processors, and as their hosts have room in memory.
