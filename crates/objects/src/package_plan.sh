@@ -59,7 +59,7 @@ cv_plan_packages() (
 # cv_apt_choice: a digest of what apt chooses versions by: its settings, pins and sources, and the package lists, by name, size and time of change.
 cv_apt_choice() (
   sum=$(find -L "$CV_APT_ETC/apt.conf" "$CV_APT_ETC/apt.conf.d" "$CV_APT_ETC/preferences" "$CV_APT_ETC/preferences.d" "$CV_APT_ETC/sources.list" \
-    "$CV_APT_ETC/sources.list.d" "$CV_APT_LISTS" -maxdepth 1 -type f ! -name lock -printf '%p %s %C@\n' 2>/dev/null | LC_ALL=C sort | sha256sum)
+    "$CV_APT_ETC/sources.list.d" "$CV_APT_LISTS" -maxdepth 1 -type f ! -name lock -exec env TZ=UTC0 stat -L -c '%n %s %z' {} + 2>/dev/null | LC_ALL=C sort | sha256sum)
   printf '%s\n' "${sum%% *}"
 )
 
