@@ -358,7 +358,7 @@ impl CaseRun<'_> {
             }
         };
         // The run may remove objects that it creates, with everything in them.
-        engine.allow_destroy(made_whole(&start));
+        engine.allow_destroy([made_whole(&start), self.case.scenario.allow_destroy.clone()].concat());
         let engine: &Engine = engine;
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
         let run = report.run.clone();

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub expect: Expect,
     /// Paths that may be left after the rollback: the role means it. A path ends with `/` for all that lies below it.
     pub leaves: Vec<Spanned<String>>,
+    /// IDs that its run and rollback may destroy, as with `--allow-destroy`.
+    pub allow_destroy: Vec<String>,
     /// The cluster that its first host gives access to.
     pub cluster: Option<ClusterSpec>,
 }
@@ -192,6 +194,8 @@ struct RawScenario {
     #[serde(default)]
     leaves: Vec<Spanned<String>>,
     #[serde(default)]
+    allow_destroy: Vec<String>,
+    #[serde(default)]
     cluster: Option<Node>,
 }
 
@@ -250,6 +254,7 @@ impl Scenario {
             before: Before::default(),
             expect: Expect::default(),
             leaves: Vec::new(),
+            allow_destroy: Vec::new(),
             cluster: None,
         }
     }
@@ -313,6 +318,7 @@ impl Scenario {
             before: before(raw.before.unwrap_or_default(), path, diags),
             expect,
             leaves: raw.leaves,
+            allow_destroy: raw.allow_destroy,
             cluster,
         })
     }
