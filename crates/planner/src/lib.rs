@@ -22,7 +22,7 @@ mod pass;
 mod plan;
 mod virtual_host;
 
-pub use access::{Guard, Guarded, SaidGuard};
+pub use access::{DeclaredGuard, Guard, GuardChoice, Guarded};
 pub use altered::Altered;
 pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;

@@ -5,8 +5,8 @@ mod resolve;
 use crate::plan::other_hosts::{OtherHosts, Reader, Reads};
 use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
 use converge_planner::{
-    Altered, Conflict, Declared as Item, Guard, HostPlan, Moment, Outcome, Outputs, Problem, Resolved,
-    RoleEdge, RoleGraph, SaidGuard, Source as _, SourceText,
+    Altered, Conflict, Declared as Item, DeclaredGuard, GuardChoice, HostPlan, Moment, Outcome, Outputs,
+    Problem, Resolved, RoleEdge, RoleGraph, Source as _, SourceText,
 };
 use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
@@ -192,8 +192,13 @@ impl<'a> HostSource<'a> {
                         location: location(&item.span),
                         register: item.register.clone(),
                         disruption: item.item.disruption.as_deref().and_then(Disruption::from_word),
-                        guard: SaidGuard {
-                            guard: item.item.guard.as_deref().map(Guard::from_word),
+                        guard: DeclaredGuard {
+                            choice: item
+                                .item
+                                .guard
+                                .as_deref()
+                                .map(GuardChoice::from_word)
+                                .unwrap_or_default(),
                             seconds: item.item.guard_seconds,
                         },
                     });
