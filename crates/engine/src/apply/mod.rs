@@ -26,7 +26,7 @@ use crate::barriers::{Gates, RoleState, STEP};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::{Activity, Event, HostApply, ItemResult, Question, StepAnswer, StopSwitch, TargetError};
-use converge_executor::RunMeta;
+use converge_executor::{RunEnd, RunMeta};
 use converge_planner::{HostPlan, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ impl HostRun {
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
             drop(verifies);
             let _closes = self.context.begin(&host, Activity::Close);
-            crate::connect::runs::close_run(&self.target, &self.run, "finished").await;
+            crate::connect::runs::close_run(&self.target, &self.run, RunEnd::Finished).await;
         }
         let contents = self.lane.contents().clone();
         HostApply {
