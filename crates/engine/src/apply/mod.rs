@@ -55,14 +55,6 @@ struct HostRun {
     sending: SendState,
 }
 
-/// Waits until the session with a host is gone; with a cluster there is none.
-async fn gone(target: &Target) -> TargetError {
-    match target {
-        Target::Host(link, _) => link.gone().await,
-        Target::Cluster(_) => std::future::pending().await,
-    }
-}
-
 /// The progress of each of these roles.
 fn role_states(lane: &Lane, roles: &BTreeMap<String, usize>) -> BTreeMap<String, RoleState> {
     let state = |role: &String| {
@@ -252,7 +244,7 @@ impl HostRun {
                     tokio::select! {
                         () = report => {}
                         () = self.stop.stopped() => {}
-                        lost = gone(&self.target) => return Err(lost),
+                        lost = self.target.gone() => return Err(lost),
                     }
                 }
                 Next::Replan => self.replan().await?,
@@ -289,7 +281,7 @@ impl HostRun {
                             () = report => {}
                             () = tokio::time::sleep(fetch::PAUSE) => {}
                             () = self.stop.stopped() => {}
-                            lost = gone(&self.target) => return Err(lost),
+                            lost = self.target.gone() => return Err(lost),
                         }
                     }
                 }

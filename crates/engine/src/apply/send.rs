@@ -3,7 +3,6 @@
 use super::running::ItemProgress;
 use super::{HostRun, group};
 use crate::apply::work::Work;
-use crate::connect::target::Target;
 use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
@@ -46,7 +45,7 @@ impl HostRun {
         self.progress.together = None;
         let mut before = None;
         for item in &mut stretch {
-            if let Target::Host(_, fetched) = &self.target
+            if let Some(fetched) = self.target.fetched()
                 && let Err(error) = controller::prepare(fetched, item)
             {
                 let message = format!("not begun: {error}");
@@ -199,7 +198,7 @@ impl HostRun {
             None => self.begin_again(&work.item),
             Some(mut result) => {
                 if matches!(result, ItemResult::Changed)
-                    && let Target::Host(_, fetched) = &self.target
+                    && let Some(fetched) = self.target.fetched()
                     && let Err(error) = controller::make(fetched, &work.item, self.lane.contents())
                 {
                     let message = format!("it was not written on this machine: {error}");
