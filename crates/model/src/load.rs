@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use converge_store::trust::Owner;
 use converge_syntax::{Diagnostic, Diagnostics, Severity, Span};
 use indexmap::IndexMap;
 
@@ -160,7 +161,6 @@ type LoadedInventory = (Inventory, Diagnostics);
 
 /// Whoever may change the files of a project becomes root on its hosts.
 fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Diagnostics) {
-    use std::os::unix::fs::MetadataExt as _;
     let files = options.inventories.iter().filter_map(|source| match source {
         InventorySource::Path(path) => Some(path.clone()),
         InventorySource::HostList(_) => None,
@@ -169,7 +169,8 @@ fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Di
         [playbook.path.clone()].into_iter().chain(files).flat_map(|file| [folder_of(&file).to_owned(), file]);
     let mut observed: Vec<Utf8PathBuf> = Vec::new();
     for path in folders.chain(playbook.role_path.dirs.iter().cloned()) {
-        let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o002 != 0);
+        // A group that shares a project is no surprise.
+        let open = std::fs::metadata(&path).is_ok_and(|found| Owner::from(&found).is_open_to_all());
         if open && !observed.contains(&path) {
             let message = format!(
                 "every user of this machine may change `{path}`, and with it what becomes root on the hosts"
