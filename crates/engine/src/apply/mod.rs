@@ -259,22 +259,7 @@ impl HostRun {
                 Next::Confirm => self.settle_now().await?,
                 Next::Restart(id) => self.restart(id).await?,
                 Next::Fetch(id) => {
-                    let link = Arc::clone(self.target.host()?);
-                    let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
-                    let Some(item) = item else { continue };
-                    self.progress.wait.take_if(|_| item.fetch.is_none());
-                    if !self.bring(&item).await {
-                        continue;
-                    }
-                    if item.fetch.is_none() {
-                        self.send(&link, &[id], None).await?;
-                        continue;
-                    }
-                    self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
-                    if let Some(said) = self.fetch(id).await {
-                        self.progress.wait = None;
-                        self.send(&link, &[id], Some(said)).await?;
-                    } else if self.sending.asking.is_some() {
+                    if self.fetch_and_send(id).await? {
                         self.progress.idle_since.get_or_insert_with(|| self.progress.epoch.elapsed());
                         gates.wait(&host, news);
                         tokio::select! {
@@ -287,6 +272,26 @@ impl HostRun {
                 }
             }
         }
+    }
+
+    /// Sends an item when what it needs of this machine or of another host is there; true while the other host's answer is open.
+    async fn fetch_and_send(&mut self, id: u32) -> Result<bool, TargetError> {
+        let link = Arc::clone(self.target.host()?);
+        let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
+        let Some(item) = item else { return Ok(false) };
+        self.progress.wait.take_if(|_| item.fetch.is_none());
+        if !self.bring(&item).await {
+            return Ok(false);
+        }
+        if item.fetch.is_none() {
+            self.send(&link, &[id], None).await?;
+            return Ok(false);
+        }
+        self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
+        let Some(said) = self.fetch(id).await else { return Ok(self.sending.asking.is_some()) };
+        self.progress.wait = None;
+        self.send(&link, &[id], Some(said)).await?;
+        Ok(false)
     }
 
     /// Asks a person whether an item or a role may begin.
