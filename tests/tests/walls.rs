@@ -8,6 +8,8 @@ mod circles;
 mod lengths;
 #[path = "walls/pages.rs"]
 mod pages;
+#[path = "walls/targets.rs"]
+mod targets;
 #[path = "walls/terms.rs"]
 mod terms;
 #[path = "walls/text_errors.rs"]

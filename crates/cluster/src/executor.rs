@@ -3,7 +3,7 @@
 use crate::connect::Cluster;
 use crate::error::Refused;
 use crate::record_error::RecordsError;
-use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError};
+use converge_executor::{Answers, Executor, Pending, Questions, RunEnd, RunMeta, TargetError};
 use converge_ledger::Records;
 
 /// A cluster whose records are not read must not be worked on.
@@ -41,8 +41,8 @@ impl Executor for Cluster {
         })
     }
 
-    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()> {
-        Box::pin(Cluster::close(self, run, result))
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
+        Box::pin(Cluster::close(self, run, end))
     }
 
     fn history(&self) -> Pending<'_, Result<Records, TargetError>> {

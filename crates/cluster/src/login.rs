@@ -1,7 +1,7 @@
 //! The program with which the user of a kubeconfig logs in (`exec`), as `aws eks get-token` is one. It runs on this machine, so it must be listed.
 
+use converge_store::trust::{Owner, RunningUser, other_exchanger, other_writer};
 use serde_json::{Value, json};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -71,21 +71,21 @@ pub(crate) fn program(command: Option<&str>, login: Option<&Login>) -> Result<Pa
         .iter()
         .find(is_meant)
         .ok_or_else(|| LoginError::NotListed(command.to_owned(), example))?;
-    guarded(&login.file)?;
-    guarded(program)?;
+    let user = RunningUser::current();
+    guarded(&login.file, &user)?;
+    guarded(program, &user)?;
     Ok(program.clone())
 }
 
 /// Refuses a file that somebody else may change, or put another one in the place of, through its links too.
-fn guarded(file: &Path) -> Result<(), LoginError> {
+fn guarded(file: &Path, user: &RunningUser) -> Result<(), LoginError> {
     let missing = |e: &std::io::Error| LoginError::Missing(file.to_owned(), e.to_string());
     let real = file.canonicalize().map_err(|e| missing(&e))?;
     for at in file.ancestors().chain(real.ancestors()).filter(|at| !at.as_os_str().is_empty()) {
         let found = at.symlink_metadata().map_err(|e| missing(&e))?;
-        let own = found.uid() == 0 || found.uid() == rustix::process::getuid().as_raw();
-        // In a sticky directory only their owners exchange files.
-        let open = found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0 && !found.is_symlink();
-        if !own || open {
+        let owner = Owner::from(&found);
+        let other = if found.is_dir() { other_exchanger(owner, user) } else { other_writer(owner, user) };
+        if other.is_some() {
             return Err(LoginError::Open(at.to_owned()));
         }
     }
@@ -148,6 +148,13 @@ mod tests {
             assert_eq!(program(Some("aws"), Some(&listed)), Err(LoginError::Open(open.clone())));
             std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
+        // A group of which it is not known that nobody else is in it.
+        std::fs::set_permissions(&aws, std::fs::Permissions::from_mode(0o664)).unwrap();
+        // Only root gives a file to a group in which it is not.
+        if std::os::unix::fs::chown(&aws, None, Some(54_321)).is_ok() {
+            assert_eq!(program(Some("aws"), Some(&listed)), Err(LoginError::Open(aws.clone())));
+        }
+        std::fs::set_permissions(&aws, std::fs::Permissions::from_mode(0o644)).unwrap();
         // A link to a program in a folder of everybody.
         let everybody = dir.path().join("everybody");
         std::fs::create_dir(&everybody).unwrap();

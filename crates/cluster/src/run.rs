@@ -12,7 +12,7 @@ use crate::records::{
     self, Beside, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
 };
 use crate::sealed::{opened, unseal};
-use converge_executor::{Arrived, RunMeta};
+use converge_executor::{Arrived, RunEnd, RunMeta};
 use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId};
 use serde_json::json;
@@ -107,14 +107,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends a run: `finished` makes it a good one. Old records are dropped, and the lock is given back.
-    pub async fn close(&self, run: &str, result: &str) {
+    /// Ends a run. Old records are dropped, and the lock is given back.
+    pub async fn close(&self, run: &str, end: RunEnd) {
         let open = {
             let mut slot = self.inner.run.lock().await;
             if slot.as_ref().is_some_and(|open| open.meta.id == run) { slot.take() } else { None }
         };
         let Some(mut open) = open else { return };
-        open.doc.result = Some(result.to_owned());
+        open.doc.result = Some(end.word().to_owned());
         if let Err(why) = open.write().await {
             tracing::warn!(%why, "the end of the run was not recorded");
         }

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{ClusterOptions, WorkEnd};
+use converge_executor::RunEnd;
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, Probe};
 use serde_json::json;
@@ -48,7 +49,7 @@ async fn a_deletion_that_takes_longer_than_the_run_may_have_happened() {
         matches!(&end, WorkEnd::Failed { message, .. } if message.contains("example.org/hold")),
         "{end:?}"
     );
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
     let records = cluster.records().await.unwrap().runs;
     let change = &records.iter().find(|r| r.id == run.id).unwrap().changes[1];
     assert_eq!((change.outcome, change.may_have_happened()), (SavedOutcome::Unknown, true));
@@ -76,5 +77,5 @@ async fn an_object_with_an_owner_of_its_own_role_goes() {
     done(&cluster, &run, &plan_to(&cluster, &object(&own), None).await).await;
     let end = work(&cluster, &run, &plan_to(&cluster, &object(&theirs), None).await).await.end;
     assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("belongs to configmap owner")), "{end:?}");
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }

@@ -8,6 +8,7 @@ use common::*;
 use converge_cluster::{
     Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Work, WorkEnd,
 };
+use converge_executor::RunEnd;
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_objects::condition::{ConditionState, Pick, Test, Wait, What};
@@ -171,7 +172,7 @@ async fn a_server_that_goes_in_the_middle_hangs_nobody_and_the_record_tells_what
     let (answer, _) = ask(&cluster, Probe::Object(planned.changes[0].object.clone())).await;
     assert!(matches!(answer, Answer::Failed(why) if why.contains("no answer")));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
     // It comes back: the same connection works on, and the run is cut off until its lock has ended.
     api.start_one(Component::ApiServer).unwrap();
     api.wait_until_ready().unwrap();
@@ -185,7 +186,7 @@ async fn a_server_that_goes_in_the_middle_hangs_nobody_and_the_record_tells_what
     let spec = r#"{"spec": {"leaseDurationSeconds": 20}}"#;
     api.kubectl(&["-n", NAMESPACE, "patch", "lease", "converge", "--type=merge", "-p", spec]).unwrap();
     cluster.open(&next).await.unwrap();
-    cluster.close(&next.id, "finished").await;
+    cluster.close(&next.id, RunEnd::Finished).await;
 }
 
 /// The process that ends a run gives the lock back as soon as the server answers again.
@@ -198,7 +199,7 @@ async fn a_server_that_was_away_for_a_moment_takes_the_lock_back() {
     cluster.open(&run).await.unwrap();
     api.kill(Component::ApiServer).unwrap();
     api.start_one(Component::ApiServer).unwrap();
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
     api.wait_until_ready().unwrap();
     let holder = api.get(&["-n", NAMESPACE, "lease", "converge"]).unwrap()["spec"]["holderIdentity"].clone();
     assert_eq!(holder, serde_json::Value::Null);

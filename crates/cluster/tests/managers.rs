@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{Cluster, ClusterOptions};
-use converge_executor::RunMeta;
+use converge_executor::{RunEnd, RunMeta};
 use converge_lab::kube::LocalApi;
 use converge_ledger::Scope;
 use converge_resource::Segment;
@@ -29,11 +29,11 @@ async fn values_that_go_back_are_their_managers_again() {
     cluster.open(&run).await.unwrap();
     let wanted = configmap("theirs", "x", json!({"a": "2", "c": "2"}));
     done(&cluster, &run, &plan_apply(&cluster, &wanted, true).await).await;
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     let back = RunMeta { rolls_back: vec![run.id], ..meta() };
     cluster.open(&back).await.unwrap();
     done(&cluster, &back, &plan_to(&cluster, &id, Some(before)).await).await;
-    cluster.close(&back.id, "finished").await;
+    cluster.close(&back.id, RunEnd::Finished).await;
     let live = api.get(&["-n", "theirs", "configmap", "x"]).unwrap();
     assert_eq!(live["data"], json!({"a": "1", "b": "1"}));
     let live = api.kubectl(&["-n", "theirs", "get", "configmap", "x", "-o", "json", "--show-managed-fields"]);
@@ -56,7 +56,7 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
         let run = meta();
         cluster.open(&run).await.unwrap();
         done(&cluster, &run, &plan_apply(&cluster, manifest, false).await).await;
-        cluster.close(&run.id, "finished").await;
+        cluster.close(&run.id, RunEnd::Finished).await;
         run.id
     };
     let (one, two) = (json!({"v": "1", "dropped": "x"}), json!({"v": "2"}));
@@ -69,7 +69,7 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
         let run = RunMeta { rolls_back: vec![of.to_owned()], ..meta() };
         cluster.open(&run).await.unwrap();
         done(&cluster, &run, &plan_to(&cluster, &id, Some(before.clone())).await).await;
-        cluster.close(&run.id, "finished").await;
+        cluster.close(&run.id, RunEnd::Finished).await;
     };
     back(&changed).await;
     let data = || api.get(&["-n", "again", "configmap", "x"]).unwrap()["data"].clone();
@@ -85,11 +85,11 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
     away.allow_destroy = vec![id.key.clone()];
     let gone = look(&cluster, &id).await.1.unwrap();
     done(&cluster, &run, &away).await;
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     let run = RunMeta { rolls_back: vec![run.id], ..meta() };
     cluster.open(&run).await.unwrap();
     done(&cluster, &run, &plan_to(&cluster, &id, Some(gone)).await).await;
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     apply(&map(&json!({"v": "3"}))).await;
     assert_eq!(data(), json!({"v": "3"}), "what the role had applied and leaves out goes");
     let labels = api.get(&["-n", "again", "configmap", "x"]).unwrap()["metadata"]["labels"].clone();
@@ -107,7 +107,7 @@ async fn apply(cluster: &Cluster, run: &RunMeta, manifest: &Value) {
     let run = RunMeta { id: meta().id, ..run.clone() };
     assert!(cluster.open(&run).await.is_ok(), "the run does not begin");
     done(cluster, &run, &plan_apply(cluster, manifest, false).await).await;
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 /// Two projects declare different fields of one object: each drops and keeps its own alone. A field of both is a conflict.
@@ -202,22 +202,22 @@ async fn a_rollback_leaves_the_owners_that_it_found() {
         let run = RunMeta { id: meta().id, ..of_two.clone() };
         two.open(&run).await.unwrap();
         done(&two, &run, &plan_apply(&two, &map(data.clone()), true).await).await;
-        two.close(&run.id, "finished").await;
+        two.close(&run.id, RunEnd::Finished).await;
         assert!(owners(api, "given", "x").contains(&owns("converge-two Apply", &["b", "x"])));
         // By a rollback, and by a prune.
         let back = RunMeta { id: meta().id, rolls_back: vec![run.id.clone()], ..of_two.clone() };
         two.open(&back).await.unwrap();
         done(&two, &back, &plan_to(&two, &id, Some(before.clone())).await).await;
-        two.close(&back.id, "finished").await;
+        two.close(&back.id, RunEnd::Finished).await;
         assert_eq!(owners(api, "given", "x"), first, "{data}");
         let run = RunMeta { id: meta().id, ..of_two.clone() };
         two.open(&run).await.unwrap();
         done(&two, &run, &plan_apply(&two, &map(data.clone()), true).await).await;
-        two.close(&run.id, "finished").await;
+        two.close(&run.id, RunEnd::Finished).await;
         let prune = RunMeta { id: meta().id, ..of_two.clone() };
         two.open(&prune).await.unwrap();
         done(&two, &prune, &plan_to(&two, &id, Some(before)).await).await;
-        two.close(&prune.id, "finished").await;
+        two.close(&prune.id, RunEnd::Finished).await;
         assert_eq!(owners(api, "given", "x"), first, "{data}");
     }
     apply(&one, &of_one, &map(json!({"x": "3"}))).await;
@@ -238,12 +238,12 @@ async fn what_comes_back_after_a_prune_is_the_projects_own() {
     let prune = meta();
     cluster.open(&prune).await.unwrap();
     done(&cluster, &prune, &plan_to(&cluster, &id, Some(bare)).await).await;
-    cluster.close(&prune.id, "finished").await;
+    cluster.close(&prune.id, RunEnd::Finished).await;
     assert_eq!(owners(api, "pruned", "x"), [owns("kubectl-create Update", &["f"])]);
     let back = RunMeta { rolls_back: vec![prune.id], ..meta() };
     cluster.open(&back).await.unwrap();
     done(&cluster, &back, &plan_to(&cluster, &id, Some(with)).await).await;
-    cluster.close(&back.id, "finished").await;
+    cluster.close(&back.id, RunEnd::Finished).await;
     let own = [owns("converge Apply", &["w"]), owns("kubectl-create Update", &["f"])];
     assert_eq!(owners(api, "pruned", "x"), own);
     apply(&cluster, &meta(), &map(json!({"v": "3"}))).await;

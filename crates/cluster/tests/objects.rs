@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{ClusterOptions, NAMESPACE, Refused, WorkEnd};
-use converge_executor::RunMeta;
+use converge_executor::{RunEnd, RunMeta};
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     );
     assert_eq!(owned.cut_off.map(|r| r.id), Some(run.id.clone()), "it is still at work");
     assert!(owned.busy);
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     let records = cluster.records().await.unwrap().runs;
     let record = records.iter().find(|r| r.id == run.id).unwrap();
     assert!(record.finished && record.operator == "tester@here" && record.playbook == "play");
@@ -156,7 +156,7 @@ async fn an_object_is_made_changed_and_taken_away_and_all_of_it_is_recorded() {
     let content = cluster.contents(&BTreeSet::from([digest.clone()])).await.unwrap().found.remove(&digest);
     done(&cluster, &back, &plan_to(&cluster, &id, content).await).await;
     assert_eq!(api.get(&["-n", "made", "configmap", "x"]).unwrap()["data"], json!({"a": "1", "b": "1"}));
-    cluster.close(&back.id, "finished").await;
+    cluster.close(&back.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,7 +205,7 @@ async fn what_somebody_else_has_changed_since_the_plan_is_left_alone() {
         matches!(&refused, WorkEnd::Refused(why) if why.contains(".data.a belongs to lab")),
         "{refused:?}"
     );
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,7 +241,7 @@ async fn one_field_of_an_object_of_others_is_changed_and_set_back() {
     let live = api.get(&["-n", "field", "deployment", "d"]).unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][1]["image"], "y:1");
     assert_eq!(live["metadata"]["labels"], json!({"theirs": "1"}));
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,7 +270,7 @@ async fn values_of_secrets_are_saved_only_for_the_recipients() {
         let gone = work(cluster, &run, &plan_to(cluster, &id, None).await).await;
         assert_eq!(gone.end, WorkEnd::Done);
         let again = work(cluster, &run, &plan_to(cluster, &id, Some(second)).await).await;
-        cluster.close(&run.id, "finished").await;
+        cluster.close(&run.id, RunEnd::Finished).await;
         let records = cluster.records().await.unwrap().runs;
         let no_snapshot: Vec<bool> =
             records.last().unwrap().changes.iter().map(|c| c.no_snapshot.is_some()).collect();
@@ -320,7 +320,7 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     let start = std::time::Instant::now();
     other.open(&waiting).await.unwrap();
     assert!(start.elapsed() > Duration::from_secs(2), "it was nobody's at once");
-    other.close(&waiting.id, "finished").await;
+    other.close(&waiting.id, RunEnd::Finished).await;
     let cluster = connect(api).await;
     let first = meta();
     cluster.open(&first).await.unwrap();
@@ -330,10 +330,10 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     let owned = other.owned().await.unwrap();
     assert_eq!((owned.cut_off.map(|r| r.id), owned.busy), (Some(first.id.clone()), false));
     other.open(&second).await.unwrap();
-    other.close(&second.id, "finished").await;
+    other.close(&second.id, RunEnd::Finished).await;
     let third = meta();
     other.open(&third).await.unwrap();
-    other.close(&third.id, "finished").await;
+    other.close(&third.id, RunEnd::Finished).await;
     let records = other.records().await.unwrap();
     let find = |id: &str| records.runs.iter().find(|r| r.id == id).map(|r| r.finished);
     assert_eq!((find(&first.id), find(&second.id), find(&third.id)), (Some(false), Some(true), Some(true)));
@@ -368,7 +368,7 @@ async fn a_definition_is_done_when_its_kind_can_be_used_and_what_holds_more_is_n
         vec!["apiextensions.k8s.io/v1/CustomResourceDefinition/things.test.example".to_owned()];
     done(&cluster, &run, &gone).await;
     assert!(look(&cluster, &object(&thing)).await.0.is_absent());
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -391,7 +391,7 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
         firsts.push(look(&cluster, &object(&map)).await.1.unwrap());
         done(&cluster, &run, &plan_to(&cluster, &object(&map), None).await).await;
     }
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     let named = format!("converge/run={}", run.id);
     let list =
         || api.kubectl(&["-n", NAMESPACE, "get", "secrets", "-l", &named, "-o", "name"]).unwrap().stdout;
@@ -400,7 +400,7 @@ async fn large_states_fill_several_records_and_old_runs_are_dropped() {
     assert_eq!(cluster.contents(&wanted).await.unwrap().found.len(), 4);
     let empty = async |next: RunMeta| {
         cluster.open(&next).await.unwrap();
-        cluster.close(&next.id, "finished").await;
+        cluster.close(&next.id, RunEnd::Finished).await;
         cluster.records().await.unwrap().runs
     };
     // A rollback can be repeated: the run that it set out for stays until another one comes.
@@ -446,7 +446,7 @@ async fn another_object_of_the_same_name_is_not_ours_and_what_has_an_owner_goes_
         .unwrap();
     let end = work(&cluster, &run, &plan_to(&cluster, &object(&owned), None).await).await.end;
     assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("belongs to namespace twins")), "{end:?}");
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -467,7 +467,7 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
         "{end:?}"
     );
     assert!(look(&cluster, &object(&map)).await.0.is_absent());
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
     let lease = api.get(&["-n", NAMESPACE, "lease", "converge"]).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "another-run", "it is not ours to give back");
     api.kubectl(&["-n", NAMESPACE, "delete", "lease", "converge"]).unwrap();

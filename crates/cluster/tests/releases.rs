@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::*;
 use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, Work, WorkEnd};
+use converge_executor::RunEnd;
 use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
 use converge_objects::release::{self, ReleaseState};
 use converge_resource::{
@@ -171,7 +172,7 @@ async fn alone_in_a_run(cluster: &Cluster, item: &Work) -> WorkEnd {
     let run = meta();
     cluster.open(&run).await.unwrap();
     let end = work(cluster, &run, item).await.end;
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     end
 }
 
@@ -244,7 +245,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
     done(&cluster, &run, &gone).await;
     assert!(look(&cluster, &map).await.0.is_absent());
     assert_eq!(statuses(&cluster, "whole").await, []);
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     let record = cluster.records().await.unwrap().runs.pop().unwrap();
     let kinds: Vec<&str> = record.changes.iter().map(|c| c.object.kind.as_str()).collect();
     assert_eq!(kinds, ["release", "release", "k8s", "release", "release"], "the map was moved by helm");
@@ -307,7 +308,7 @@ async fn what_hangs_or_has_failed_is_put_right() {
     let fourth = plan(&cluster, &spec("hung", &chart, json!({"size": 5}), 60), &chart).await;
     done(&cluster, &run, &fourth).await;
     assert_eq!(size(api, "hung"), "5");
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -341,7 +342,7 @@ async fn what_belongs_to_others_is_not_set_back_by_an_upgrade() {
     // Whoever takes it gets it.
     done(&cluster, &run, &plan(&cluster, &values(4), &chart).await).await;
     assert_eq!(size(api, "kept"), "4");
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 /// A chart that draws a password, and that asks the cluster for its version and for what it can do. It brings a kind of its own.
@@ -431,7 +432,7 @@ async fn a_chart_is_reported_what_the_cluster_is_and_keeps_what_it_draws() {
     done(&cluster, &run, &install(&upgrade, from, &rendered)).await;
     let after = live();
     assert_eq!((&after.0, &after.1, &after.2), (&before.0, &before.1, &json!("2")));
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
     api.kubectl(&["delete", "crd", "gadgets.draws.example"]).unwrap();
 }
 

@@ -6,6 +6,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{Cluster, Work, WorkEnd};
+use converge_executor::RunEnd;
 use converge_lab::kube::{ApiOptions, LocalApi, NodeSpec};
 use converge_objects::condition::{Amount, ConditionState, CountTest, Pick, Test, Wait, What};
 use converge_objects::workload::WorkloadState;
@@ -101,7 +102,7 @@ async fn a_restart_reaches_every_node_that_is_ready_and_is_remembered() {
     assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
     api.kubectl(&["-n", "converge-system", "delete", "secret", "started"]).unwrap();
     assert_eq!(look(&cluster, &id).await.0, running(Some("older"), true));
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 /// An operator writes its DaemonSet as a whole, from its own template, as the GPU operator does: what others have set there goes. It does so when it is
@@ -168,7 +169,7 @@ async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
     assert_eq!(done(&cluster, &run, &back).await.after, [(id.clone(), State::absent())]);
     api.apply(&own("three").to_string()).unwrap();
     assert_eq!(until_complete(&cluster, &id).await, running(None, true));
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +190,7 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
     assert!(text.contains("on gpu-1") && text.contains("on gpu-2"), "{text}");
     assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
     // A workload that was given up in the middle is unknown to the record.
-    cluster.close(&run.id, "failed").await;
+    cluster.close(&run.id, RunEnd::Failed).await;
     let record = cluster.records().await.unwrap().runs.pop().unwrap();
     assert_eq!(record.changes[0].outcome, converge_ledger::SavedOutcome::Unknown);
 }
@@ -434,5 +435,5 @@ async fn workloads_of_every_kind_are_restarted() {
         assert!(before.len() >= 2 && after.len() >= 2, "{kind}: {before:?} {after:?}");
         assert!(after.iter().all(|uid| !before.contains(uid)), "{kind}: {before:?} {after:?}");
     }
-    cluster.close(&run.id, "finished").await;
+    cluster.close(&run.id, RunEnd::Finished).await;
 }

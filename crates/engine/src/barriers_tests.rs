@@ -1,6 +1,7 @@
 use super::*;
-use converge_planner::{Available, Member, Rules, Share};
+use converge_planner::{Member, Rules};
 use converge_resource::Disruption;
+use converge_resource::{MinAvailable, Share};
 
 fn state(open: bool, failed: bool) -> RoleState {
     RoleState { open, failed }
@@ -101,7 +102,7 @@ fn lanes_that_wait_for_each_other_go_on_one_by_one() {
         serial: Vec::new(),
         max_fail_percentage: None,
         any_errors_fatal: false,
-        min_available: Available::Share(Share::Percent(95.0)),
+        min_available: MinAvailable::Share(Share::Percent(95.0)),
     };
     let member =
         |host: &str| Member { host: host.to_owned(), work: true, disruptive: true, ..Member::default() };

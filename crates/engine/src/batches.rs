@@ -4,9 +4,8 @@ use crate::barriers::{Gates, Required};
 use crate::context::{RunContext, now};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_model as model;
-use converge_planner::{
-    Available, EdgeScope, HostPlan, Item, Member, Outcome, PlayOrder, Rules, Share, Turns,
-};
+use converge_planner::{EdgeScope, HostPlan, Item, Member, Outcome, PlayOrder, Rules, Turns};
+use converge_resource::{MinAvailable, Share};
 use std::collections::BTreeMap;
 
 /// Groups that hold a cluster's control plane, as people call them.
@@ -14,13 +13,6 @@ const CONTROL_PLANES: [&str; 4] = ["k8s_control_plane", "kube_control_plane", "c
 
 /// `min_available` of a play that says nothing.
 const MIN_AVAILABLE: f64 = 95.0;
-
-fn share(share: model::Share) -> Share {
-    match share {
-        model::Share::Hosts(n) => Share::Hosts(n),
-        model::Share::Percent(percent) => Share::Percent(percent),
-    }
-}
 
 fn has_work(item: &Item) -> bool {
     item.is_pending() || matches!(item.outcome, Outcome::Adopt(_))
@@ -81,14 +73,13 @@ fn members(context: &RunContext, play: &model::Play, plan: &FleetPlan) -> Vec<Me
 
 fn rules(context: &RunContext, play: &model::Play) -> Rules {
     let min_available = match play.min_available {
-        Some(model::MinAvailable::Majority) => Available::Majority,
-        Some(model::MinAvailable::Share(said)) => Available::Share(share(said)),
-        None if is_control_plane(context, play) => Available::Majority,
-        None => Available::Share(Share::Percent(MIN_AVAILABLE)),
+        Some(declared) => declared,
+        None if is_control_plane(context, play) => MinAvailable::Majority,
+        None => MinAvailable::Share(Share::Percent(MIN_AVAILABLE)),
     };
     Rules {
         play: play.title(),
-        serial: play.serial.iter().copied().map(share).collect(),
+        serial: play.serial.clone(),
         max_fail_percentage: play.max_fail_percentage,
         any_errors_fatal: play.any_errors_fatal,
         min_available,

@@ -5,6 +5,7 @@ use crate::connect::runs::{bare_meta, close_run, open_run};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
+use converge_executor::RunEnd;
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,13 +38,14 @@ pub(crate) async fn forget(
             let result = match opened {
                 Err(lost) => Err(lost),
                 Ok(target) if is_refused => {
-                    close_run(&target, &run, "refused").await;
+                    close_run(&target, &run, RunEnd::Refused).await;
                     let message = "nothing was forgotten here: the run could not begin on another target";
                     Err(TargetError::Refused(message.to_owned()))
                 }
                 Ok(target) => {
                     let forgotten = forget_on(&target, &run, &objects).await;
-                    close_run(&target, &run, if forgotten.is_ok() { "finished" } else { "failed" }).await;
+                    let end = if forgotten.is_ok() { RunEnd::Finished } else { RunEnd::Failed };
+                    close_run(&target, &run, end).await;
                     forgotten
                 }
             };

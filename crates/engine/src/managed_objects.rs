@@ -1,6 +1,6 @@
 //! The managed objects of each target, as its records tell, and whether they are still as runs left them. Changes nothing.
 
-use crate::connect::target::{Target, connect};
+use crate::connect::target::connect;
 use crate::context::RunContext;
 use crate::plan::managed::undo_of;
 use crate::revert::layers;
@@ -85,10 +85,8 @@ async fn read(
     compare: bool,
 ) -> Result<(Vec<ManagedObject>, Vec<String>), TargetError> {
     let target = connect(context, host).await?;
-    if let Target::Cluster(_) = &target {
-        // A cluster that is not there yet has no records.
-        let _reason = target.absent(context).await?;
-    }
+    // A cluster that is not there yet has no records.
+    let _reason = target.absent(context).await?;
     let (nothing, mut known) = (BTreeSet::new(), Knowledge::default());
     let questions = Questions { probes: &nothing, facts: None, managed: true };
     let records: OwnedRecords =

@@ -1,6 +1,6 @@
 //! The one interface of hosts and clusters.
 
-use crate::{RunMeta, TargetError};
+use crate::{RunEnd, RunMeta, TargetError};
 use converge_ledger::{OwnedRecords, Records};
 use converge_resource::{Answer, Content, Probe};
 use std::collections::BTreeSet;
@@ -55,8 +55,8 @@ pub trait Executor: Send + Sync {
     /// Takes the target's lock and begins a run there, or goes on with it in another session.
     fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>>;
 
-    /// Ends a run and gives the lock back: `finished` makes it a good one. A target that no longer answers keeps an unfinished record.
-    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()>;
+    /// Ends a run and gives the lock back. A target that no longer answers keeps an unfinished record.
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()>;
 
     /// The runs that the target has recorded, oldest first.
     fn history(&self) -> Pending<'_, Result<Records, TargetError>>;

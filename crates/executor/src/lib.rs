@@ -7,4 +7,4 @@ mod run;
 
 pub use error::{TargetError, without_name};
 pub use executor::{Answers, Executor, FactGroups, Pending, Questions};
-pub use run::{Arrived, RunMeta};
+pub use run::{Arrived, RunEnd, RunMeta};

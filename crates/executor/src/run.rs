@@ -3,6 +3,29 @@
 use converge_ledger::{RunPurpose, Scope};
 use converge_resource::State;
 
+/// The end of a run, as a target records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The run came to its end, which makes it a good one if none of its changes failed.
+    Finished,
+    /// The target could not do what the run was for.
+    Failed,
+    /// The run could not begin on another target, so nothing was done here.
+    Refused,
+}
+
+impl RunEnd {
+    /// The word for it in records.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// Who begins a run, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunMeta {

@@ -13,7 +13,7 @@ pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_
 pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
 
-use converge_executor::RunMeta;
+use converge_executor::{RunEnd, RunMeta};
 use converge_ledger::{NewBase, Scope};
 use converge_resource::{Content, Digest, ObjectId, State, encode_field, quote};
 
@@ -89,10 +89,9 @@ pub fn base_piece(run: &str, base: &NewBase) -> (Piece, Content) {
     (Piece { script, stdin: Some(content.digest().clone()), timeout: 60 }, content)
 }
 
-/// Ends the run, drops what is too old, gives the lock back: in the session's own shell too. `result` is one word;
-/// `finished` makes it a good run.
-pub fn close_script(run: &str, result: &str) -> String {
-    format!("CV_RUN={}; cv_run_close {}", quote(run), quote(result))
+/// Ends the run, drops what is too old, gives the lock back: in the session's own shell too.
+pub fn close_script(run: &str, end: RunEnd) -> String {
+    format!("CV_RUN={}; cv_run_close {}", quote(run), end.word())
 }
 
 /// Seconds without a sign of life of the controller after which a host ends its run.

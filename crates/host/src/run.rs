@@ -4,7 +4,7 @@ use crate::link::Link;
 use crate::observe::{TOO_LARGE, observe};
 use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
-use converge_executor::{Answers, Executor, Pending, Questions, RunMeta, TargetError, without_name};
+use converge_executor::{Answers, Executor, Pending, Questions, RunEnd, RunMeta, TargetError, without_name};
 use converge_ledger::{Records, parse_records};
 use converge_resource::{Content, ObjectId, quote};
 use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, Stderr};
@@ -31,10 +31,10 @@ impl Executor for Link {
         Box::pin(open(self, meta))
     }
 
-    fn close<'a>(&'a self, run: &'a str, result: &'a str) -> Pending<'a, ()> {
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
         Box::pin(async move {
             self.end_beating();
-            let batch = Batch { prelude: Some(records::close_script(run, result)), ..Batch::default() };
+            let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
             if let Ok((_, Some(error))) | Err(error) = self.shell.run_to_end(&batch).await {
                 tracing::warn!(host = self.host, %error, "the run's record could not be ended");
             }

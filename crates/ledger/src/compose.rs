@@ -121,11 +121,14 @@ pub(crate) fn compose<'a>(
     steps: impl Iterator<Item = (&'a str, Layer, &'a SavedChange, Vec<State>)>,
     goes_back: &dyn Fn(&SavedChange) -> bool,
 ) -> Vec<Undo> {
-    let mut undos: Vec<Undo> = Vec::new();
+    // In the order in which the runs first touched them. The map of places keeps the time linear but for a logarithm: records hold thousands of changes.
+    let mut undos: BTreeMap<usize, Undo> = BTreeMap::new();
+    let mut places: BTreeMap<(ObjectId, Layer), usize> = BTreeMap::new();
     for (run, layer, change, also) in steps.filter(|(_, _, c, _)| c.may_have_happened() && goes_back(c)) {
-        let place = undos.iter().position(|u| u.object == change.object && u.layer == layer);
-        let mut undo = match place {
-            Some(at) => undos.remove(at),
+        let next = places.len();
+        let place = *places.entry((change.object.clone(), layer.clone())).or_insert(next);
+        let mut undo = match undos.remove(&place) {
+            Some(undo) => undo,
             None => Undo {
                 object: change.object.clone(),
                 layer,
@@ -172,9 +175,9 @@ pub(crate) fn compose<'a>(
         undo.sensitive |= change.sensitive;
         undo.node_removal = change.node_removal.clone().or(undo.node_removal);
         undo.guard = change.guard.clone().or(undo.guard);
-        undos.insert(place.unwrap_or(undos.len()), undo);
+        undos.insert(place, undo);
     }
-    undos.reverse();
+    let mut undos: Vec<Undo> = undos.into_values().rev().collect();
     below_nothing(&mut undos);
     undos
 }

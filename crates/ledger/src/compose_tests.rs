@@ -1,4 +1,4 @@
-use crate::{Ledger, Project, Undo, parse_records};
+use crate::{Layer, Ledger, Project, SavedChange, Undo, parse_records};
 use converge_resource::{ObjectId, State};
 
 fn state(line: &str) -> State {
@@ -113,4 +113,44 @@ fn a_rollback_beside_changes_of_others_has_left_them_and_not_made_them() {
         assert_eq!((undo.before, undo.left), (state("v 0"), state(now)));
         assert_eq!(undo.between, between, "{rollbacks}");
     }
+}
+
+/// Composes by the rule itself: object after object, each by its changes alone, in the reverse of the order in which they were first touched.
+fn composed_by_object(steps: &[(String, SavedChange)]) -> Vec<Undo> {
+    let mut objects: Vec<&ObjectId> = Vec::new();
+    for (_, change) in steps {
+        if !objects.contains(&&change.object) {
+            objects.push(&change.object);
+        }
+    }
+    let own = |object: &&ObjectId| {
+        let own = steps.iter().filter(|(_, change)| change.object == **object);
+        super::compose(own.map(|(run, c)| (run.as_str(), Layer::default(), c, Vec::new())), &|_| true)
+    };
+    objects.iter().rev().flat_map(own).collect()
+}
+
+#[test]
+fn many_changes_are_composed_object_by_object_in_the_order_of_their_first_touch() {
+    let runs: String = (0..10)
+        .map(|run| {
+            // 500 changes a run, of objects that earlier runs touched in another order, some of them twice.
+            let changes = (0..500).map(|seq| {
+                let key = (seq * 7 + run * 13) % 411 + run * 20;
+                format!("begin\t{seq}\tsysctl\tk{key}\tv {run}\tv {run}.{seq}\tr/{key}\t-\ndone\t{seq}\tv {run}.{seq}\n")
+            });
+            format!("run\tr{run}\nseq\t{run}\n{}close\tfinished\n", changes.collect::<String>())
+        })
+        .collect();
+    let records = parse_records(&format!("converge\t5\n{runs}")).unwrap();
+    let steps = records.runs.iter().flat_map(|run| run.changes.iter().map(|c| (run.id.clone(), c.clone())));
+    let steps: Vec<(String, SavedChange)> = steps.collect();
+    assert_eq!(steps.len(), 5000);
+    let whole =
+        super::compose(steps.iter().map(|(run, c)| (run.as_str(), Layer::default(), c, Vec::new())), &|_| {
+            true
+        });
+    let by_object = composed_by_object(&steps);
+    assert!(whole.len() > 500 && whole.iter().any(|undo| undo.between.len() > 5), "{}", whole.len());
+    assert!(whole == by_object, "the reverts of {} objects differ", whole.len());
 }

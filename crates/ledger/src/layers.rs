@@ -3,8 +3,10 @@
 use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
 
-/// The kinds of objects that lie at their keys.
-pub(crate) const AT_PATHS: &[&str] = &["path", "git", "swap", "mount"];
+/// Whether objects of this kind lie at their keys.
+pub(crate) fn is_at_path(kind: &str) -> bool {
+    converge_objects::object(kind).is_some_and(|object| object.traits().at_path)
+}
 
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
 /// runs found.
@@ -75,7 +77,7 @@ impl Layers {
     }
 
     fn above(&self, object: &ObjectId) -> impl Iterator<Item = (&String, &Place)> {
-        let lies = AT_PATHS.contains(&object.kind.as_str());
+        let lies = is_at_path(&object.kind);
         self.0.iter().filter(move |(at, _)| {
             let rest = object.key.strip_prefix(at.trim_end_matches('/'));
             // The directory at which something is mounted is out of sight itself.

@@ -1,7 +1,7 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
 use crate::Scope;
-use crate::layers::AT_PATHS;
+use crate::layers::is_at_path;
 use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -287,7 +287,7 @@ impl Reader {
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
                 let (key, item) = (decode_field(key)?, decode_field(item)?);
                 // Nobody can look at a path that does not begin at the root.
-                (key.starts_with('/') || !AT_PATHS.contains(&kind)).then_some(())?;
+                (key.starts_with('/') || !is_at_path(kind)).then_some(())?;
                 self.places.insert(seq, self.record.changes.len());
                 if flags.split(',').any(|f| f == IN_PART) {
                     self.in_part.insert(seq);

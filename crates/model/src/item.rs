@@ -132,61 +132,12 @@ fn read_item(
     let kind = kind_key.as_str().unwrap_or_default().to_owned();
     right_place(kind_key, &kind, section, scope, spec, diags);
     if section != Section::Resources && !spec.read_only {
-        let reads = |spec: &KindSpec| spec.read_only && (section == Section::Verify || !spec.verify_only);
-        let readers: Vec<&str> =
-            catalog.names(scope).filter(|name| catalog.get(name).is_some_and(reads)).collect();
-        diags.push(
-            Diagnostic::error(
-                "not-read-only",
-                format!("`{}` only reads, and `{kind}` makes changes", section.key()),
-            )
-            .label(&kind_key.span, format!("changes the {}", scope.word()))
-            .help(format!("move it to `resources`, or use one of: {}", readers.join(", "))),
-        );
+        diags.push(not_read_only(kind_key, &kind, section, scope, catalog));
     }
     diags.extend(schema::check(spec, &format!("`{kind}`"), params, kind_key));
     let name = name_of(node, &kind, kind_key, params, spec, diags);
-    let register = string(node, "register", diags);
-    if let Some(register) = &register {
-        if !spec.has_outputs(&kind) {
-            diags.push(
-                Diagnostic::error("bad-register", format!("`{kind}` has no result to register"))
-                    .label(&register.span, "no result")
-                    .help("register the result of a `query`"),
-            );
-        }
-        if !is_identifier(&register.value) {
-            diags.push(
-                Diagnostic::error("bad-name", format!("`{}` cannot be the name of a result", register.value))
-                    .label(&register.span, "not usable in templates")
-                    .help("letters, digits and underscores; no digit first"),
-            );
-        }
-    }
-    let for_each = node.get("for_each").cloned();
-    if let Some(each) = &for_each {
-        let good = match &each.value {
-            Value::List(_) | Value::Map(_) => true,
-            Value::String(text) => is_template(text),
-            _ => false,
-        };
-        if !good {
-            diags.push(
-                wrong_type(each, "`for_each`", "a list, a map or a template")
-                    .help("write `for_each: \"{{ some_list }}\"` or a list"),
-            );
-        }
-        if let Some(register) = &register {
-            diags.push(
-                Diagnostic::error(
-                    "bad-register",
-                    "a result cannot be registered by a resource with `for_each`",
-                )
-                .label(&register.span, "each element would replace the one before")
-                .help("ask for everything in one query"),
-            );
-        }
-    }
+    let register = register(node, &kind, spec, diags);
+    let for_each = for_each(node, register.as_ref(), diags);
     let become_user = node.get("become_user").filter(|user| !user.is_null()).cloned();
     if let Some(user) = become_user.as_ref().filter(|user| user.as_str().is_none()) {
         diags.push(wrong_type(user, "`become_user`", "a string"));
@@ -210,6 +161,67 @@ fn read_item(
         names: named_items(params, diags),
         span: node.span.clone(),
     })
+}
+
+/// The complaint about a kind that makes changes in a list of a role that only reads.
+fn not_read_only(
+    kind_key: &Node,
+    kind: &str,
+    section: Section,
+    scope: Place,
+    catalog: &KindCatalog,
+) -> Diagnostic {
+    let reads = |spec: &KindSpec| spec.read_only && (section == Section::Verify || !spec.verify_only);
+    let readers: Vec<&str> =
+        catalog.names(scope).filter(|name| catalog.get(name).is_some_and(reads)).collect();
+    let message = format!("`{}` only reads, and `{kind}` makes changes", section.key());
+    Diagnostic::error("not-read-only", message)
+        .label(&kind_key.span, format!("changes the {}", scope.word()))
+        .help(format!("move it to `resources`, or use one of: {}", readers.join(", ")))
+}
+
+/// The name under which the result of an item is registered.
+fn register(node: &Node, kind: &str, spec: &KindSpec, diags: &mut Diagnostics) -> Option<Spanned<String>> {
+    let register = string(node, "register", diags)?;
+    if !spec.has_outputs(kind) {
+        diags.push(
+            Diagnostic::error("bad-register", format!("`{kind}` has no result to register"))
+                .label(&register.span, "no result")
+                .help("register the result of a `query`"),
+        );
+    }
+    if !is_identifier(&register.value) {
+        diags.push(
+            Diagnostic::error("bad-name", format!("`{}` cannot be the name of a result", register.value))
+                .label(&register.span, "not usable in templates")
+                .help("letters, digits and underscores; no digit first"),
+        );
+    }
+    Some(register)
+}
+
+/// The list, map or template over whose elements an item is repeated.
+fn for_each(node: &Node, register: Option<&Spanned<String>>, diags: &mut Diagnostics) -> Option<Node> {
+    let each = node.get("for_each")?;
+    let good = match &each.value {
+        Value::List(_) | Value::Map(_) => true,
+        Value::String(text) => is_template(text),
+        _ => false,
+    };
+    if !good {
+        diags.push(
+            wrong_type(each, "`for_each`", "a list, a map or a template")
+                .help("write `for_each: \"{{ some_list }}\"` or a list"),
+        );
+    }
+    if let Some(register) = register {
+        diags.push(
+            Diagnostic::error("bad-register", "a result cannot be registered by a resource with `for_each`")
+                .label(&register.span, "each element would replace the one before")
+                .help("ask for everything in one query"),
+        );
+    }
+    Some(each.clone())
 }
 
 /// Complains about a kind that is not for roles of this scope, or not for this list of the role.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use converge_store::trust::Owner;
 use converge_syntax::{Diagnostic, Diagnostics, Severity, Span};
 use indexmap::IndexMap;
 
@@ -42,18 +43,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
         }
         found => found?,
     };
-    let playbook = if options.inventory_only {
-        let role_path = Playbook::role_path(&playbook_path);
-        Some(Playbook { path: playbook_path.clone(), plays: Vec::new(), role_path })
-    } else if let Some(given) = &options.plays {
-        Playbook::from_node(&playbook_path, &given.plays, given.role_path.clone(), &mut diags)
-    } else {
-        Playbook::load(&playbook_path, &mut diags)
-    };
-    let Some(mut playbook) = playbook else {
-        return Err(diags);
-    };
-    playbook.role_path.extend(&options.roles_path);
+    let Some(playbook) = read_playbook(options, &playbook_path, &mut diags) else { return Err(diags) };
     let set = SetVars::read(&options.set, &mut diags);
     let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
     required_roles(&playbook, &roles, &mut diags);
@@ -132,22 +122,45 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
     let maintenance = in_maintenance(&inner, &mut diags);
     unused_tags(options, &inner, &mut diags, &mut warnings);
     writable_by_all(options, &inner.playbook, &mut warnings);
-    if diags.has_errors() {
-        for more in errors.into_values() {
-            diags.extend(more);
-        }
-        return Err(unique(diags));
-    }
-    if let Some(problem) = vault_error(&errors, &inner.selected) {
-        return Err(problem.into());
-    }
-    warnings.extend(diags);
-    let warnings = unique(warnings);
+    let warnings = judged(diags, warnings, &errors, &inner.selected)?;
     match Arc::try_unwrap(inner) {
         Ok(inner) => Ok(Inner { warnings, errors, maintenance, needs, ..inner }),
         // The threads of the check have ended; nothing else holds it.
         Err(_) => Err(Diagnostic::error("internal", "the project is still in use").into()),
     }
+}
+
+/// The playbook of a project, with the folders of its roles; without plays where only the inventory is asked for.
+fn read_playbook(options: &LoadOptions, path: &Utf8Path, diags: &mut Diagnostics) -> Option<Playbook> {
+    let mut playbook = if options.inventory_only {
+        Playbook { path: path.to_owned(), plays: Vec::new(), role_path: Playbook::role_path(path) }
+    } else if let Some(given) = &options.plays {
+        Playbook::from_node(path, &given.plays, given.role_path.clone(), diags)?
+    } else {
+        Playbook::load(path, diags)?
+    };
+    playbook.role_path.extend(&options.roles_path);
+    Some(playbook)
+}
+
+/// The warnings of a project that can be used. Errors of single hosts come beside those of the files, where there are any.
+fn judged(
+    mut diags: Diagnostics,
+    mut warnings: Diagnostics,
+    errors: &HostErrors,
+    selected: &[String],
+) -> Result<Diagnostics, Diagnostics> {
+    if diags.has_errors() {
+        for more in errors.values() {
+            diags.extend(more.clone());
+        }
+        return Err(unique(diags));
+    }
+    if let Some(problem) = vault_error(errors, selected) {
+        return Err(problem.into());
+    }
+    warnings.extend(diags);
+    Ok(unique(warnings))
 }
 
 /// Each complaint once, in the order in which they were found.
@@ -160,7 +173,6 @@ type LoadedInventory = (Inventory, Diagnostics);
 
 /// Whoever may change the files of a project becomes root on its hosts.
 fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Diagnostics) {
-    use std::os::unix::fs::MetadataExt as _;
     let files = options.inventories.iter().filter_map(|source| match source {
         InventorySource::Path(path) => Some(path.clone()),
         InventorySource::HostList(_) => None,
@@ -169,7 +181,8 @@ fn writable_by_all(options: &LoadOptions, playbook: &Playbook, warnings: &mut Di
         [playbook.path.clone()].into_iter().chain(files).flat_map(|file| [folder_of(&file).to_owned(), file]);
     let mut observed: Vec<Utf8PathBuf> = Vec::new();
     for path in folders.chain(playbook.role_path.dirs.iter().cloned()) {
-        let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o002 != 0);
+        // A group that shares a project is no surprise.
+        let open = std::fs::metadata(&path).is_ok_and(|found| Owner::from(&found).is_open_to_all());
         if open && !observed.contains(&path) {
             let message = format!(
                 "every user of this machine may change `{path}`, and with it what becomes root on the hosts"

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use converge_resource::{MinAvailable, Share};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Spanned, Value};
 use converge_template::{AnsibleSort, ansible_instead};
 
@@ -62,24 +63,6 @@ pub struct Play {
     pub min_available: Option<MinAvailable>,
     /// The whole play.
     pub span: Span,
-}
-
-/// A number of hosts, or a share of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Share {
-    /// A number of hosts. Zero means all, as in Ansible.
-    Hosts(usize),
-    /// A percentage of the hosts.
-    Percent(f64),
-}
-
-/// The number of hosts of a play that must be available.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MinAvailable {
-    /// A number or a share.
-    Share(Share),
-    /// More than half.
-    Majority,
 }
 
 /// A role in a play.

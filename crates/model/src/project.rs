@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use converge_resource::RoleEdge;
 use converge_syntax::{Diagnostics, Node, Span, Spanned};
 use converge_template::Moment;
 
@@ -16,17 +17,6 @@ use crate::play::Playbook;
 use crate::role::Role;
 use crate::scope::Facts;
 use crate::vars::VarReport;
-
-/// An edge between roles: `from` requires `to`, which comes first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoleEdge {
-    /// The role that requires.
-    pub from: String,
-    /// The role that is required.
-    pub to: String,
-    /// The place in `requires` or `after`.
-    pub span: Span,
-}
 
 /// A loaded project. Cheap to clone.
 #[derive(Clone)]
@@ -108,7 +98,7 @@ impl Project {
     }
 
     /// The edges between the roles of the playbook.
-    pub fn role_edges(&self) -> Vec<RoleEdge> {
+    pub fn role_edges(&self) -> Vec<RoleEdge<Span>> {
         edges(self.0.roles.values().map(AsRef::as_ref))
     }
 
@@ -184,7 +174,7 @@ impl Project {
 }
 
 /// The edges of these roles.
-pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge> {
+pub(crate) fn edges<'r>(roles: impl Iterator<Item = &'r Role>) -> Vec<RoleEdge<Span>> {
     let roles: Vec<&Role> = roles.collect();
     let there: BTreeSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
     let edge = |role: &Role, required: &Spanned<String>| RoleEdge {

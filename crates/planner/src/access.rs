@@ -24,11 +24,30 @@ pub struct Guarded {
     pub seconds: u64,
 }
 
-/// The guard as a user declares it.
+/// Whether an item is guarded, and by which guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SaidGuard {
-    /// `None`: by the objects that it changes; `Some(None)`: not guarded.
-    pub guard: Option<Option<Guard>>,
+pub enum GuardChoice {
+    /// The objects that it changes decide.
+    #[default]
+    ByObjects,
+    /// It is not guarded.
+    Never,
+    /// This guard.
+    By(Guard),
+}
+
+impl GuardChoice {
+    /// The choice of a role's file: a guard's word, or any other one for none.
+    pub fn from_word(word: &str) -> Self {
+        Guard::from_word(word).map_or(Self::Never, Self::By)
+    }
+}
+
+/// The guard of an item as a user declares it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredGuard {
+    /// The choice of a guard.
+    pub choice: GuardChoice,
     /// The confirmation timeout in seconds.
     pub seconds: Option<u64>,
 }

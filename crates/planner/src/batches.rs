@@ -1,70 +1,12 @@
 //! The order of a play's hosts: `serial` batches as Ansible makes them, and without `serial` one host first, then a few at a
 //! time, for disruptive changes. Pure.
 
+use converge_resource::{MinAvailable, Share, percentage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The percentage of a play's hosts that are disrupted at a time, after the first host.
 const AT_A_TIME: f64 = 5.0;
-
-/// A number of hosts, or a share of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Share {
-    /// So many hosts; zero means all, as in Ansible.
-    Hosts(usize),
-    /// So many percent.
-    Percent(f64),
-}
-
-impl Share {
-    /// The number for `all` hosts: percentages are rounded down, to one host at least.
-    pub fn of(self, all: usize) -> usize {
-        match self {
-            Self::Hosts(0) => all,
-            Self::Hosts(n) => n,
-            Self::Percent(percent) => percent_of(percent, all).max(1),
-        }
-    }
-}
-
-/// `percent` of `all`, rounded down.
-fn percent_of(percent: f64, all: usize) -> usize {
-    // The largest n whose share is not above it: no float becomes an integer.
-    (1..=all).take_while(|n| share_of(*n, all) <= percent).last().unwrap_or(0)
-}
-
-/// `part` of `all`, in percent; 0 if `all` is 0.
-fn share_of(part: usize, all: usize) -> f64 {
-    let number = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
-    if all == 0 { 0.0 } else { number(part) * 100.0 / number(all) }
-}
-
-/// The number of hosts of a play that must be available for later disruptive batches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Available {
-    /// A number, or a share.
-    Share(Share),
-    /// More than half.
-    Majority,
-}
-
-impl Available {
-    fn holds(self, there: usize, all: usize) -> bool {
-        match self {
-            Self::Share(Share::Hosts(n)) => there >= n.min(all),
-            Self::Share(Share::Percent(percent)) => share_of(there, all) >= percent,
-            Self::Majority => there * 2 > all,
-        }
-    }
-
-    fn said(self) -> String {
-        match self {
-            Self::Share(Share::Hosts(n)) => n.to_string(),
-            Self::Share(Share::Percent(percent)) => format!("{percent} %"),
-            Self::Majority => "a majority".to_owned(),
-        }
-    }
-}
 
 /// The rules for the order of a play's hosts.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +20,7 @@ pub struct Rules {
     /// `any_errors_fatal`.
     pub any_errors_fatal: bool,
     /// `min_available`.
-    pub min_available: Available,
+    pub min_available: MinAvailable,
 }
 
 /// One host of a play, as planned.
@@ -336,7 +278,7 @@ impl Turns {
         };
         let failed: Vec<&str> =
             batch.iter().filter(|h| self.failed.contains_key(*h)).map(String::as_str).collect();
-        if share_of(failed.len(), batch.len()) > limit && self.stopped.is_none() {
+        if percentage(failed.len(), batch.len()) > limit && self.stopped.is_none() {
             self.stopped = Some(format!(
                 "{} of {} failed ({}), and `max_fail_percentage` of the play `{}` is {limit}",
                 failed.len(),
@@ -373,7 +315,7 @@ impl Turns {
         let failed: Vec<String> =
             batch.iter().filter_map(|h| self.failed.get(h).map(|what| format!("{h}: {what}"))).collect();
         let allowed = match (self.rules.max_fail_percentage, self.rules.serial.is_empty()) {
-            (Some(limit), _) => share_of(failed.len(), batch.len()) <= limit,
+            (Some(limit), _) => percentage(failed.len(), batch.len()) <= limit,
             (None, true) => failed.is_empty(),
             // As in Ansible: the play ends if a whole batch has failed.
             (None, false) => failed.len() < batch.len(),
@@ -398,7 +340,7 @@ impl Turns {
             "only {there} of {} of the play `{}` are there, and `min_available` is {}",
             converge_resource::counted(all, "host"),
             self.rules.play,
-            self.rules.min_available.said()
+            self.rules.min_available
         ))
     }
 }

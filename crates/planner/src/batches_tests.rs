@@ -15,7 +15,7 @@ fn rules() -> Rules {
         serial: Vec::new(),
         max_fail_percentage: None,
         any_errors_fatal: false,
-        min_available: Available::Share(Share::Percent(95.0)),
+        min_available: MinAvailable::Share(Share::Percent(95.0)),
     }
 }
 
@@ -202,13 +202,13 @@ fn hosts_that_are_not_there_count_for_min_available_alone() {
         never(&mut turns, "h4"),
         "only 18 of 20 hosts of the play `p` are there, and `min_available` is 95 %"
     );
-    let enough = Rules { min_available: Available::Share(Share::Percent(90.0)), ..rules() };
+    let enough = Rules { min_available: MinAvailable::Share(Share::Percent(90.0)), ..rules() };
     let mut turns = Turns::new(enough, some);
     turns.finish("h1");
     assert_eq!(turns.may("h4", true), Turn::Go);
     turns.lose("h4");
     assert!(never(&mut turns, "h5").contains("h4: it was lost in its turn"));
-    assert!(Available::Majority.holds(2, 3) && !Available::Majority.holds(1, 2));
+    assert!(MinAvailable::Majority.holds(2, 3) && !MinAvailable::Majority.holds(1, 2));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Declared items, as the fold takes them.
 
-use crate::{Altered, Moment, Problem, SaidGuard};
+use crate::{Altered, DeclaredGuard, Moment, Problem};
 use converge_resource::{Claim, Disruption, DynResource, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct Declared {
     /// The disruption that the user declares; else it follows from its kind and its objects.
     pub disruption: Option<Disruption>,
     /// The user's settings of its guard.
-    pub guard: SaidGuard,
+    pub guard: DeclaredGuard,
 }
 
 /// An item's parameters on a host.

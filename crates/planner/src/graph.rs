@@ -1,22 +1,12 @@
 //! The graph of roles.
 
+use converge_resource::RoleEdge;
 use petgraph::Direction;
 use petgraph::algo::{has_path_connecting, tarjan_scc};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::{EdgeRef, IntoEdgeReferences};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// `from` requires `to`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoleEdge<S> {
-    /// The role that requires.
-    pub from: String,
-    /// The role that comes first.
-    pub to: String,
-    /// Where it is written.
-    pub span: S,
-}
 
 /// A cycle of roles that require each other: its edges in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,28 +1,28 @@
 //! Guarded changes: a change that can cut off the access to a host, or stop everything that runs on it, is reverted
 //! automatically on the host unless it is confirmed.
 
-use crate::access::{Guard, Guarded, SaidGuard};
+use crate::access::{DeclaredGuard, Guard, GuardChoice, Guarded};
 use crate::{Item, Outcome, Problem};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The guard of an item of which no role declares one: by the objects that it changes.
 pub fn guard_of(item: &Item) -> Option<Guarded> {
-    guarded(item, SaidGuard::default(), None)
+    guarded(item, DeclaredGuard::default(), None)
 }
 
 /// The guard of an item that reverts others: as recorded of these (a word, and the timeout in seconds), else by the objects
 /// that it changes.
 pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
-    let said = recorded.and_then(|(word, seconds)| {
-        Some(SaidGuard { guard: Some(Some(Guard::from_word(word)?)), seconds: Some(seconds) })
+    let declared = recorded.and_then(|(word, seconds)| {
+        Some(DeclaredGuard { choice: GuardChoice::By(Guard::from_word(word)?), seconds: Some(seconds) })
     });
-    guarded(item, said.unwrap_or_default(), None)
+    guarded(item, declared.unwrap_or_default(), None)
 }
 
 /// The guard of an item: as its user declares it, else that of an item that it restarts on, else by the objects that it
 /// changes.
-pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> Option<Guarded> {
+pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<Guarded>) -> Option<Guarded> {
     let objects: Vec<&ObjectId> = match &item.outcome {
         Outcome::Changed(changes) => changes.iter().map(|c| &c.change.object).collect(),
         Outcome::Deferred { objects, .. } => objects.iter().collect(),
@@ -38,17 +38,18 @@ pub(crate) fn guarded(item: &Item, said: SaidGuard, named: Option<Guarded>) -> O
     if objects.iter().any(|o| o.kind == "package") {
         return None;
     }
-    let guard = match said.guard {
-        Some(said) => said?,
-        None => named.map(|n| n.guard).or_else(|| Guard::of_all(objects))?,
+    let guard = match declared.choice {
+        GuardChoice::Never => return None,
+        GuardChoice::By(guard) => guard,
+        GuardChoice::ByObjects => named.map(|n| n.guard).or_else(|| Guard::of_all(objects))?,
     };
     let same = named.filter(|n| n.guard == guard).map(|n| n.seconds);
-    Some(Guarded { guard, seconds: said.seconds.or(same).unwrap_or(guard.seconds()) })
+    Some(Guarded { guard, seconds: declared.seconds.or(same).unwrap_or(guard.seconds()) })
 }
 
 /// The reason why this item cannot be guarded although its user declares a guard.
-pub(crate) fn refuses(item: &Item, said: SaidGuard) -> Option<Problem> {
-    let guard = said.guard??;
+pub(crate) fn refuses(item: &Item, declared: DeclaredGuard) -> Option<Problem> {
+    let GuardChoice::By(guard) = declared.choice else { return None };
     let is_package = |object: &ObjectId| object.kind == "package";
     let touches = match &item.outcome {
         Outcome::Changed(changes) => changes.iter().any(|c| is_package(&c.change.object)),
@@ -132,13 +133,13 @@ mod tests {
         let own = guard_of(&file);
         assert_eq!(own, Some(Guarded { guard: Guard::Runtime, seconds: 180 }));
         assert_eq!(guard_of(&kubelet), None);
-        let shorter = SaidGuard { guard: None, seconds: Some(90) };
+        let shorter = DeclaredGuard { choice: GuardChoice::ByObjects, seconds: Some(90) };
         let short = guarded(&file, shorter, None);
         assert_eq!(short, Some(Guarded { guard: Guard::Runtime, seconds: 90 }));
-        assert_eq!(guarded(&kubelet, SaidGuard::default(), short), short, "it restarts on a guarded one");
-        let not = SaidGuard { guard: Some(None), seconds: None };
+        assert_eq!(guarded(&kubelet, DeclaredGuard::default(), short), short, "it restarts on a guarded one");
+        let not = DeclaredGuard { choice: GuardChoice::Never, seconds: None };
         assert_eq!(guarded(&file, not, None), None);
-        let network = SaidGuard { guard: Some(Some(Guard::Network)), seconds: None };
+        let network = DeclaredGuard { choice: GuardChoice::By(Guard::Network), seconds: None };
         assert_eq!(
             guarded(&kubelet, network, None).map(|g| (g.guard, g.seconds)),
             Some((Guard::Network, 60))

@@ -22,15 +22,15 @@ mod pass;
 mod plan;
 mod virtual_host;
 
-pub use access::{Guard, Guarded, SaidGuard};
+pub use access::{DeclaredGuard, Guard, GuardChoice, Guarded};
 pub use altered::Altered;
-pub use batches::{Available, Member, PlayOrder, Rules, Share, Turn, Turns, careful_batches, serial_batches};
+pub use batches::{Member, PlayOrder, Rules, Turn, Turns, careful_batches, serial_batches};
 pub use conflict::Conflict;
 pub use declared::{Declared, Output, Outputs, Resolved, Source};
 pub use earlier_runs::{CutOff, EarlierRuns, Fate, Undeclared};
 pub use first::place;
 pub use fold::fold;
-pub use graph::{Cycle, EdgeScope, RoleEdge, RoleGraph};
+pub use graph::{Cycle, EdgeScope, RoleGraph};
 pub use guard::{guard_as, guard_of, join_guarded};
 pub use knowledge::{Knowledge, OtherTargets};
 pub use names::real_name;

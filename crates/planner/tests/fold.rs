@@ -182,7 +182,7 @@ impl Items {
                 location: format!("role.yaml:{n}"),
                 register: matches!(kind, Kind::Ask(_)).then(|| "answer".to_owned()),
                 disruption: None,
-                guard: converge_planner::SaidGuard::default(),
+                guard: converge_planner::DeclaredGuard::default(),
             })
             .collect();
         Self { declared, kinds: kinds.iter().map(|(_, k)| k.clone()).collect() }

@@ -50,7 +50,7 @@ pub fn graph_mermaid<S: Clone>(graph: &RoleGraph<S>) -> String {
 mod tests {
     use super::*;
     use crate::text::Look;
-    use converge_planner::RoleEdge;
+    use converge_resource::RoleEdge;
 
     fn graph() -> RoleGraph<()> {
         let names = ["app", "base", "nginx"].map(str::to_owned);

@@ -289,7 +289,7 @@ pub fn graph_svg<S: Clone>(graph: &RoleGraph<S>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_planner::RoleEdge;
+    use converge_resource::RoleEdge;
     use proptest::prelude::*;
 
     fn graph(roles: &[&str], edges: &[(&str, &str)]) -> RoleGraph<()> {

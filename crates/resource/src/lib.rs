@@ -18,6 +18,7 @@ mod loaded;
 mod local;
 mod object;
 mod place;
+mod play;
 mod probe;
 mod resource;
 mod state;
@@ -47,6 +48,7 @@ pub use object::{
     Object, Past, Relations, Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;
+pub use play::{MinAvailable, RoleEdge, Share, percentage};
 pub use probe::{Answer, Probe, RunAnswer};
 pub use resource::{DynResource, KindInfo, ParamError, Resource, Wanted, parse_params};
 pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};

@@ -5,7 +5,7 @@ use crate::drift_cluster;
 use crate::injected::{InjectedDrift, shown};
 use crate::judge::InitialState;
 use crate::report::Mismatch;
-use converge_engine::{Engine, FleetPlan, ItemClaims, StopSwitch, TargetError};
+use converge_engine::{ApplyReport, Engine, FleetPlan, ItemClaims, StopSwitch, TargetError};
 use converge_lab::kube::Kubectl;
 use converge_planner::{Item, Outcome};
 use converge_resource::{Claim, ClaimMode, ObjectId, State, quote};
@@ -92,19 +92,7 @@ pub(crate) async fn all(
         let before = out.wrong.len();
         out.wrong.extend(found_by(&plan, host, &drift, &claims, &moved));
         let report = engine.apply(plan.clone(), StopSwitch::new()).await;
-        let mut lines = Vec::new();
-        for applied in &report.hosts {
-            for (item, result) in applied.items.iter().filter(|(_, r)| r.is_bad()) {
-                lines.push(format!("{}: {}", item.address, crate::judge::ended(result)));
-            }
-            // Live checks are no resources: they have a gate of their own.
-            let resource = |d: &&String| {
-                claims.iter().any(|c| d.strip_prefix(&c.address).is_some_and(|r| r.starts_with(": ")))
-            };
-            let differences = applied.differences.iter().filter(resource);
-            lines.extend(differences.map(|d| format!("verification failed: {d}")));
-            lines.extend(applied.lost.iter().map(ToString::to_string));
-        }
+        let lines = not_corrected(&report, &claims);
         if !lines.is_empty() {
             let what = format!(
                 "{} on {host} was changed ({}) and is not corrected",
@@ -121,6 +109,24 @@ pub(crate) async fn all(
         out.corrected += usize::from(out.wrong.len() == before);
     }
     Ok(out)
+}
+
+/// The failures of a run that was to correct a drift of these claims, and what differs after it.
+fn not_corrected(report: &ApplyReport, claims: &[ItemClaims]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for applied in &report.hosts {
+        for (item, result) in applied.items.iter().filter(|(_, r)| r.is_bad()) {
+            lines.push(format!("{}: {}", item.address, crate::judge::ended(result)));
+        }
+        // Live checks are no resources: they have a gate of their own.
+        let resource = |d: &&String| {
+            claims.iter().any(|c| d.strip_prefix(&c.address).is_some_and(|r| r.starts_with(": ")))
+        };
+        let differences = applied.differences.iter().filter(resource);
+        lines.extend(differences.map(|d| format!("verification failed: {d}")));
+        lines.extend(applied.lost.iter().map(ToString::to_string));
+    }
+    lines
 }
 
 /// The drifts that can be injected into the claims of the role's items, each facet once.

@@ -5,6 +5,7 @@ mod document;
 mod fetched;
 mod seal;
 mod state;
+pub mod trust;
 
 pub use backups::{Arriving, BackupError, Backups, RETAINED};
 pub use document::{DocumentError, read_document, write_document};

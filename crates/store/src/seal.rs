@@ -2,6 +2,7 @@
 
 use crate::document::write_private;
 use crate::state::state_folder;
+use crate::trust::{Distrust, Owner, RunningUser, distrust};
 use camino::Utf8PathBuf;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -52,9 +53,9 @@ impl Sealer {
         }
         // Whoever may write its folder may put another key in its place.
         if let Some(parent) = path.parent() {
-            let mode = fs_err::metadata(parent).map_err(|e| fail(e.to_string()))?.permissions().mode();
-            if mode & 0o022 != 0 {
-                return Err(fail(format!("others may write its folder; run `chmod go-w {parent}`")));
+            let owner = Owner::from(&fs_err::metadata(parent).map_err(|e| fail(e.to_string()))?);
+            if let Some(Distrust { why, fix }) = distrust(parent, owner, &RunningUser::current()) {
+                return Err(fail(format!("its folder is not safe: {why}; run `{fix}`")));
             }
         }
         let mode = fs_err::metadata(&path).map_err(|e| fail(e.to_string()))?.permissions().mode();
@@ -99,9 +100,8 @@ mod tests {
         let folder = path.parent().unwrap();
         assert_eq!(fs_err::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(
-            Sealer::open_at(path.clone()).err().unwrap().to_string().contains("others may write its folder")
-        );
+        let open = Sealer::open_at(path.clone()).err().unwrap().to_string();
+        assert!(open.contains("every user of this machine may write"), "{open}");
         fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
         fs_err::write(&path, "short").unwrap();
         assert!(Sealer::open_at(path).err().unwrap().to_string().contains("32 bytes"));

@@ -8,7 +8,6 @@ mod file;
 mod keys;
 mod page;
 mod schema;
-mod trust;
 
 pub use keys::{KEYS, Name, SettingKey, SettingValue};
 pub use page::page;
@@ -16,6 +15,7 @@ pub use schema::schema;
 
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
+use converge_store::trust;
 use converge_syntax::{Diagnostic, Diagnostics, Source, Span};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,6 +1,7 @@
 //! Which runs a cluster keeps. Pure.
 
 use super::{RECORD_LABEL, RUN_LABEL};
+use converge_executor::RunEnd;
 use converge_ledger::{Ledger, RunRecord};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -53,7 +54,7 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             run.seq = note("converge/seq").parse().ok();
             run.time = note("converge/time").parse().ok();
             run.opened = note("converge/opened").parse().ok();
-            run.good = note("converge/result") == "finished";
+            run.good = note("converge/result") == RunEnd::Finished.word();
             run.forgets = note("converge/forgets") == "yes";
             note("converge/project").clone_into(&mut run.project);
         }

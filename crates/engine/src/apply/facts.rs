@@ -3,7 +3,6 @@
 use super::HostRun;
 use crate::TargetError;
 use crate::apply::lane::element_of;
-use crate::connect::target::Target;
 use std::sync::Arc;
 
 impl HostRun {
@@ -23,7 +22,7 @@ impl HostRun {
                 (item, failed)
             })
             .collect();
-        let Target::Host(link, _) = &self.target else { return Ok(()) };
+        let Ok(link) = self.target.host() else { return Ok(()) };
         if over.is_empty() {
             return Ok(());
         }

@@ -26,7 +26,7 @@ use crate::barriers::{Gates, RoleState, STEP};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::{Activity, Event, HostApply, ItemResult, Question, StepAnswer, StopSwitch, TargetError};
-use converge_executor::RunMeta;
+use converge_executor::{RunEnd, RunMeta};
 use converge_planner::{HostPlan, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,14 +53,6 @@ struct HostRun {
     progress: LaneProgress,
     switch: SwitchState,
     sending: SendState,
-}
-
-/// Waits until the session with a host is gone; with a cluster there is none.
-async fn gone(target: &Target) -> TargetError {
-    match target {
-        Target::Host(link, _) => link.gone().await,
-        Target::Cluster(_) => std::future::pending().await,
-    }
 }
 
 /// The progress of each of these roles.
@@ -192,7 +184,7 @@ impl HostRun {
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
             drop(verifies);
             let _closes = self.context.begin(&host, Activity::Close);
-            crate::connect::runs::close_run(&self.target, &self.run, "finished").await;
+            crate::connect::runs::close_run(&self.target, &self.run, RunEnd::Finished).await;
         }
         let contents = self.lane.contents().clone();
         HostApply {
@@ -252,7 +244,7 @@ impl HostRun {
                     tokio::select! {
                         () = report => {}
                         () = self.stop.stopped() => {}
-                        lost = gone(&self.target) => return Err(lost),
+                        lost = self.target.gone() => return Err(lost),
                     }
                 }
                 Next::Replan => self.replan().await?,
@@ -267,34 +259,39 @@ impl HostRun {
                 Next::Confirm => self.settle_now().await?,
                 Next::Restart(id) => self.restart(id).await?,
                 Next::Fetch(id) => {
-                    let link = Arc::clone(self.target.host()?);
-                    let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
-                    let Some(item) = item else { continue };
-                    self.progress.wait.take_if(|_| item.fetch.is_none());
-                    if !self.bring(&item).await {
-                        continue;
-                    }
-                    if item.fetch.is_none() {
-                        self.send(&link, &[id], None).await?;
-                        continue;
-                    }
-                    self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
-                    if let Some(said) = self.fetch(id).await {
-                        self.progress.wait = None;
-                        self.send(&link, &[id], Some(said)).await?;
-                    } else if self.sending.asking.is_some() {
+                    if self.fetch_and_send(id).await? {
                         self.progress.idle_since.get_or_insert_with(|| self.progress.epoch.elapsed());
                         gates.wait(&host, news);
                         tokio::select! {
                             () = report => {}
                             () = tokio::time::sleep(fetch::PAUSE) => {}
                             () = self.stop.stopped() => {}
-                            lost = gone(&self.target) => return Err(lost),
+                            lost = self.target.gone() => return Err(lost),
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Sends an item when what it needs of this machine or of another host is there; true while the other host's answer is open.
+    async fn fetch_and_send(&mut self, id: u32) -> Result<bool, TargetError> {
+        let link = Arc::clone(self.target.host()?);
+        let item = self.lane.remaining().iter().find(|i| i.id == id).cloned();
+        let Some(item) = item else { return Ok(false) };
+        self.progress.wait.take_if(|_| item.fetch.is_none());
+        if !self.bring(&item).await {
+            return Ok(false);
+        }
+        if item.fetch.is_none() {
+            self.send(&link, &[id], None).await?;
+            return Ok(false);
+        }
+        self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
+        let Some(said) = self.fetch(id).await else { return Ok(self.sending.asking.is_some()) };
+        self.progress.wait = None;
+        self.send(&link, &[id], Some(said)).await?;
+        Ok(false)
     }
 
     /// Asks a person whether an item or a role may begin.

@@ -3,7 +3,6 @@
 use super::running::ItemProgress;
 use super::{HostRun, group};
 use crate::apply::work::Work;
-use crate::connect::target::Target;
 use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
@@ -38,15 +37,23 @@ impl HostRun {
         ids: &[u32],
         said: Option<bytes::Bytes>,
     ) -> Result<(), TargetError> {
-        let stop_file = host::stop_file(&self.run);
-        let mut sent = group::Stretch::default();
-        let mut stretch: Vec<Item> =
+        let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
         self.progress.together = None;
+        let sent = self.stretch(stretch, said.as_ref());
+        if sent.items.is_empty() {
+            return Ok(());
+        }
+        self.exchange(link, sent).await
+    }
+
+    /// The pieces of these items. One that cannot be sent ends here.
+    fn stretch(&mut self, mut items: Vec<Item>, said: Option<&bytes::Bytes>) -> group::Stretch {
+        let mut sent = group::Stretch::default();
         let mut before = None;
-        for item in &mut stretch {
-            if let Target::Host(_, fetched) = &self.target
+        for item in &mut items {
+            if let Some(fetched) = self.target.fetched()
                 && let Err(error) = controller::prepare(fetched, item)
             {
                 let message = format!("not begun: {error}");
@@ -54,7 +61,7 @@ impl HostRun {
                 continue;
             }
             let work =
-                match Work::given(item, &self.lane, &self.run, &mut self.sending.sequence, said.clone()) {
+                match Work::given(item, &self.lane, &self.run, &mut self.sending.sequence, said.cloned()) {
                     Ok(work) => work,
                     Err(error) => {
                         let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
@@ -67,11 +74,11 @@ impl HostRun {
             sent.push(work, alone, beside);
         }
         sent.close();
-        let mut unanswered = sent.unanswered();
-        let group::Stretch { items, works, groups, last_piece, .. } = sent;
-        if items.is_empty() {
-            return Ok(());
-        }
+        sent
+    }
+
+    /// The script that the host runs before the pieces, if there is one.
+    fn prelude(&mut self, link: &Link, works: &BTreeMap<u32, Work>) -> Option<String> {
         let phases = self.context.options.phases;
         let mut prelude = if phases { host::TELL_PHASES.to_owned() } else { String::new() };
         if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
@@ -80,7 +87,15 @@ impl HostRun {
         if std::mem::take(&mut self.sending.resume) {
             prelude.push_str(&host::resume_script(&self.run));
         }
-        let prelude = (!prelude.is_empty()).then_some(prelude);
+        (!prelude.is_empty()).then_some(prelude)
+    }
+
+    /// Sends pieces, and takes the answers until there is one to each.
+    async fn exchange(&mut self, link: &Link, sent: group::Stretch) -> Result<(), TargetError> {
+        let mut unanswered = sent.unanswered();
+        let group::Stretch { items, works, groups, last_piece, .. } = sent;
+        let stop_file = host::stop_file(&self.run);
+        let prelude = self.prelude(link, &works);
         let batch = Batch { prelude, stop_file: Some(stop_file.clone()), items };
         let mut events = match link.shell.run(&batch) {
             Ok(events) => events,
@@ -199,7 +214,7 @@ impl HostRun {
             None => self.begin_again(&work.item),
             Some(mut result) => {
                 if matches!(result, ItemResult::Changed)
-                    && let Target::Host(_, fetched) = &self.target
+                    && let Some(fetched) = self.target.fetched()
                     && let Err(error) = controller::make(fetched, &work.item, self.lane.contents())
                 {
                     let message = format!("it was not written on this machine: {error}");

@@ -4,7 +4,7 @@ use crate::connect::target::{Target, arrive, connect};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use crate::{Activity, Purpose, TargetError};
-use converge_executor::{Arrived, Executor, RunMeta};
+use converge_executor::{Arrived, Executor, RunEnd, RunMeta};
 use converge_ledger::{Records, RunPurpose};
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use std::sync::Arc;
@@ -120,12 +120,12 @@ pub(crate) async fn open_run(
 }
 
 /// Ends the run on a target and gives its lock back. One that no longer answers keeps an unfinished record.
-pub(crate) async fn close_run(target: &Target, run: &str, result: &str) {
+pub(crate) async fn close_run(target: &Target, run: &str, end: RunEnd) {
     match target {
-        Target::Host(link, _) => link.close(run, result).await,
+        Target::Host(link, _) => link.close(run, end).await,
         Target::Cluster(link) => {
             if let (true, Some(cluster)) = (link.is_open(run).await, link.present().await) {
-                cluster.close(run, result).await;
+                cluster.close(run, end).await;
                 link.mark_open(None).await;
             }
         }

@@ -85,6 +85,22 @@ impl Target {
         }
     }
 
+    /// The files of this machine that its resources fetch; none of a cluster.
+    pub fn fetched(&self) -> Option<&FetchedFiles> {
+        match self {
+            Self::Host(_, fetched) => Some(fetched),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Waits until the session with a host is gone; with a cluster there is none.
+    pub async fn gone(&self) -> TargetError {
+        match self {
+            Self::Host(link, _) => link.gone().await,
+            Self::Cluster(_) => std::future::pending().await,
+        }
+    }
+
     /// The executor of the target; none where the cluster does not exist yet.
     async fn executor(&self) -> Option<Arc<dyn Executor>> {
         match self {
@@ -113,8 +129,7 @@ impl Target {
                 executor.observe(Questions { probes, ..questions }).await?
             }
         };
-        let fetched = if let Self::Host(_, fetched) = self { Some(&**fetched) } else { None };
-        controller::answer(fetched, questions.probes, &mut said).await;
+        controller::answer(self.fetched(), questions.probes, &mut said).await;
         for (probe, answer) in std::mem::take(&mut said.answers) {
             known.learn(probe, answer);
         }

@@ -12,6 +12,7 @@ use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
 use converge_planner::{Folded, History, HostPlan, Item, Knowledge, OtherTargets, Outcome, Outputs, fold};
+use converge_resource::Probe;
 use std::collections::BTreeSet;
 
 /// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
@@ -138,11 +139,7 @@ pub(crate) async fn look_from(
         let owned = want_records && records.is_none() && !not_there;
         if asks.is_empty() && want_facts.is_none() && !owned {
             if asked_for_diffs || folded.diff_asks.is_empty() {
-                source.refuse_open_lists(&mut folded.plan);
-                refuse_what_is_lost(&mut folded.plan, &context.options.allow_destroy);
-                crate::plan::backup_notes::note_backups(&mut folded.plan);
-                source.locate(&mut folded.plan, &folded.outputs);
-                source.bind(&mut folded.plan, &folded.outputs);
+                complete(context, &source, &mut folded);
                 let narrowed = context.project.is_narrowed();
                 let declares = match records {
                     Some(_) => Declares::of(&source, &folded.outputs, narrowed),
@@ -171,16 +168,9 @@ pub(crate) async fn look_from(
         drop(asks_now);
         context.tell_traffic(target.name(), target.traffic());
         // Each round brings something: an answer, facts, or the records.
-        let stuck = asks.iter().find(|_| round == ROUNDS).or_else(|| {
-            let new = want_facts.is_some() || owned || asks.iter().any(|probe| known.knows(probe));
-            asks.iter().next().filter(|_| !new)
-        });
-        if let Some(stuck) = stuck {
-            let message = format!(
-                "internal error: after {round} rounds of questions this is still open: {}. Please report it",
-                shown(stuck)
-            );
-            return Err(TargetError::Refused(message));
+        let new = want_facts.is_some() || owned || asks.iter().any(|probe| known.knows(probe));
+        if let Some(open) = asks.iter().next().filter(|_| !new || round == ROUNDS) {
+            return Err(stuck(round, open));
         }
         records = answered.managed.or(records);
         if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
@@ -190,6 +180,25 @@ pub(crate) async fn look_from(
         context.events.send(Event::Observed { host, round, probes: asks.len() });
     }
     Err(TargetError::Refused("no plan".to_owned()))
+}
+
+/// Completes a plan without open questions by what only the whole of it tells.
+fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut Folded) {
+    let Folded { plan, outputs, .. } = folded;
+    source.refuse_open_lists(plan);
+    refuse_what_is_lost(plan, &context.options.allow_destroy);
+    crate::plan::backup_notes::note_backups(plan);
+    source.locate(plan, outputs);
+    source.bind(plan, outputs);
+}
+
+/// The error of a look that asks without end.
+fn stuck(round: usize, open: &Probe) -> TargetError {
+    let open = shown(open);
+    let message = format!(
+        "internal error: after {round} rounds of questions this is still open: {open}. Please report it"
+    );
+    TargetError::Refused(message)
 }
 
 /// Plans anew in the middle of an apply.

@@ -117,7 +117,8 @@ impl OtherRoles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_planner::{Item, Outcome, RoleEdge};
+    use converge_planner::{Item, Outcome};
+    use converge_resource::RoleEdge;
 
     /// `driver` and `kubelet` on hosts, `operator` and `ready` on the cluster, in this order.
     fn roles() -> OtherRoles {

@@ -5,8 +5,8 @@ mod resolve;
 use crate::plan::other_hosts::{OtherHosts, Reader, Reads};
 use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
 use converge_planner::{
-    Altered, Conflict, Declared as Item, Guard, HostPlan, Moment, Outcome, Outputs, Problem, Resolved,
-    RoleEdge, RoleGraph, SaidGuard, Source as _, SourceText,
+    Altered, Conflict, Declared as Item, DeclaredGuard, GuardChoice, HostPlan, Moment, Outcome, Outputs,
+    Problem, Resolved, RoleGraph, Source as _, SourceText,
 };
 use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
@@ -68,9 +68,8 @@ impl Section {
 /// The graph of the project's roles.
 pub(crate) fn role_graph(project: &Project) -> Result<RoleGraph<Span>, Diagnostics> {
     let roles: Vec<String> = project.roles().map(|r| r.name.clone()).collect();
-    let edges = project.role_edges().into_iter().map(|e| RoleEdge { from: e.from, to: e.to, span: e.span });
     let clusters = project.roles().filter(|r| r.scope == Place::Cluster).map(|r| r.name.clone());
-    let graph = RoleGraph::new(&roles, edges.collect()).map(|graph| graph.on_clusters(clusters));
+    let graph = RoleGraph::new(&roles, project.role_edges()).map(|graph| graph.on_clusters(clusters));
     graph.map_err(|cycles| {
         let mut found = Diagnostics::new();
         for cycle in cycles {
@@ -192,8 +191,13 @@ impl<'a> HostSource<'a> {
                         location: location(&item.span),
                         register: item.register.clone(),
                         disruption: item.item.disruption.as_deref().and_then(Disruption::from_word),
-                        guard: SaidGuard {
-                            guard: item.item.guard.as_deref().map(Guard::from_word),
+                        guard: DeclaredGuard {
+                            choice: item
+                                .item
+                                .guard
+                                .as_deref()
+                                .map(GuardChoice::from_word)
+                                .unwrap_or_default(),
                             seconds: item.item.guard_seconds,
                         },
                     });

@@ -104,7 +104,7 @@ impl Host {
             rolls_back: rolls_back.iter().map(|s| (*s).to_owned()).collect(),
             ..RunMeta::default()
         };
-        let (open, close) = (open_script(&meta), close_script(id, "finished"));
+        let (open, close) = (open_script(&meta), close_script(id, RunEnd::Finished));
         self.sh(&format!("{open} || exit $?\n{}\n{body}\n{close}", self.base(id)))
     }
 

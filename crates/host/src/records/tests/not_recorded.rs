@@ -25,7 +25,7 @@ fn an_item_that_was_done_and_cannot_be_recorded_is_reported_and_goes_back() {
         second.rows[0].seq = 2;
         let body = format!("{}{}", host.item(&first, &[b"new"]), host.item(&second, &[b"x"]));
         let open = open_script(&RunMeta { id: "r1".to_owned(), ..RunMeta::default() });
-        let close = close_script("r1", "finished");
+        let close = close_script("r1", RunEnd::Finished);
         let output = host.sh(&format!("{open} || exit $?\n{SMALL}\n{body}\n{close}\necho \"closed $?\""));
         let text = String::from_utf8_lossy(&output.stdout);
         let ends: Vec<&str> = text.lines().filter(|l| l.starts_with("status ")).collect();

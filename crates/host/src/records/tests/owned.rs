@@ -116,7 +116,7 @@ fn a_base_made_of_something_else_is_not_kept() {
         let before = std::fs::read(host.root().join("owned")).unwrap();
         let open = |id: &str| open_script(&RunMeta { id: id.to_owned(), ..RunMeta::default() });
         let with = |id: &str, base: &str| {
-            host.sh(&format!("{} || exit $?\n{base}\n{}", open(id), close_script(id, "finished")))
+            host.sh(&format!("{} || exit $?\n{base}\n{}", open(id), close_script(id, RunEnd::Finished)))
         };
         let skipped = with("r03", &early);
         assert!(skipped.status.success() && skipped.stderr.is_empty(), "{skipped:?}");
@@ -153,7 +153,11 @@ fn no_run_is_dropped_that_the_base_does_not_hold() {
             item.run = id.to_owned();
             let item = host.item(&item, &[id.as_bytes()]);
             let keep = format!("export CV_KEEP_RUNS={keep}");
-            host.sh(&format!("{keep}\n{}\n{item}\n{}", open_script(&meta), close_script(id, "finished")))
+            host.sh(&format!(
+                "{keep}\n{}\n{item}\n{}",
+                open_script(&meta),
+                close_script(id, RunEnd::Finished)
+            ))
         };
         for id in ["r3", "r4", "r5"] {
             assert!(run(id, "1").status.success());

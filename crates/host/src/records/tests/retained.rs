@@ -33,7 +33,7 @@ fn each_project_keeps_its_own_runs_and_a_hundred_stay_in_all() {
             item.run = id.to_owned();
             let item = host.item(&item, &[id.as_bytes()]);
             let keep = format!("export CV_KEEP_RUNS={most}");
-            let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, "finished"));
+            let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, RunEnd::Finished));
             let text = format!("{keep}\n{open}\n{base}\n{item}\n{close}");
             assert!(host.sh(&text).status.success());
         };

@@ -145,8 +145,11 @@ fn undo_goes_on_with_what_a_rollback_has_left() {
             ..RunMeta::default()
         };
         let open = open_script(&planned(&["r/a", "r/b"]));
-        let text =
-            format!("{open} || exit $?\n{}\n{}", host.item(&back, &[]), close_script("002", "finished"));
+        let text = format!(
+            "{open} || exit $?\n{}\n{}",
+            host.item(&back, &[]),
+            close_script("002", RunEnd::Finished)
+        );
         assert!(host.sh(&text).status.success());
         assert!(!a.exists() && b.exists());
         assert!(host.undo(&["--list"]).1.contains("001  2 changes"));

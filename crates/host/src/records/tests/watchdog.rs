@@ -114,7 +114,7 @@ fn signs_of_life_an_armed_switch_and_the_end_of_the_run_keep_it_quiet() {
                 let body = format!(
                     "until [ -e '{}' ]; do sleep 0.1; done\n{}",
                     end.display(),
-                    close_script("r1", "finished")
+                    close_script("r1", RunEnd::Finished)
                 );
                 let mut session = host.session("r1", &body);
                 // Longer than a busy machine keeps a sign of life back.
