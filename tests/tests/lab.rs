@@ -176,3 +176,23 @@ fn a_lab_has_one_owner() {
     let [first, second] = [lab, second].map(|lab| lab.up(1).unwrap()[0].address());
     assert_ne!(first, second);
 }
+
+/// Who has closed the output of `converge-lab up` still has the lab.
+#[test]
+fn a_closed_output_keeps_no_lab_from_coming_up() {
+    let name = name("deaf");
+    let program = converge_tests::binary().unwrap().with_file_name("converge-lab");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(["--name", &name]).args(args).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let mut up = run(&["up", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(up.stdout.take());
+    let ended = up.wait_with_output().unwrap();
+    let status = run(&["status"]).output().unwrap();
+    let down = run(&["down"]).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(String::from_utf8_lossy(&status.stdout).contains("up, pid"), "{status:?}");
+    assert!(down.status.success(), "{down:?}");
+}

@@ -3,7 +3,19 @@
 use converge_ledger::Scope;
 use secrecy::SecretString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// A file of age identities that cannot be read.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}, which `converge_age_identity` names, cannot be read: {error}", file.display())]
+pub struct UnreadIdentities {
+    /// The file.
+    pub file: PathBuf,
+    /// The reason.
+    #[source]
+    pub error: Arc<std::io::Error>,
+}
 
 /// The options of a connection.
 #[derive(Clone)]
@@ -18,6 +30,8 @@ pub struct ClusterOptions {
     pub recipients: Vec<String>,
     /// age identities (`AGE-SECRET-KEY-1…`) with which a rollback reads them.
     pub identities: Vec<SecretString>,
+    /// The file of the identities, where it cannot be read: only what needs them is lost.
+    pub unread_identities: Option<UnreadIdentities>,
     /// Who works: `alice@admin1`.
     pub operator: String,
     /// Where helm keeps charts and indexes.
@@ -38,6 +52,7 @@ impl Default for ClusterOptions {
             helm: None,
             recipients: Vec::new(),
             identities: Vec::new(),
+            unread_identities: None,
             operator: String::new(),
             cache: std::env::temp_dir().join("converge-helm"),
             scope: Scope::default(),

@@ -11,6 +11,13 @@ use converge_objects::k8s::normalised;
 use converge_resource::FIELD_MANAGER;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Comparisons when others write at the same time.
+pub(crate) const TRIES: usize = 6;
+
+/// The pause before another try.
+pub(crate) const AGAIN: Duration = Duration::from_millis(100);
 
 /// Applies a manifest on the server under the name of a manager; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an
 /// update of that name wrote are no conflict; those of others are.
@@ -47,6 +54,29 @@ pub(crate) async fn set_managers(
     let managers = if managers.is_empty() { json!([{}]) } else { json!(managers) };
     let patch = json!({"metadata": {"managedFields": managers, "resourceVersion": version}});
     api.patch(&format!("{path}?fieldManager={}", escaped(manager)), MERGE, &patch).await
+}
+
+/// The annotation of nobody's entry. No object has it.
+const NOTHING: &str = "f:converge/nobody";
+
+/// The server takes an object without any manager for one that was made before managers were known, and gives all of its fields to this one at the next
+/// apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// `metadata.managedFields` without the entries of some managers; `None` where they have none. Where nobody else has any, an entry without a field of the
+/// object stays: else the next apply, whoever makes it, would meet all fields as someone's.
+pub(crate) fn without(live: &Value, is_own: &dyn Fn(&str) -> bool) -> Option<Vec<Value>> {
+    let is_own = |entry: &&Value| entry.get("manager").and_then(Value::as_str).is_some_and(is_own);
+    let (own, mut others): (Vec<&Value>, Vec<&Value>) = entries(live).partition(is_own);
+    if own.is_empty() {
+        return None;
+    }
+    let fields = json!({"f:metadata": {"f:annotations": {NOTHING: {}}}});
+    let nobody = json!({"manager": BEFORE_FIRST_APPLY, "operation": "Update", "apiVersion": live.get("apiVersion"), "fieldsType": "FieldsV1", "fieldsV1": fields});
+    if others.is_empty() {
+        others.push(&nobody);
+    }
+    Some(others.into_iter().cloned().collect())
 }
 
 /// Whether fields of an object have the plain name as manager, which was that of all projects once.

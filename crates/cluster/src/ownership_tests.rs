@@ -157,3 +157,22 @@ fn the_fields_of_the_plain_name_become_the_projects() {
         ]
     );
 }
+
+#[test]
+fn what_a_manager_gives_up_is_nobodys() {
+    let values = || json!({"a": "1", "b": "1"});
+    let is_own = |name: &str| name == "converge-a";
+    let shared = object(
+        values(),
+        &[("converge-a", "Apply", &["a", "b"]), ("converge-a", "Update", &["c"]), ("argo", "Apply", &["b"])],
+    );
+    assert_eq!(listed(&without(&shared, &is_own).unwrap()), [says("argo Apply", &["b"])]);
+    let others = object(values(), &[("argo", "Apply", &["a", "b"])]);
+    assert_eq!(without(&others, &is_own), None);
+    // Where nobody is left, an entry stays that has nothing.
+    let alone = object(values(), &[("converge-a", "Apply", &["a", "b"])]);
+    let left = without(&alone, &is_own).unwrap();
+    assert_eq!((left.len(), &left[0]["manager"]), (1, &json!("before-first-apply")));
+    let left = json!({"metadata": {"managedFields": left}});
+    assert!(all(&left).and(&all(&alone)).is_empty());
+}

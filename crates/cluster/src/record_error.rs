@@ -1,6 +1,7 @@
 //! Reasons why the records of runs in a cluster are not read or not written.
 
 use crate::fault::Fault;
+use crate::options::UnreadIdentities;
 use base64::DecodeError;
 use std::io;
 use thiserror::Error;
@@ -102,6 +103,9 @@ pub enum SealError {
     /// One of the identities is none of age's. Nothing of it is reported.
     #[error("an age identity is not of the form AGE-SECRET-KEY-1…")]
     Identity,
+    /// The file of the identities cannot be read.
+    #[error(transparent)]
+    Unread(UnreadIdentities),
     /// There is no identity.
     #[error("`converge_age_identity` names no file with an age identity to read it with")]
     NoIdentity,

@@ -188,19 +188,6 @@ impl Cluster {
         open.write().await
     }
 
-    /// Takes objects out of management for rollbacks too.
-    ///
-    /// # Errors
-    /// The record could not be written.
-    pub async fn forget(&self, run: &str, objects: &BTreeSet<ObjectId>) -> Result<(), RecordsError> {
-        let mut slot = self.inner.run.lock().await;
-        let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
-        let before = open.doc.changes.len();
-        open.doc.disowned.extend(objects.iter().map(|object| (before, object.clone())));
-        open.doc.forgotten.extend(objects.iter().cloned());
-        open.write().await
-    }
-
     /// The contents of states before, as the runs have saved them: for a rollback.
     ///
     /// # Errors

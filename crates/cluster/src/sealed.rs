@@ -52,6 +52,9 @@ pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, Se
         .map(|i| i.expose_secret().parse())
         .collect::<Result<_, _>>()
         .map_err(|_| SealError::Identity)?;
+    if let Some(unread) = &options.unread_identities {
+        return Err(SealError::Unread(unread.clone()));
+    }
     if identities.is_empty() {
         return Err(SealError::NoIdentity);
     }

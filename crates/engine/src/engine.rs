@@ -140,7 +140,7 @@ impl Engine {
         crate::managed_objects::managed_objects(&self.context(), compare).await
     }
 
-    /// Takes objects of targets out of management. Nothing else on the targets changes.
+    /// Takes objects of targets out of management. Nothing else on the targets changes, but the owners of the fields of objects of a cluster.
     pub async fn forget(&self, chosen: Vec<(String, BTreeSet<ObjectId>)>) -> Forgotten {
         crate::forget::forget(&self.context(), chosen).await
     }

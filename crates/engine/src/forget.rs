@@ -1,10 +1,12 @@
-//! Objects are managed no more: their records say so, and nothing else on the targets changes.
+//! Objects are managed no more: their records say so. Nothing else on the targets changes, but that the project's field manager gives up the fields of
+//! objects of a cluster.
 
 use crate::TargetError;
 use crate::connect::runs::{bare_meta, close_run, open_run};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
+use converge_cluster::StillOwned;
 use converge_executor::RunEnd;
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
@@ -15,8 +17,8 @@ use std::sync::Arc;
 pub struct Forgotten {
     /// Its ID.
     pub run: String,
-    /// The targets, each with the reason why nothing was forgotten there.
-    pub targets: Vec<(String, Result<(), TargetError>)>,
+    /// The targets, each with what stays the project's of the objects all the same, or with the reason why nothing was forgotten there.
+    pub targets: Vec<(String, Result<Vec<String>, TargetError>)>,
 }
 
 /// Takes these objects of each target out of management, for prunes and rollbacks. The targets begin together: where one is locked, none forgets anything.
@@ -56,14 +58,21 @@ pub(crate) async fn forget(
     Forgotten { run, targets }
 }
 
-async fn forget_on(target: &Target, run: &str, objects: &BTreeSet<ObjectId>) -> Result<(), TargetError> {
+async fn forget_on(
+    target: &Target,
+    run: &str,
+    objects: &BTreeSet<ObjectId>,
+) -> Result<Vec<String>, TargetError> {
     match target {
-        Target::Host(link, _) => link.forget(run, objects).await,
+        Target::Host(link, _) => link.forget(run, objects).await.map(|()| Vec::new()),
         Target::Cluster(link) => {
             let gone = || TargetError::Unreachable("the cluster is not there any more".to_owned());
             let cluster = link.present().await.ok_or_else(gone)?;
-            let forgotten = cluster.forget(run, objects).await;
-            forgotten.map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
+            let still = cluster.forget(run, objects).await;
+            let said = |still: Vec<StillOwned>| still.iter().map(ToString::to_string).collect();
+            still
+                .map(said)
+                .map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Rolling back: an ordinary plan to the states that a run saved.
 
+mod passed;
+mod start;
+
 use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
@@ -11,10 +14,12 @@ use crate::revert::undo::{
 use crate::revert::{self, Group, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
-use converge_ledger::{Ledger, Project, Records, SavedChange, Undo};
+use converge_ledger::{Ledger, Project, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
+use passed::{idle_runs, say_passed_over, taken_back, why_passed_over};
+use start::{Start, again};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,15 +47,6 @@ fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
 
 /// The records that were read of a host.
 type Read = Arc<Result<(Target, Records), TargetError>>;
-
-/// Before which run a host returns to.
-#[derive(Clone, Copy)]
-enum Start {
-    /// Before this run, whatever came after it: also earlier rollbacks are undone.
-    To(usize),
-    /// The changes in force of this run and later ones.
-    From(usize),
-}
 
 /// The ID that begins so, of all runs on the hosts that were read.
 fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
@@ -266,67 +262,6 @@ async fn plan_newest(
     }
 }
 
-/// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
-fn idle_runs<'a>(
-    ledgers: &[Option<(Ledger<'_>, Project, &'a Records)>],
-    starts: &[Option<Start>],
-) -> BTreeSet<&'a str> {
-    let mut idle = BTreeSet::new();
-    let mut others = BTreeSet::new();
-    for (of, start) in ledgers.iter().zip(starts) {
-        let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start) else {
-            continue;
-        };
-        for (at, run) in records.runs.iter().enumerate().skip(*at) {
-            let has_changed = run.changes.iter().any(SavedChange::may_have_happened);
-            let counts = !run.is_rollback() && ledger.is_of(at, project);
-            if !has_changed && counts && !run.planned.is_empty() {
-                idle.insert(run.id.as_str());
-            } else {
-                others.insert(run.id.as_str());
-            }
-        }
-    }
-    idle.difference(&others).copied().collect()
-}
-
-/// The runs of a project behind this place of which nothing is in force since a rollback.
-fn taken_back<'a>(
-    ledger: &Ledger<'_>,
-    project: &Project,
-    records: &'a Records,
-    start: usize,
-) -> Vec<&'a str> {
-    let later = records.runs.iter().enumerate().skip(start + 1);
-    let those = later
-        .filter(|(at, run)| !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project));
-    those.map(|(_, run)| run.id.as_str()).collect()
-}
-
-/// The reason why nothing is done about the newest run.
-fn why_passed_over(plan: &FleetPlan) -> String {
-    let items = plan.hosts.iter().filter_map(|h| match &h.result {
-        HostResult::Planned(plan) => Some(&plan.items),
-        _ => None,
-    });
-    let why = items.flatten().find_map(|item| match &item.outcome {
-        Outcome::Refused(why) => Some(why.clone()),
-        Outcome::Failed(problem) => Some(problem.message.clone()),
-        _ => None,
-    });
-    match why {
-        Some(why) => format!("of which nothing can be reverted ({why})"),
-        None => "since all is as it was before it".to_owned(),
-    }
-}
-
-/// Says which newer runs the plan does not revert.
-fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
-    if !over.is_empty() {
-        plan.warnings.push(format!("passed over: {}", over.join("; ")));
-    }
-}
-
 /// Where the chosen run stands on a host of which these runs can be taken back, oldest first, if it is its own newest one. Another host that lies of
 /// its runs makes it take back none that it would not have taken back by itself.
 fn own_newest(ledger: &Ledger<'_>, runs: &[usize], chosen: &str) -> Option<usize> {
@@ -421,7 +356,8 @@ async fn plan_back(
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
-            plan_undos(context, target, undos, &accounts).await.map(|planned| (planned, ids))
+            let again = again(start.and_then(|start| records.runs.get(start.place())), roles);
+            plan_undos(context, target, undos, &accounts, &again).await.map(|planned| (planned, ids))
         }
     };
     let (result, runs, sealed) = match planned {
@@ -443,6 +379,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
+    again: &str,
 ) -> Result<(HostPlan, Sealed), TargetError> {
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
@@ -474,7 +411,8 @@ async fn plan_undos(
     let allowed = &context.options.allow_destroy;
     let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
-    revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
+    revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
+    revert::name_what_stays(&mut groups);
     for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
         let notes = revert::shared::notes(&members, &mut known);

@@ -40,6 +40,8 @@ pub enum Fate {
     Removed,
     /// It existed before converge: it gets that state back.
     GivenBack,
+    /// It did not exist before converge, and others have parts of it by now: the project's own are removed.
+    OwnPartRemoved,
     /// It stays as it is and is no longer managed: why.
     Forgotten(String),
     /// It is left alone and stays managed: why.

@@ -37,6 +37,9 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
             Fate::GivenBack => {
                 ("~", Tone::Change, " · was there before: restored to its original state".to_owned())
             }
+            Fate::OwnPartRemoved => {
+                ("~", Tone::Change, " · others have parts of it: what this project has set goes".to_owned())
+            }
             Fate::Forgotten(why) => ("·", Tone::Faint, format!(" · stays as it is: {why}")),
             Fate::LeftAlone(why) => ("✗", Tone::Bad, format!(" · is left alone: {why}")),
         };
@@ -98,6 +101,7 @@ pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
             let (fate, why) = match &thing.fate {
                 Fate::Removed => ("removed", None),
                 Fate::GivenBack => ("given_back", None),
+                Fate::OwnPartRemoved => ("own_part_removed", None),
                 Fate::Forgotten(why) => ("forgotten", Some(why)),
                 Fate::LeftAlone(why) => ("left_alone", Some(why)),
             };
@@ -149,6 +153,7 @@ mod tests {
         plan.earlier_runs.undeclared = vec![
             thing("path", "/etc/shop", Fate::Removed),
             thing("path", "/etc/issue", Fate::GivenBack),
+            thing("k8s", "v1/ConfigMap/n/x", Fate::OwnPartRemoved),
             thing("command", "x", Fate::Forgotten("cannot be restored: the command has no `undo`".into())),
             thing("unit", "shop.service", Fate::LeftAlone("someone else has changed it since".into())),
         ];
@@ -164,7 +169,7 @@ mod tests {
             arrived: Vec::new(),
         }));
         insta::assert_snapshot!(earlier_runs(&plan).draw(&Look::PLAIN));
-        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][3]["prune"], "left_alone");
-        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][2]["object"]["key"], Value::Null);
+        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][4]["prune"], "left_alone");
+        assert_eq!(earlier_runs_json(&plan)["no_longer_declared"][3]["object"]["key"], Value::Null);
     }
 }

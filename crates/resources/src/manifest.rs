@@ -1,8 +1,9 @@
 //! Objects of a cluster that a role writes in full: planned by the server's own dry run.
 
-use crate::hands::hand;
+use crate::hands::{hand, is_hand};
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
+use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
     ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
@@ -199,8 +200,27 @@ impl Apply<'_> {
         let mut wanted = Wanted::one(id, state.clone()).with(content);
         if state != now {
             wanted.calls = vec![ApiCall::Apply { manifest: self.manifest.clone(), force: self.force }];
+            if self.force && now != K8sState::Absent {
+                wanted.notes = self.taken(view, &object, &made)?;
+            }
         }
         Ok(wanted)
+    }
+
+    /// Names the managers of fields that are taken from them.
+    fn taken(&self, view: &dyn View, object: &ApiRef, made: &Value) -> Result<Vec<String>, Stop> {
+        let answer = view.api(&ApiProbe::Others(object.clone()))?;
+        let Some(live) = answer.get("object") else { return Ok(Vec::new()) };
+        let own = [answer.get("manager").and_then(Value::as_str).unwrap_or(FIELD_MANAGER), FIELD_MANAGER];
+        let mut declared = fields::leaf_differences(&k8s::normalised(live), made);
+        declared.retain(|field| fields::read(self.manifest, &field.path).is_some());
+        let note = |field: fields::Field| {
+            let path = fields::shown(&field.path);
+            let by = owners(live, &field.path).into_iter().find(|by| !own.contains(&by.as_str()))?;
+            let way = if is_hand(&by) { "was changed by" } else { "belongs to" };
+            Some(format!("{}: {path} {way} `{by}`", object.shown()))
+        };
+        Ok(declared.into_iter().filter_map(note).collect())
     }
 
     /// The server answers for the object as it is now. What earlier items of this run change of it stays changed.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 mod forged;
+mod forgotten;
 mod formats;
 mod given_back;
 mod manifests;
@@ -15,6 +16,7 @@ mod projects;
 mod recovered;
 mod refused;
 mod retention;
+mod returns;
 mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};

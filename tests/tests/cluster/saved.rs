@@ -104,7 +104,12 @@ fn a_rollback_that_cannot_read_saved_values_says_so_before_it_begins() {
     };
     let open = || lab.value(&["configmap", "open"], "/data/v");
     let secret = || lab.value(&["secret", "sealed"], "/data/pw");
-    for (file, why) in [(None, "names no file with an age identity"), (Some("other"), "does not open it")] {
+    let files = [
+        (None, "names no file with an age identity"),
+        (Some("other"), "does not open it"),
+        (Some("nowhere"), "cannot be read: No such file"),
+    ];
+    for (file, why) in files {
         apply("1");
         apply("2");
         inventory(file, "hunter2");

@@ -73,9 +73,15 @@ async fn forget(session: &mut Session, found: &mut [HostManaged], console: &Cons
     let done = session.look_until(cut, async |engine: &Engine| engine.forget(chosen).await).await?;
     for (name, result) in done.targets {
         let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
-        if let Err(lost) = result {
-            host.objects.clear();
-            host.lost = Some(lost);
+        match result {
+            Ok(still) => {
+                still.iter().for_each(|remark| console.remark(render::Tone::Warn, "warning", remark));
+                host.remarks.extend(still);
+            }
+            Err(lost) => {
+                host.objects.clear();
+                host.lost = Some(lost);
+            }
         }
     }
     if console.human() {

@@ -9,7 +9,7 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, listed, merge_patch};
 use crate::observe::{no_key, observed};
-use crate::ownership;
+use crate::ownership::{self, AGAIN, TRIES};
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::takeover::TakeOverError;
@@ -21,14 +21,7 @@ use owners::Back;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::time::Duration;
 use tokio::time::sleep;
-
-/// Comparisons when others write at the same time.
-const TRIES: usize = 6;
-
-/// The pause before another try.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// Fields that the server fills when an object is made again.
 const ASSIGNED: [&str; 8] = [

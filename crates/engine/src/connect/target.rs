@@ -6,7 +6,7 @@ use crate::revert::sealed;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
-use converge_cluster::{Cluster, ClusterAccess, ClusterError, ClusterOptions, Login};
+use converge_cluster::{Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, UnreadIdentities};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
 use converge_host::Link;
@@ -417,9 +417,11 @@ fn text_list(context: &RunContext, host: &str, name: &str) -> Result<Vec<String>
 /// The options of a cluster that is reached through this host.
 fn cluster_options(context: &RunContext, name: &str, host: &str) -> Result<ClusterOptions, TargetError> {
     let recipients = recipients(context, host)?;
-    let identity = match text_var(context, host, IDENTITY)? {
-        Some(path) => Some(local_file(&path)?),
-        None => None,
+    let (identity, unread_identities) = match text_var(context, host, IDENTITY)?.map(|path| identities(&path))
+    {
+        Some(Ok(text)) => (Some(text), None),
+        Some(Err(unread)) => (None, Some(unread)),
+        None => (None, None),
     };
     // An identity file of age: comments, and one key a line.
     let keys = identity.iter().flat_map(|text| text.expose_secret().lines());
@@ -431,6 +433,7 @@ fn cluster_options(context: &RunContext, name: &str, host: &str) -> Result<Clust
     Ok(ClusterOptions {
         recipients,
         identities: identities.collect(),
+        unread_identities,
         operator: context.options.operator.clone(),
         scope: context.scope(name),
         project: context.project_name(name),
@@ -439,6 +442,15 @@ fn cluster_options(context: &RunContext, name: &str, host: &str) -> Result<Clust
         cache: cache.map_or(defaults.cache, |cache| cache.join("converge/helm")),
         ..defaults
     })
+}
+
+/// The text of a file of age identities on this machine.
+fn identities(path: &str) -> Result<SecretString, UnreadIdentities> {
+    let file = local_path(path);
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok(SecretString::from(text)),
+        Err(error) => Err(UnreadIdentities { file, error: Arc::new(error) }),
+    }
 }
 
 /// A file of this machine that holds secrets.

@@ -167,7 +167,8 @@ pub(crate) async fn own(
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
     }
     if prune {
-        revert::admission::leave_what_is_refused(target, &mut groups, known).await?;
+        revert::admission::leave_what_is_refused(target, &mut groups, known, PRUNE_AGAIN).await?;
+        revert::name_what_stays(&mut groups);
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
     plan.earlier_runs.undeclared = groups
@@ -181,7 +182,10 @@ pub(crate) async fn own(
                 role,
                 item: thing.item.clone(),
                 since: thing.since.clone(),
-                fate: fate(judged),
+                fate: match fate(judged) {
+                    Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
+                    fate => fate,
+                },
             })
         })
         .collect();
@@ -193,6 +197,9 @@ pub(crate) async fn own(
 }
 
 const OTHERS: &str = "what is left of it belongs to others";
+
+/// The command that takes up what a prune has left.
+const PRUNE_AGAIN: &str = "converge apply --prune";
 
 /// The reason why something stays for those that are declared and would go with it.
 fn refused_for(inside: &[&ObjectId]) -> Option<String> {

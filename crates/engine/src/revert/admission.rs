@@ -3,23 +3,42 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::Group;
+use crate::revert::order::namespaces::namespace_of;
 use crate::revert::undo::Verdict;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Probe, State};
 use std::collections::BTreeSet;
 
 /// Kinds that decide what the server takes. Where the rollback itself changes one of them, the server cannot say yet what it will take then.
-const DECIDE: [&str; 9] = [
+const DECIDE: [&str; 6] = [
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
-    "ResourceQuota",
-    "LimitRange",
-    "CustomResourceDefinition",
 ];
+
+/// The same, which decide in their own namespace alone.
+const DECIDE_INSIDE: [&str; 2] = ["ResourceQuota", "LimitRange"];
+
+/// Whether the first object decides what the server takes of the second one.
+fn decides(object: &ApiRef, other: &ApiRef) -> bool {
+    let kind = object.kind.as_str();
+    let inside = || object.namespace == other.namespace && DECIDE_INSIDE.contains(&kind);
+    let definition = || group_defined(object).is_some_and(|group| group_of(other) == Some(group));
+    DECIDE.contains(&kind) || inside() || definition()
+}
+
+/// The group of whose kinds this object is a definition.
+fn group_defined(object: &ApiRef) -> Option<&str> {
+    let (_, group) = object.name.split_once('.').filter(|_| object.kind == "CustomResourceDefinition")?;
+    Some(group)
+}
+
+fn group_of(object: &ApiRef) -> Option<&str> {
+    object.api_version.split_once('/').map(|(group, _)| group)
+}
 
 /// The object that a verdict writes, with the change.
 fn written(verdict: &Verdict) -> Option<(ApiRef, &Change)> {
@@ -52,61 +71,133 @@ fn is_secret(object: &ApiRef) -> bool {
     object.kind == "Secret"
 }
 
-/// Lets the objects stay that the server would not take as they were.
+/// Lets the objects stay that the server would not take as they were, and those that need one of these. `again` is the command that takes up what is left.
 pub(crate) async fn leave_what_is_refused(
     target: &Target,
     groups: &mut [Group],
     known: &mut Knowledge,
+    again: &str,
 ) -> Result<(), TargetError> {
     let verdicts = || groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict);
-    let decides = verdicts().filter_map(written).any(|(object, _)| DECIDE.contains(&object.kind.as_str()));
-    let brought = Brought::by(verdicts());
     let probes: BTreeSet<Probe> = verdicts().filter_map(|verdict| probe(verdict, known)).collect();
     if probes.is_empty() {
         return Ok(());
     }
     target.look(&probes, known).await?;
-    for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
-        let Some(probe) = probe(&judged.verdict, known) else { continue };
-        let Some(Answer::Api(answer)) = known.answer(&probe) else { continue };
-        let word = |key: &str| answer.get(key).and_then(serde_json::Value::as_str);
-        let why = match (word("no_namespace"), word("no_kind"), word("invalid")) {
-            (Some(name), ..) if !brought.namespaces.contains(name) => {
-                format!("its namespace {name} is not there: make it, then roll back again")
-            }
-            (_, Some(kind), _) if !brought.kinds => {
-                format!("the API server has no kind {kind}: bring its definition, then roll back again")
-            }
-            (.., Some(why)) if !decides && !has_unknown_values(&judged.verdict) => {
-                format!("the API server would refuse it: {why}")
-            }
-            _ => continue,
-        };
-        judged.verdict = Verdict::Stays(why);
+    let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
+    let all = Brought::by(verdicts());
+    // What stays may be what others need.
+    loop {
+        let brought =
+            Brought::by(groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict));
+        let place = Place { brought: &brought, all: &all, changed: &changed, again };
+        let members = groups.iter_mut().flat_map(|group| &mut group.members);
+        let mut is_settled = true;
+        for judged in members {
+            let Some(why) = place.refused(&judged.verdict, known) else { continue };
+            judged.verdict = Verdict::Stays(why);
+            is_settled = false;
+        }
+        if is_settled {
+            return Ok(());
+        }
     }
-    Ok(())
+}
+
+/// The objects among which one comes back.
+struct Place<'a> {
+    /// Those that come back with it.
+    brought: &'a Brought,
+    /// Those that would, if the server let them.
+    all: &'a Brought,
+    /// Objects that the rollback changes.
+    changed: &'a [ApiRef],
+    again: &'a str,
+}
+
+impl Place<'_> {
+    /// The reason why this cannot be done.
+    fn refused(&self, verdict: &Verdict, known: &Knowledge) -> Option<String> {
+        let Verdict::Back(change) = verdict else { return None };
+        let again = self.again;
+        let space = namespace_of(&change.object).filter(|_| change.from.is_absent());
+        if let Some(name) = space.filter(|name| self.all.namespaces.contains(name)) {
+            return (!self.brought.namespaces.contains(&name))
+                .then(|| format!("its namespace {name} does not come back: make it, then `{again}`"));
+        }
+        let probe = probe(verdict, known)?;
+        let (object, _) = written(verdict)?;
+        let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
+        let word = |key: &str| answer.get(key).and_then(serde_json::Value::as_str);
+        let decided = || self.changed.iter().any(|other| *other != object && decides(other, &object));
+        match (word("no_namespace"), word("no_kind"), word("invalid")) {
+            (Some(name), ..) => Some(format!("its namespace {name} is not there: make it, then `{again}`")),
+            (_, Some(_), _) if self.brought.defines(&object) => None,
+            (_, Some(kind), _) if self.all.defines(&object) => Some(format!(
+                "the definition of its kind does not come back ({kind}): bring it, then `{again}`"
+            )),
+            (_, Some(kind), _) => {
+                Some(format!("the API server has no kind {kind}: bring its definition, then `{again}`"))
+            }
+            (.., Some(why)) if !decided() && !has_unknown_values(verdict) => {
+                Some(format!("the API server would refuse it: {why}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Objects that the rollback itself brings back.
+#[derive(Debug, Default)]
 struct Brought {
     namespaces: BTreeSet<String>,
-    /// Definitions of kinds, or a release that may have some.
-    kinds: bool,
+    /// The groups of whose kinds it brings definitions.
+    groups: BTreeSet<String>,
+    /// A release may bring definitions.
+    releases: bool,
 }
 
 impl Brought {
     fn by<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
-        let mut brought = Self { namespaces: BTreeSet::new(), kinds: false };
+        let mut brought = Self::default();
         for verdict in verdicts {
             let Verdict::Back(change) = verdict else { continue };
             if change.to.is_absent() {
                 continue;
             }
-            brought.kinds |= change.object.kind == "release";
-            let Some((object, _)) = written(verdict) else { continue };
-            brought.kinds |= object.kind == "CustomResourceDefinition";
-            brought.namespaces.extend((object.kind == "Namespace").then_some(object.name));
+            brought.releases |= change.object.kind == "release";
+            let Some((object, change)) = written(verdict) else { continue };
+            brought.groups.extend(group_defined(&object).map(str::to_owned));
+            let comes = object.kind == "Namespace" && change.from.is_absent();
+            brought.namespaces.extend(comes.then_some(object.name));
         }
         brought
+    }
+
+    /// Whether a definition of this object's kind may come.
+    fn defines(&self, object: &ApiRef) -> bool {
+        self.releases || group_of(object).is_some_and(|group| self.groups.contains(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_of_an_object_is_not_asked_about_it() {
+        let of = |key: &str| ApiRef::from_key(key).unwrap();
+        let map = of("v1/ConfigMap/ns/x");
+        for (key, expected) in [
+            ("admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy/p", true),
+            ("v1/ResourceQuota/ns/q", true),
+            ("v1/ResourceQuota/other/q", false),
+            ("apiextensions.k8s.io/v1/CustomResourceDefinition/gads.ex.io", false),
+            ("v1/ConfigMap/ns/y", false),
+        ] {
+            assert_eq!(decides(&of(key), &map), expected, "{key}");
+        }
+        let definition = of("apiextensions.k8s.io/v1/CustomResourceDefinition/gads.ex.io");
+        assert!(decides(&definition, &of("ex.io/v1/Gad/ns/g")) && !decides(&definition, &definition));
     }
 }

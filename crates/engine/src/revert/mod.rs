@@ -6,6 +6,7 @@ pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;
 pub(crate) mod lead;
+mod left;
 pub(crate) mod lines;
 pub(crate) mod order;
 pub(crate) mod packages;
@@ -17,6 +18,7 @@ pub(crate) mod shared;
 pub(crate) mod undo;
 
 use crate::revert::layers::{Sight, sights};
+pub(crate) use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, changed_by, creates_before, destroys, is_half_installed, lost, planned, role_of, same,
@@ -50,7 +52,7 @@ pub(crate) struct Group {
     /// `role/name`, unique among the groups.
     pub address: String,
     pub members: Vec<Judged>,
-    /// The groups, by their places, that must have succeeded before: those of other roles.
+    /// The groups, by their places, that must have succeeded before: those of other roles, and of objects of a cluster those that each needs.
     pub after: BTreeSet<usize>,
 }
 
@@ -101,24 +103,6 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
         groups.map(|((members, address), after)| Group { address, members, after }).collect();
     name_what_stays(&mut groups);
     groups
-}
-
-/// The part that stays of a group of which something else goes is an item of its own, which is refused: the run stays in force with it.
-fn name_what_stays(groups: &mut Vec<Group>) {
-    let mut left = Vec::new();
-    let goes = |group: &&mut Group| group.members.iter().any(|m| matches!(m.verdict, Verdict::Back(_)));
-    for group in groups.iter_mut().filter(goes) {
-        let stays = |m: &mut Judged| matches!(m.verdict, Verdict::Stays(_) | Verdict::Kept(_));
-        let members: Vec<Judged> = group.members.extract_if(.., stays).collect();
-        if !members.is_empty() {
-            left.push(Group {
-                address: format!("{} (left)", group.address),
-                members,
-                after: BTreeSet::new(),
-            });
-        }
-    }
-    groups.append(&mut left);
 }
 
 fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State) -> Revert<'a> {
@@ -344,7 +328,7 @@ fn start_with_nothing_certain(
     in_part
 }
 
-/// For each group those of other roles that come before it.
+/// For each group those of other roles that come before it; of one that writes objects of a cluster those of its own role too.
 fn groups_before(reverts: &[Revert<'_>], order: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
     let group_of: BTreeMap<usize, usize> =
         (0..).zip(order).flat_map(|(group, places)| places.iter().map(move |at| (*at, group))).collect();
@@ -358,7 +342,9 @@ fn groups_before(reverts: &[Revert<'_>], order: &[Vec<usize>]) -> Vec<BTreeSet<u
             let roles: BTreeSet<&str> = order.get(group).into_iter().flatten().map(|at| role(*at)).collect();
             roles.len() > 1
         };
-        if first < then && (role(edge.first) != role(edge.then) || several(*first) || several(*then)) {
+        let alone = reverts.get(edge.then).is_some_and(|revert| stands_alone(revert.object, revert.to));
+        let others = role(edge.first) != role(edge.then) || several(*first) || several(*then);
+        if first < then && (others || alone) {
             after.get_mut(*then).map(|list| list.insert(*first));
         }
     }
@@ -397,14 +383,26 @@ fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
         .collect()
 }
 
+/// Whether an object of a cluster is written: it needs what it stands on, and nothing else of its role. One that goes, a release or a restart may be what
+/// something before it still needs.
+fn stands_alone(object: &ObjectId, to: &State) -> bool {
+    object.kind == "k8s" && !to.is_absent()
+}
+
 /// The items that must have succeeded before one of a group: the latest of its role that is reverted at all, so that a failure stops the rest of
-/// the role, as it does on the way there; those whose things stand on it, though they stay; and what comes before it in other roles.
+/// the role, as it does on the way there; those whose things stand on it, though they stay; and what comes before it in other roles. Where all that an
+/// item does [`stands_alone`], only what it needs.
 pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Vec<u32> {
     let stays = |planned: &PlannedChange| {
         converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
     };
+    let writes = |planned: &PlannedChange| stands_alone(&planned.change.object, &planned.change.to);
+    let alone = |i: &Item| !i.changes().is_empty() && i.changes().iter().all(writes);
     let of_role = || before.iter().filter(|i| i.role == item.role);
-    let latest = of_role().rfind(|i| i.is_pending());
+    let pending = || of_role().rev().filter(|i| i.is_pending());
+    // Those that stand alone wait for none before them: all of them stand for what they do not wait for.
+    let chained = pending().position(|i| !alone(i)).map_or(usize::MAX, |at| at.saturating_add(1));
+    let latest = pending().take(if alone(item) { 0 } else { chained });
     let retained = of_role().filter(|i| i.changes().iter().any(stays));
     let others = after.iter().filter_map(|at| before.get(*at)).filter(|i| i.is_pending());
     let all: BTreeSet<u32> = retained.chain(latest).chain(others).map(|i| i.id).collect();
@@ -441,8 +439,10 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }
-    notes.extend(stay.iter().cloned());
-    notes.extend(lost.iter().map(|l| format!("cannot be undone: {l}")));
+    // Where nothing is done, the outcome says it.
+    let (does, says) = (!changes.is_empty(), !changes.is_empty() || !stay.is_empty());
+    notes.extend(stay.iter().filter(|_| does).cloned());
+    notes.extend(lost.iter().filter(|_| says).map(|l| format!("cannot be undone: {l}")));
     let comes = changes.iter().filter(|change| change.from.is_absent() && !change.to.is_absent());
     notes.extend(comes.filter_map(|change| Some(format!("{}: {}", change.object, without(&change.object)?))));
     // The packages of a host are one item, so this is said once.

@@ -40,6 +40,8 @@ pub enum PruneFate {
     Removed,
     /// The object gets its original state back
     GivenBack,
+    /// Others have parts of the object, which was not there before: the project's own are removed
+    OwnPartRemoved,
     /// The object is no longer managed and stays as it is
     Forgotten,
     /// Nothing

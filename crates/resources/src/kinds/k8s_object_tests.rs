@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake::{FakeView, read, settle, wrong};
 use converge_objects::k8s;
-use converge_resource::{ApiCall, ApiProbe, Content, ObjectId, Probe};
+use converge_resource::{ApiCall, ApiProbe, ApiRef, Content, ObjectId, Probe};
 use serde_json::json;
 
 fn manifest(replicas: &str) -> Value {
@@ -147,8 +147,18 @@ fn both_managers_are_named() {
     forced["force_conflicts"] = json!(true);
     let kind = read::<K8sObject>(forced);
     let probe = ApiProbe::Apply { manifest: wish.to_string(), force: true };
-    let wanted = kind.plan(&view.says(probe, made(&wish))).unwrap();
-    assert_eq!(wanted.calls, [ApiCall::Apply { manifest: wish, force: true }]);
+    // Whose the field is that it takes is said.
+    for (manager, way) in [("helm", "belongs to `helm`"), ("kubectl-edit", "was changed by `kubectl-edit`")] {
+        let mut now = manifest("2");
+        now["metadata"]["managedFields"] = json!([{"manager": manager, "fieldsV1": {"f:data": {"f:r": {}}}}, {"manager": "converge", "fieldsV1": {"f:data": {"f:r": {}}}}]);
+        let others = ApiProbe::Others(ApiRef::of(&now).unwrap());
+        let view = live(FakeView::new(), &now)
+            .says(probe.clone(), made(&wish))
+            .says(others, json!({"object": now, "manager": "converge"}));
+        let wanted = kind.plan(&view).unwrap();
+        assert_eq!(wanted.calls, [ApiCall::Apply { manifest: wish.clone(), force: true }]);
+        assert_eq!(wanted.notes, [format!("configmap ns/x: .data.r {way}")]);
+    }
 }
 
 #[test]

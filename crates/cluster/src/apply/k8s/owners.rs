@@ -1,10 +1,10 @@
 //! The fields that a rollback or a prune writes back, and all that the project owned meanwhile, belong again to whom they belonged before.
 
-use super::{AGAIN, TRIES, failed};
+use super::failed;
 use crate::apply::{Job, shown};
 use crate::connect::Cluster;
 use crate::open_run::OpenRun;
-use crate::ownership::{self, Owners, Written};
+use crate::ownership::{self, AGAIN, Owners, TRIES, Written};
 use crate::record_error::RecordsError;
 use crate::records::{RunDoc, StoredContent, owners_before};
 use crate::work::WorkEnd;
