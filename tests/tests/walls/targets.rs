@@ -1,9 +1,9 @@
-//! The engine tells hosts and clusters apart in `connect/`, and elsewhere only where the list says.
+//! The engine distinguishes hosts and clusters in `connect/`, and elsewhere only where the list says.
 
 use super::{files, is_code, root};
 use std::collections::BTreeSet;
 
-/// Files of the engine outside `connect/` that tell hosts and clusters apart, and why.
+/// Files of the engine outside `connect/` that distinguish hosts and clusters, and why.
 const JUSTIFIED: &[(&str, &str)] = &[
     ("apply/mod.rs", "a stretch goes to a host as one batch, to a cluster item by item (ADR 29)"),
     ("forget.rs", "the records of a cluster refuse in words of their own"),
@@ -11,19 +11,19 @@ const JUSTIFIED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn hosts_and_clusters_are_told_apart_in_one_place() {
+fn hosts_and_clusters_are_distinguished_in_one_place() {
     let engine = root().join("crates/engine/src");
-    let told = regex::Regex::new(r"\bTarget::(Host|Cluster)\b").unwrap();
+    let arms = regex::Regex::new(r"\bTarget::(Host|Cluster)\b").unwrap();
     let mut found = BTreeSet::new();
     for path in files(&engine, is_code) {
         let name = path.strip_prefix(&engine).unwrap().to_str().unwrap().to_owned();
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let is_told = code.lines().any(|line| !line.trim_start().starts_with("//") && told.is_match(line));
-        if is_told && !name.starts_with("connect/") {
+        let is_named = code.lines().any(|line| !line.trim_start().starts_with("//") && arms.is_match(line));
+        if is_named && !name.starts_with("connect/") {
             found.insert(name);
         }
     }
     let listed: BTreeSet<String> = JUSTIFIED.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(found, listed, "move what tells them apart to a method of `connect::target::Target`");
+    assert_eq!(found, listed, "move what distinguishes them to a method of `connect::target::Target`");
 }
