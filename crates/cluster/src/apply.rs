@@ -6,6 +6,7 @@ mod release;
 mod workload;
 
 use crate::connect::Cluster;
+use crate::open_run::Left;
 use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
 use crate::records::{Beside, Ended};
@@ -159,7 +160,7 @@ impl Cluster {
         seq: u32,
         ended: Ended,
         after: Option<(&State, &[Content])>,
-        uid: Option<String>,
+        left: Left,
     ) -> Result<(), WorkEnd> {
         let mut slot = self.inner.run.lock().await;
         let Some(open) = slot.as_mut().filter(|open| open.meta.id == job.run) else { return Ok(()) };
@@ -169,7 +170,7 @@ impl Cluster {
             }
         }
         let after = after.map(|(state, _)| state);
-        open.end(seq, ended, after, uid).await.map_err(|why| {
+        open.end(seq, ended, after, left).await.map_err(|why| {
             failed(format!(
                 "{} was changed, but its record was not written: {why}",
                 shown(&job.change.object)

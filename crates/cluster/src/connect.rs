@@ -7,7 +7,7 @@ use crate::login::{Login, LoginError};
 use crate::open_run::OpenRun;
 use crate::options::ClusterOptions;
 use crate::tunnel::{Dialer, Road};
-use converge_resource::{Content, Digest, ObjectId, field_manager};
+use converge_resource::{ApiRef, Content, Digest, ObjectId, field_manager};
 use converge_ssh::Session;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::rt::TokioExecutor;
@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) manager: String,
     /// The objects whose fields under the plain name are this project's, once they were asked for.
     pub(crate) plainly_ours: tokio::sync::OnceCell<BTreeSet<ObjectId>>,
+    /// What our applies own of the objects that were read, as they were read last.
+    pub(crate) applied: std::sync::Mutex<BTreeMap<ApiRef, Vec<Value>>>,
     pub(crate) access: Access,
     pub(crate) run: tokio::sync::Mutex<Option<OpenRun>>,
     pub(crate) charts: std::sync::Mutex<BTreeMap<Digest, Content>>,
@@ -121,6 +123,7 @@ impl Cluster {
                 access: Access { road, server, kubeconfig, context, login },
                 run: tokio::sync::Mutex::new(None),
                 charts: std::sync::Mutex::default(),
+                applied: std::sync::Mutex::default(),
             }),
         })
     }

@@ -122,9 +122,13 @@ impl Cluster {
         if let Some(wanted) = api_ref(id) {
             let ApiRef { api_version, kind, namespace, name } = wanted.clone();
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
-                return present(list.as_ref().map_err(Arc::clone)?.get(&name));
+                let found = list.as_ref().map_err(Arc::clone)?.get(&name);
+                self.saw(&wanted, found);
+                return present(found);
             }
-            return present(self.inner.api.object(&wanted).await?.as_ref());
+            let found = self.inner.api.object(&wanted).await?;
+            self.saw(&wanted, found.as_ref());
+            return present(found.as_ref());
         }
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
     }
@@ -151,7 +155,7 @@ impl Cluster {
 
     pub(crate) async fn ask(&self, question: &ApiProbe) -> Result<Value, LookError> {
         match question {
-            ApiProbe::Apply { manifest, force } => self.dry_run(manifest, *force).await,
+            ApiProbe::Apply { manifest, force } => self.dry_apply(manifest, *force).await,
             ApiProbe::Get(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
                 Ok(found.unwrap_or_default())

@@ -19,6 +19,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Of an object that a change left: the server's identity of it, and who owns its fields.
+#[derive(Default)]
+pub(crate) struct Left {
+    pub(crate) uid: Option<String>,
+    pub(crate) owners: Option<Vec<Value>>,
+}
+
 /// A run at work.
 pub(crate) struct OpenRun {
     pub(crate) api: Arc<Api>,
@@ -163,6 +170,7 @@ impl OpenRun {
             no_snapshot,
             waits: work.release(&change.object).map(|spec| spec.wait_seconds.is_some()),
             owners: None,
+            owners_left: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome: None,
@@ -190,19 +198,19 @@ impl OpenRun {
         self.write().await
     }
 
-    /// Writes how a change ended. `after` is `None` when nobody could look; `contents` are what it names.
+    /// Writes how a change ended. `after` is `None` when nobody could look.
     pub(crate) async fn end(
         &mut self,
         seq: u32,
         ended: Ended,
         after: Option<&State>,
-        uid: Option<String>,
+        left: Left,
     ) -> Result<(), RecordsError> {
         let Some(change) = self.doc.changes.iter_mut().find(|c| c.seq == seq) else { return Ok(()) };
         let Some(after) = after else { return Ok(()) };
         change.outcome = Some(ended);
         change.after = after.clone();
-        change.uid = uid;
+        (change.uid, change.owners_left) = (left.uid, left.owners);
         self.write().await
     }
 
@@ -229,6 +237,7 @@ impl OpenRun {
                 no_snapshot: None,
                 waits: None,
                 owners: None,
+                owners_left: None,
                 managers: BTreeMap::new(),
                 applied: None,
                 outcome: Some(Ended::Moved),

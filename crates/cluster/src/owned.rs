@@ -130,6 +130,7 @@ mod tests {
             no_snapshot: None,
             waits: None,
             owners: None,
+            owners_left: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome,

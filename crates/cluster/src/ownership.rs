@@ -10,7 +10,7 @@ use converge_objects::k8s::fields::{Field, shown};
 use converge_objects::k8s::normalised;
 use converge_resource::FIELD_MANAGER;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Comparisons when others write at the same time.
@@ -109,6 +109,27 @@ pub(crate) fn found(live: &Value, fields: Option<&[Field]>, manager: &str) -> Ve
     };
     let ours_to_say = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
     entries(live).filter(ours_to_say).filter_map(taken).collect()
+}
+
+/// The entries of an object that an apply of this manager, or of the plain name, made.
+pub(crate) fn applied(object: &Value, manager: &str) -> Vec<Value> {
+    let counts = |entry: &&Value| {
+        operation(entry) == Some("Apply") && (is_own(entry, manager) || is_own(entry, FIELD_MANAGER))
+    };
+    entries(object).filter(counts).cloned().collect()
+}
+
+/// The fields that an apply gives up: this manager had applied them (`before`), and the object that the apply makes still has them, as others' or nobody's.
+/// Each with its managers.
+pub(crate) fn given_up(before: &[Value], made: &Value, manager: &str) -> Vec<Value> {
+    let had = before.iter().filter(|entry| is_own(entry, manager)).map(FieldSet::of);
+    let lost = had.fold(FieldSet::default(), |all, one| all.or(&one)).without(&owned(made, "Apply", manager));
+    let of = |set: &FieldSet| -> BTreeSet<&str> {
+        let holds = |entry: &&Value| !is_of(entry, manager) && !FieldSet::of(entry).and(set).is_empty();
+        entries(made).filter(holds).filter_map(|entry| entry.get("manager")?.as_str()).collect()
+    };
+    let lost = lost.present(made).outermost();
+    lost.into_iter().map(|(field, set)| json!({"field": field, "managers": of(&set)})).collect()
 }
 
 /// The owners of the fields of an object before some changes, as these have recorded them.

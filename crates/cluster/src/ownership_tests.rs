@@ -176,3 +176,22 @@ fn what_a_manager_gives_up_is_nobodys() {
     let left = json!({"metadata": {"managedFields": left}});
     assert!(all(&left).and(&all(&alone)).is_empty());
 }
+
+#[test]
+fn an_apply_gives_up_what_stays_without_it() {
+    let before = object(
+        json!({"a": "1", "x": "1", "gone": "1"}),
+        &[
+            ("converge-a", "Apply", &["a", "x", "gone"]),
+            ("converge-a", "Update", &["u"]),
+            ("converge-b", "Apply", &["x"]),
+        ],
+    );
+    let made = object(
+        json!({"a": "1", "x": "1", "u": "1"}),
+        &[("converge-a", "Apply", &["a"]), ("converge-a", "Update", &["u"]), ("converge-b", "Apply", &["x"])],
+    );
+    let of = |made: &Value| given_up(&applied(&before, "converge-a"), made, "converge-a");
+    assert_eq!(of(&made), [json!({"field": ".data.x", "managers": ["converge-b"]})]);
+    assert_eq!(of(&before), Vec::<Value>::new());
+}

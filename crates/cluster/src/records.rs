@@ -14,6 +14,7 @@ use converge_executor::RunMeta;
 use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
+use owners::field_owners;
 pub(crate) use owners::owners_before;
 pub(crate) use retention::{Listed, Need, Standing, is_full, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
@@ -106,6 +107,9 @@ pub(crate) struct ChangeDoc {
     /// the object was not there, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owners: Option<Vec<Value>>,
+    /// The same entries as it left them. `None` while it is at work, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owners_left: Option<Vec<Value>>,
     /// In records of older versions: the managers of fields that it has taken from others, by the paths of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) managers: BTreeMap<String, String>,
@@ -163,7 +167,9 @@ impl RunDoc {
     }
 
     pub(crate) fn record(self) -> RunRecord {
+        let manager = self.manager.unwrap_or_else(|| FIELD_MANAGER.to_owned());
         let change = |c: ChangeDoc| SavedChange {
+            owners: field_owners(c.owners, c.owners_left, &manager),
             seq: c.seq,
             object: c.object,
             before: c.before,
@@ -369,6 +375,7 @@ mod tests {
             no_snapshot: None,
             waits: None,
             owners: None,
+            owners_left: None,
             managers: BTreeMap::new(),
             applied: None,
             outcome: None,
@@ -412,6 +419,7 @@ mod tests {
                 no_snapshot: None,
                 waits,
                 owners: None,
+                owners_left: None,
                 managers: BTreeMap::new(),
                 applied: None,
                 outcome: Some(Ended::Done),

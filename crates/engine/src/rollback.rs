@@ -402,7 +402,7 @@ async fn plan_undos(
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
-    undos.iter_mut().for_each(|undo| part_from_others(undo, &known));
+    undos.iter_mut().for_each(|undo| part_from_others(undo, &mut known));
     let asked = changed_probes(&undos, &known);
     if !asked.is_empty() {
         target.look(&asked, &mut known).await?;

@@ -1,7 +1,7 @@
 //! The composition of the changes of several runs, for each object.
 
 use crate::{Layer, SavedChange, SavedGuard, SavedOutcome};
-use converge_resource::{NodeRemoval, ObjectId, Past, State};
+use converge_resource::{FieldOwners, NodeRemoval, ObjectId, Past, State};
 use std::collections::BTreeMap;
 
 /// A state in which runs found an object or may have left it.
@@ -80,6 +80,8 @@ pub struct Undo {
     pub unrecorded: Unrecorded,
     /// The data that it needs besides the states.
     pub node_removal: Option<NodeRemoval>,
+    /// In a cluster: who owned its fields before each of the changes and after it. `None` for a change whose record does not tell.
+    pub owners: Vec<Option<FieldOwners>>,
     /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
     /// The item whose foreign code changed it first, when it was foreign code.
@@ -149,6 +151,7 @@ pub(crate) fn compose<'a>(
                 since: Vec::new(),
                 unrecorded: Unrecorded::default(),
                 node_removal: None,
+                owners: Vec::new(),
                 guard: None,
                 moved_by: (change.outcome == SavedOutcome::Moved).then(|| change.item.clone()),
                 inputs_stay: false,
@@ -174,6 +177,7 @@ pub(crate) fn compose<'a>(
         change.item.clone_into(&mut undo.item);
         undo.sensitive |= change.sensitive;
         undo.node_removal = change.node_removal.clone().or(undo.node_removal);
+        undo.owners.push(change.owners.clone());
         undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place, undo);
     }

@@ -420,7 +420,12 @@ impl<'a> Ledger<'a> {
     fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> (Option<String>, Vec<(State, State)>) {
         let stacks: &Stacks<'_> = &self.stacks;
         let steps = stacks.get(&(&undo.object, undo.layer.clone())).into_iter().flatten();
-        let theirs: Vec<&Step> = steps.filter(|s| s.run > after && !self.is_of(s.run, project)).collect();
+        // Who gives fields up has changed none.
+        let writes = |s: &Step| {
+            self.change(s).is_some_and(|c| c.before != c.after || c.outcome == SavedOutcome::Unknown)
+        };
+        let theirs: Vec<&Step> =
+            steps.filter(|s| s.run > after && !self.is_of(s.run, project) && writes(s)).collect();
         let last = theirs.last().and_then(|step| self.runs.get(step.run));
         let why = last.map(|run| {
             format!(

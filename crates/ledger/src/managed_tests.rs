@@ -16,6 +16,7 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
         no_snapshot: None,
         node_removal: None,
         guard: None,
+        owners: None,
         outcome: SavedOutcome::Done,
         arrived: false,
     }

@@ -2,7 +2,7 @@
 
 use crate::Scope;
 use crate::layers::is_at_path;
-use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
+use converge_resource::{FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run on one host.
@@ -128,6 +128,8 @@ pub struct SavedChange {
     pub node_removal: Option<NodeRemoval>,
     /// How its item was guarded; a rollback of it is guarded alike.
     pub guard: Option<SavedGuard>,
+    /// In a cluster: who owned the fields before it and after it. `None` where the record does not tell.
+    pub owners: Option<FieldOwners>,
     /// Its result.
     pub outcome: SavedOutcome,
     /// Where the run was cut off in it: whether a plan has found the object in the planned state since.
@@ -161,9 +163,14 @@ pub enum SavedOutcome {
 }
 
 impl SavedChange {
-    /// False only when the object is known to be as it was.
+    /// False only when the object is known to be as it was, and its fields are whose they were.
     pub fn may_have_happened(&self) -> bool {
-        self.outcome == SavedOutcome::Unknown || self.before != self.after
+        self.outcome == SavedOutcome::Unknown || self.before != self.after || self.moves_owners()
+    }
+
+    /// Whether the project owns other fields of the object after it than before.
+    fn moves_owners(&self) -> bool {
+        self.outcome == SavedOutcome::Done && self.owners.as_ref().is_some_and(FieldOwners::moved)
     }
 
     /// Whether its result is known: that of a step in which the run was cut off is where the object was found in the planned state.
@@ -304,6 +311,7 @@ impl Reader {
                     no_snapshot: None,
                     node_removal: None,
                     guard: None,
+                    owners: None,
                     outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
                     arrived: false,
                 });

@@ -323,7 +323,7 @@ impl Pass<'_> {
                 self.virtual_host.settle(&object, &to);
                 // Under its own name: links on the way to it count.
                 match self.virtual_host.observed(&named) {
-                    Ok(found) if found.state == to => {}
+                    Ok(found) if found.state == to && !wanted.owners_only.contains(&named) => {}
                     Ok(found) => {
                         let change = Change { object, from: found.state, to };
                         item.notes.extend(names::severed(&change, found.names));

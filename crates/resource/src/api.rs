@@ -99,7 +99,7 @@ impl ApiRef {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ApiProbe {
     /// A dry run of this manifest (JSON text), applied by our field manager. Answer: an object with one of `object` (the
-    /// whole result as the server gives it), `conflicts` (a list of `{manager, field}`, with our own name beside it as `manager`), `no_kind`,
+    /// whole result as the server gives it; beside it `gives_up`, the fields that stay and are no longer our manager's: a list of `{field, managers}`), `conflicts` (a list of `{manager, field}`, with our own name beside it as `manager`), `no_kind`,
     /// `no_namespace` or `invalid` (the message of the server).
     Apply {
         /// JSON text.
@@ -170,6 +170,26 @@ pub enum ApiProbe {
         /// Its deadline.
         seconds: u64,
     },
+}
+
+/// The owners of an object's fields before a change of it and after it: entries as the server has them (`metadata.managedFields`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldOwners {
+    /// The project's own entries that the change found.
+    pub found: Vec<Value>,
+    /// Those that it left.
+    pub left: Vec<Value>,
+    /// The entries of others that it left, with the fields that it changed.
+    pub others: Vec<Value>,
+}
+
+impl FieldOwners {
+    /// Whether the project owns other fields after it than before.
+    pub fn moved(&self) -> bool {
+        let is = |a: &Value, b: &Value| ["operation", "fieldsV1"].iter().all(|key| a.get(key) == b.get(key));
+        let within = |a: &[Value], b: &[Value]| a.iter().all(|a| b.iter().any(|b| is(a, b)));
+        !within(&self.found, &self.left) || !within(&self.left, &self.found)
+    }
 }
 
 /// A helm release as it is to be.

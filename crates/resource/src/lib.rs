@@ -29,8 +29,8 @@ mod words;
 
 pub use answer::AnswerError;
 pub use api::{
-    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, PreservedField, RANDOM, ReleaseSpec,
-    field_manager,
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM,
+    ReleaseSpec, field_manager,
 };
 pub use backup::{Backup, Made};
 pub use claim::{Claim, ClaimMode};

@@ -26,6 +26,8 @@ pub struct Wanted {
     pub irreversible: Vec<(ObjectId, String)>,
     /// On a cluster: the API calls that change the targets, if their states do not tell.
     pub calls: Vec<ApiCall>,
+    /// On a cluster: targets of which the calls change the owners of fields, whatever becomes of the states.
+    pub owners_only: Vec<ObjectId>,
     /// The question to another host before a change.
     pub fetch: Option<Fetch>,
     /// The file that must reach the controller before a change.

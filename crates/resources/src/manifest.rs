@@ -7,7 +7,7 @@ use converge_objects::k8s::owners::owners;
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
     ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
-    pointer_word,
+    counted, pointer_word,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -197,8 +197,13 @@ impl Apply<'_> {
         };
         let content = Content::new(k8s::text(&made).into_bytes());
         let state = K8sState::Present(content.digest().clone());
-        let mut wanted = Wanted::one(id, state.clone()).with(content);
-        if state != now {
+        let mut wanted = Wanted::one(id.clone(), state.clone()).with(content);
+        let given_up = if now == K8sState::Absent { Vec::new() } else { gives_up(&answer) };
+        if state == now && !given_up.is_empty() {
+            wanted.owners_only.push(id);
+        }
+        wanted.notes.extend(given_up.iter().cloned());
+        if state != now || !given_up.is_empty() {
             wanted.calls = vec![ApiCall::Apply { manifest: self.manifest.clone(), force: self.force }];
             if self.force && now != K8sState::Absent {
                 wanted.notes = self.taken(view, &object, &made)?;
@@ -304,6 +309,24 @@ impl Apply<'_> {
             None => Stop::Failed(format!("{shown}: the answer of the server is not understood")),
         }
     }
+}
+
+/// What an apply gives up of an object, for people: fields that stay, and are no longer the project's.
+fn gives_up(answer: &Value) -> Vec<String> {
+    let fields = answer.get("gives_up").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some((first, more)) = fields.split_first() else { return Vec::new() };
+    let field = first.get("field").and_then(Value::as_str).unwrap_or_default();
+    let more = match more.len() {
+        0 => String::new(),
+        number => format!(" and {}", counted(number, "other field")),
+    };
+    let managers = first.get("managers").and_then(Value::as_array).into_iter().flatten();
+    let managers: Vec<&str> = managers.filter_map(Value::as_str).collect();
+    let whose = match managers.as_slice() {
+        [] => String::new(),
+        names => format!(": it belongs to {} too", names.join(", ")),
+    };
+    vec![format!("{field}{more} stays as it is, and is no longer this project's{whose}")]
 }
 
 /// The part of a path that can hold no value. The names of a Secret's keys are none; of other objects only the first name is surely the kind's own.

@@ -11,6 +11,7 @@ mod manifests;
 mod nodes;
 mod operators;
 mod other_targets;
+mod owners_back;
 mod ownership;
 mod projects;
 mod recovered;

@@ -32,8 +32,12 @@ struct Run {
     own: BTreeSet<&'static str>,
     /// Those that others owned, of the ones that it changed.
     theirs: BTreeMap<&'static str, BTreeSet<usize>>,
-    /// A prune: the runs since which the object had been managed.
-    pruned: Option<usize>,
+    /// The keys that it gave up, each with the others that own it since.
+    lost: BTreeMap<&'static str, BTreeSet<usize>>,
+    /// A prune or a rollback: the run since which the object had been managed.
+    managed: Option<usize>,
+    /// A rollback: the run that it took back.
+    took_back: Option<usize>,
 }
 
 impl Run {
@@ -63,21 +67,47 @@ impl Model {
         self.owners.get(key).is_some_and(|by| by.iter().any(|by| *by != project))
     }
 
+    /// Writes down a run that found this, and has left what is there now.
+    fn record(
+        &mut self,
+        project: usize,
+        before: (Data, BTreeMap<&'static str, BTreeSet<usize>>),
+        managed: Option<usize>,
+    ) -> &mut Run {
+        let (found, owners) = before;
+        let own: BTreeSet<&str> =
+            owners.iter().filter(|(_, by)| by.contains(&project)).map(|(key, _)| *key).collect();
+        let others = |owners: &BTreeMap<&str, BTreeSet<usize>>, key: &str| -> BTreeSet<usize> {
+            owners.get(key).into_iter().flatten().copied().filter(|by| *by != project).collect()
+        };
+        let now = self.own(project);
+        let lost = own.iter().filter(|key| !now.contains(*key)).map(|key| (*key, others(&self.owners, key)));
+        let lost = lost.collect();
+        let mut run = Run {
+            project,
+            found,
+            left: self.live.clone(),
+            own,
+            theirs: BTreeMap::new(),
+            lost,
+            managed,
+            took_back: None,
+        };
+        for key in run.changed() {
+            run.theirs.insert(key, others(&owners, key));
+        }
+        self.runs.push(run);
+        self.runs.last_mut().unwrap()
+    }
+
     fn put(
         &mut self,
         project: usize,
         before: (Data, BTreeMap<&'static str, BTreeSet<usize>>),
-        pruned: Option<usize>,
+        managed: Option<usize>,
     ) {
-        let (found, owners) = before;
-        let own = owners.iter().filter(|(_, by)| by.contains(&project)).map(|(key, _)| *key).collect();
-        let mut run = Run { project, found, left: self.live.clone(), own, theirs: BTreeMap::new(), pruned };
-        for key in run.changed() {
-            let by = owners.get(key).into_iter().flatten().copied().filter(|by| *by != project).collect();
-            run.theirs.insert(key, by);
-        }
         self.in_force.push(self.runs.len());
-        self.runs.push(run);
+        self.record(project, before, managed);
     }
 
     /// Whether the server would take the declaration.
@@ -103,12 +133,15 @@ impl Model {
             }
             by.insert(project);
         }
-        if live == self.live {
+        let drops = self.own(project).into_iter().any(|key| !wanted.contains_key(key));
+        if live == self.live && !drops {
             // Nothing is to be changed, so nothing is applied.
             return;
         }
         let before = (std::mem::replace(&mut self.live, live), std::mem::replace(&mut self.owners, owners));
-        self.managed[project].get_or_insert(self.runs.len());
+        if self.live != before.0 {
+            self.managed[project].get_or_insert(self.runs.len());
+        }
         self.put(project, before, None);
     }
 
@@ -117,23 +150,36 @@ impl Model {
         self.in_force.iter().rev().copied().filter(move |at| self.runs[*at].project == project)
     }
 
-    /// Whether the other project has changed, since this run, what it had changed.
+    /// Whether the other project has changed, since this run, what it had changed and is not as before already.
     fn is_covered(&self, at: usize) -> bool {
         let run = &self.runs[at];
         let others = self.in_force.iter().map(|at| (*at, &self.runs[*at]));
         let mut later = others.filter(|(other, r)| *other > at && r.project != run.project);
-        later.any(|(_, r)| r.changed().intersection(&run.changed()).next().is_some())
+        let goes_back = |key: &&&str| self.live.get(**key) != run.found.get(**key);
+        later.any(|(_, r)| r.changed().intersection(&run.changed()).any(|key| goes_back(&key)))
     }
 
-    /// Takes runs of a project back: these keys have the values and owners of before the first one.
-    fn back(&mut self, project: usize, runs: &[usize]) {
+    /// Whether a run changed nothing but owners, and none of what it gave up can be taken up again.
+    fn is_past(&self, at: usize) -> bool {
+        let run = &self.runs[at];
+        let own = self.own(run.project);
+        let comes = |key: &&str| !own.contains(*key) && self.live.get(*key) == run.found.get(*key);
+        run.found == run.left && !run.lost.keys().any(|key| comes(key))
+    }
+
+    /// Takes runs of a project back: these keys have the values and owners of before the first one. What a rollback finds where its run has left it with
+    /// others, it takes again.
+    fn back(&mut self, project: usize, runs: &[usize], is_rollback: bool) {
         let first = self.runs[runs[0]].clone();
         let touched: BTreeSet<&str> = runs.iter().flat_map(|at| self.runs[*at].changed()).collect();
         for key in KEYS {
             let then = first.found.get(key);
             let owned = first.own.contains(key);
-            let is_back =
-                touched.contains(key) && self.live.get(key) != then && !self.has_other(key, project);
+            let others = self.owners.get(key).into_iter().flatten().copied().filter(|by| *by != project);
+            let others: BTreeSet<usize> = others.collect();
+            let is_given = is_rollback && first.lost.get(key) == Some(&others);
+            let is_free = others.is_empty() || is_given;
+            let is_back = touched.contains(key) && self.live.get(key) != then && is_free;
             if is_back {
                 let mut by: BTreeSet<usize> = owned.then_some(project).into_iter().collect();
                 let taken = runs.iter().find_map(|at| self.runs[*at].theirs.get(key).filter(|_| !owned));
@@ -151,14 +197,36 @@ impl Model {
     }
 
     fn roll_back(&mut self, project: usize, at: usize) {
-        self.back(project, &[at]);
+        let before = (self.live.clone(), self.owners.clone());
+        self.back(project, &[at], true);
+        let managed = self.managed[project];
+        self.record(project, before, managed).took_back = Some(at);
         self.in_force.retain(|run| *run != at);
         let run = &self.runs[at];
-        if run.pruned.is_some() {
-            self.managed[project] = run.pruned;
-        } else if self.managed[project] == Some(at) {
+        if run.managed.is_some() {
+            self.managed[project] = run.managed;
+        } else if managed == Some(at) {
             self.managed[project] = None;
         }
+    }
+
+    /// The newest run of a project, if it is a rollback that can be undone.
+    fn undoable(&self, project: usize) -> Option<usize> {
+        let at = self.runs.iter().rposition(|run| run.project == project)?;
+        let run = &self.runs[at];
+        (run.took_back.is_some() && run.found != run.left && !self.is_covered(at)).then_some(at)
+    }
+
+    /// The project goes to the state before a rollback.
+    fn undo(&mut self, project: usize, at: usize) {
+        let before = (self.live.clone(), self.owners.clone());
+        self.back(project, &[at], true);
+        let managed = self.runs[at].managed;
+        let taken = self.runs[at].took_back.unwrap();
+        self.record(project, before, None);
+        self.in_force.push(taken);
+        self.in_force.sort_unstable();
+        self.managed[project] = managed;
     }
 
     fn prune(&mut self, project: usize) {
@@ -166,7 +234,7 @@ impl Model {
         let of = |at: &usize| self.runs[*at].project == project;
         let runs: Vec<usize> = (since..self.runs.len()).filter(of).collect();
         let before = (self.live.clone(), self.owners.clone());
-        self.back(project, &runs);
+        self.back(project, &runs, false);
         self.managed[project] = None;
         if self.live != before.0 {
             self.put(project, before, Some(since));
@@ -229,10 +297,11 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
     let (mut draw, mut model) = (Draw(seed), Model::default());
     model.live.insert("f", 0);
     let mut said = Vec::new();
+    let mut rollbacks = [String::new(), String::new()];
     for step in 0..steps {
         let project = usize::from(draw.below(2) == 1);
         let other = 1 - project;
-        let what = match draw.below(10) {
+        let what = match draw.below(12) {
             0..5 => {
                 let mut wanted = Data::from([(NAMES[project], u8::try_from(1 + draw.below(3)).unwrap())]);
                 if draw.below(3) > 0 {
@@ -244,17 +313,22 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
                 ran.expect(i32::from(refused));
                 if !refused {
                     model.apply(project, &wanted);
+                    // What it declares and a role after it leaves out is no endless change.
+                    of(lab, project, Some(&wanted), force, &["plan"]).expect(0);
                 }
                 format!("{} applies {wanted:?}, force {force}: refused {refused}", NAMES[project])
             }
             5..8 => {
                 let Some(at) = model.in_force_of(project).next() else { continue };
                 // A later run of the other project comes first.
-                if model.is_covered(at) {
+                if model.is_covered(at) || model.is_past(at) {
                     continue;
                 }
-                let ran = of(lab, project, None, false, &["rollback", "--yes"]);
-                ran.expect(0);
+                let ran = of(lab, project, None, false, &["rollback", "--yes"]).expect(0);
+                assert!(!ran.all().contains("is as it was before"), "seed {seed}: {said:#?}\n{}", ran.all());
+                let all = ran.all();
+                let id = all.rsplit("· run ").next().and_then(|rest| rest.split_whitespace().next());
+                rollbacks[project] = id.unwrap().to_owned();
                 model.roll_back(project, at);
                 format!("{} rolls back", NAMES[project])
             }
@@ -267,6 +341,12 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
                 let plan = of(lab, project, None, false, &["plan", "--prune"]).expect(0);
                 assert!(!plan.all().contains("orphaned"), "{}", plan.all());
                 format!("{} prunes", NAMES[project])
+            }
+            9 | 10 => {
+                let Some(at) = model.undoable(project) else { continue };
+                of(lab, project, None, false, &["rollback", "--yes", "--to", &rollbacks[project]]).expect(0);
+                model.undo(project, at);
+                format!("{} undoes its rollback", NAMES[project])
             }
             _ => {
                 let value = u8::try_from(step % 200).unwrap();

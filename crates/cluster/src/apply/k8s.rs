@@ -9,6 +9,7 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object::{self, listed, merge_patch};
 use crate::observe::{no_key, observed};
+use crate::open_run::Left;
 use crate::ownership::{self, AGAIN, TRIES};
 use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
@@ -93,6 +94,12 @@ impl<'a> Planned<'a> {
     fn finds(&self, live: Option<&Value>, own: &str) -> Option<Vec<Value>> {
         let fields = self.to.is_some().then_some(self.fields.as_slice());
         live.map(|live| ownership::found(live, fields, own))
+    }
+
+    /// The identity and the owners of what it left.
+    fn left(&self, live: Option<&Value>, own: &str) -> Left {
+        let uid = live.map(|live| object::text(live, "/metadata/uid").to_owned());
+        Left { uid, owners: Some(self.finds(live, own).unwrap_or_default()) }
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -392,6 +399,7 @@ impl Cluster {
         let live = live.map_err(|fault| {
             failed(format!("{shown} was changed, and cannot be looked at since: {fault}"))
         })?;
+        self.saw(&planned.wanted, live.as_ref());
         let off = match (&planned.to, &live) {
             (None, None) => String::new(),
             (None, Some(_)) => format!("{shown} was deleted, and somebody has made it again"),
@@ -402,9 +410,9 @@ impl Cluster {
             },
         };
         let (found, contents) = observed(live.as_ref());
-        let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
+        let left = planned.left(live.as_ref(), self.manager());
         let ended = if off.is_empty() && established.is_ok() { Ended::Done } else { Ended::Failed };
-        self.end(job, seq, ended, Some((&found.state, &contents)), uid).await?;
+        self.end(job, seq, ended, Some((&found.state, &contents)), left).await?;
         established?;
         if off.is_empty() { Ok(Done { after: found.state, contents }) } else { Err(failed(off)) }
     }
@@ -414,11 +422,11 @@ impl Cluster {
         let live = self.inner.api.object(&planned.wanted).await;
         let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
         let live = live.ok().flatten();
-        let uid = live.as_ref().map(|live| object::text(live, "/metadata/uid").to_owned());
+        let left = planned.left(live.as_ref(), self.manager());
         // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
         let goes = live.as_ref().is_some_and(object::is_being_deleted);
         let Some((found, contents)) = after.filter(|_| !goes) else { return Ok(()) };
-        self.end(job, seq, Ended::Failed, Some((&found.state, &contents)), uid).await
+        self.end(job, seq, Ended::Failed, Some((&found.state, &contents)), left).await
     }
 }
 

@@ -5,6 +5,7 @@ use crate::connect::Cluster;
 use crate::helm::{FileError, Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
+use crate::open_run::Left;
 use crate::record_error::{RecordsError, SealError};
 use crate::records::{Beside, Ended};
 use crate::saved_release::{SavedRelease, SavedReleaseError};
@@ -162,7 +163,7 @@ impl Cluster {
                 .map(|found| failed(format!("{} differs from the plan: it is {found}", shown(id)))),
         };
         let ended = if off.is_none() { Ended::Done } else { Ended::Failed };
-        let recorded = self.end(job, seq, ended, state, None).await;
+        let recorded = self.end(job, seq, ended, state, Left::default()).await;
         // The message of helm comes first; a server that is gone takes no records either.
         if off.is_none() {
             noted.and(recorded)?;

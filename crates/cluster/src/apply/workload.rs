@@ -5,6 +5,7 @@ use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::object::{seconds, text};
 use crate::observe::{Running, no_key};
+use crate::open_run::Left;
 use crate::records::Ended;
 use crate::rollout::on_delete;
 use crate::started::Started;
@@ -84,7 +85,7 @@ impl Cluster {
         let after = self.running(&wanted).await.ok();
         let after = after.map(|now| now.map_or_else(State::absent, |running| running.observed().state));
         let ended = if result.is_ok() { Ended::Done } else { Ended::Failed };
-        self.end(job, seq, ended, after.as_ref().map(|state| (state, &[][..])), None).await?;
+        self.end(job, seq, ended, after.as_ref().map(|state| (state, &[][..])), Left::default()).await?;
         result?;
         Ok(Done { after: after.unwrap_or_else(|| job.change.to.clone()), contents: Vec::new() })
     }

@@ -9,12 +9,42 @@ use crate::ownership;
 use converge_objects::k8s::{fields, from_text};
 use converge_resource::{ApiRef, Content, FIELD_MANAGER};
 use serde_json::{Value, json};
+use std::sync::PoisonError;
 
 /// The words of a query that change nothing.
 const DRY: &str = "&dryRun=All";
 
 impl Cluster {
-    /// A dry run of a server-side apply; see [`converge_resource::ApiProbe::Apply`].
+    /// Keeps who applies the fields of an object that was read: what an apply gives up is told by that.
+    pub(crate) fn saw(&self, wanted: &ApiRef, live: Option<&Value>) {
+        let applied = live.map(|live| ownership::applied(live, self.manager())).unwrap_or_default();
+        let mut all = self.inner.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(wanted.clone(), applied);
+    }
+
+    /// A dry run of an apply of ours, with what it gives up; see [`converge_resource::ApiProbe::Apply`].
+    pub(super) async fn dry_apply(&self, manifest: &str, force: bool) -> Result<Value, LookError> {
+        let mut answer = self.dry_run(manifest, force).await?;
+        let Some(made) = answer.get("object") else { return Ok(answer) };
+        let Some(wanted) = ApiRef::of(made) else { return Ok(answer) };
+        let seen = || {
+            let all = self.inner.applied.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&wanted).cloned()
+        };
+        // Who asks for an apply has looked at the object before.
+        let Some(before) = seen() else { return Ok(answer) };
+        let plain = before.iter().any(|entry| ownership::is_own(entry, FIELD_MANAGER))
+            && self.manager() != FIELD_MANAGER
+            && self.is_plainly_ours(&wanted.object()).await?;
+        let manager = if plain { FIELD_MANAGER } else { self.manager() };
+        let given_up = ownership::given_up(&before, made, manager);
+        if let Some(map) = answer.as_object_mut().filter(|_| !given_up.is_empty()) {
+            map.insert("gives_up".to_owned(), Value::Array(given_up));
+        }
+        Ok(answer)
+    }
+
+    /// A dry run of a server-side apply.
     pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, LookError> {
         let manifest: Value = match serde_json::from_str(manifest) {
             Ok(manifest) => manifest,

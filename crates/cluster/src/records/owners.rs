@@ -2,8 +2,19 @@
 
 use super::{ChangeDoc, RunDoc};
 use crate::ownership::{Owners, is_own, under};
-use converge_resource::{FIELD_MANAGER, ObjectId, State};
+use converge_resource::{FIELD_MANAGER, FieldOwners, ObjectId, State};
 use serde_json::Value;
+
+/// The owners before a change under the name of this manager, and after it. Of an object that was not there nobody owned anything.
+pub(crate) fn field_owners(
+    found: Option<Vec<Value>>,
+    left: Option<Vec<Value>>,
+    manager: &str,
+) -> Option<FieldOwners> {
+    let found = found.unwrap_or_default().into_iter().filter(|e| is_own(e, manager)).collect();
+    let (left, others) = left?.into_iter().partition(|e| is_own(e, manager));
+    Some(FieldOwners { found, left, others })
+}
 
 /// The owners before the changes of an object by these runs, and the state that the first of them found. `None` where they did not change it.
 pub(crate) fn owners_before(

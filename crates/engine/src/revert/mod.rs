@@ -154,8 +154,8 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
 
 /// The same for an object in the state `now`.
 fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) -> Verdict {
-    if same(&undo.object, &now, &undo.before) {
-        return Verdict::Same;
+    if let Some(verdict) = shared::judge_values_of_before(undo, &now, known) {
+        return verdict;
     }
     if let Some(verdict) = lines::judge(undo, &now, known) {
         return verdict;
@@ -180,7 +180,7 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         return why;
     }
     let to = back(undo, &now, known);
-    let back = shared::without_shared(Change { object: undo.object.clone(), from: now, to }, known);
+    let back = shared::without_shared(undo, now, to, known);
     // An object that converge was about to destroy already is no loss.
     let on_its_way = undo.open.as_ref().is_some_and(|open| back.from != *open && back.from != undo.left);
     // Nor is what a failed script has left of a package: nobody can want that state back.

@@ -1,48 +1,43 @@
 //! Fields of objects in a cluster that others own beside the project: a rollback and a prune leave them. Pure.
 
+mod owners;
+
 use crate::revert::Judged;
 use crate::revert::undo::{Verdict, back, owners_probe, shows, text_of};
 use converge_ledger::Undo;
 use converge_objects::K8sState;
-use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, shown, with};
-use converge_objects::k8s::owners::owners_of_part;
+use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read, shown, with};
 use converge_planner::Knowledge;
-use converge_resource::{Answer, ApiProbe, ApiRef, Change, FIELD_MANAGER, ObjectId, Probe, Segment, counted};
-use serde_json::{Value, json};
+use converge_resource::{Answer, ApiProbe, ApiRef, Change, ObjectId, Probe, Segment, State, counted};
+use owners::{Given, answer, others, taken_up};
+pub(crate) use owners::{changed_hands, judge_values_of_before};
+use serde_json::json;
 use std::collections::BTreeSet;
-
-/// The server's answer about the owners of an object: the object, and the project's own manager.
-fn answer<'k>(object: &ObjectId, known: &'k Knowledge) -> Option<(&'k Value, &'k str)> {
-    let Some(Answer::Api(answer)) = known.answer(&owners_probe(object)?) else { return None };
-    Some((answer.get("object")?, answer.get("manager")?.as_str()?))
-}
 
 /// The fields of a change that others own too, each with its manager.
 type Theirs = Vec<(Field, String)>;
 
-/// The fields of a change that others own too, and those that they do not.
-fn parted(change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
+/// The fields of a change that others own too, and those that they do not, or that the runs themselves have given to them.
+fn parted(undo: &Undo, change: &Change, known: &Knowledge) -> Option<(Theirs, Vec<Field>)> {
     let (live, own) = answer(&change.object, known)?;
     let (from, to) =
         (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
-    let other = |field: &Field| {
-        owners_of_part(live, &field.path)
-            .into_iter()
-            .find(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()))
-    };
+    let given = Given::by(undo);
     let (mut theirs, mut own_fields) = (Vec::new(), Vec::new());
     for field in leaf_differences(&from, &to) {
-        match other(&field) {
-            Some(manager) => theirs.push((field, manager)),
-            None => own_fields.push(field),
+        let others = others(&field, live, own);
+        match others.first() {
+            Some(manager) if given.to(&field, live).is_none() => theirs.push((field, manager.clone())),
+            _ => own_fields.push(field),
         }
     }
     Some((theirs, own_fields))
 }
 
 /// The change without the fields that others own too. A new content becomes known.
-pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
-    let Some((theirs, own_fields)) = parted(&change, known) else { return change };
+pub(crate) fn without_shared(undo: &Undo, from: State, to: State, known: &mut Knowledge) -> Change {
+    let change = Change { object: undo.object.clone(), from, to };
+    let Some((theirs, own_fields)) = parted(undo, &change, known) else { return change };
     let both = text_of(&change.object, &change.from, known).zip(text_of(&change.object, &change.to, known));
     let Some((from, to)) = both.filter(|_| !theirs.is_empty()) else { return change };
     // Values of a Secret are found by the content that was saved with them.
@@ -60,6 +55,30 @@ pub(crate) fn without_shared(change: Change, known: &mut Knowledge) -> Change {
     Change { to: state.into(), ..change }
 }
 
+/// Takes what later runs of other projects have brought back to where it was out of what goes back: it stays as it is.
+pub(crate) fn leave_what_is_back(undo: &mut Undo, known: &mut Knowledge) {
+    let is_secret = || ApiRef::from_key(&undo.object.key).is_some_and(|object| object.kind == "Secret");
+    if undo.theirs.is_none() || undo.object.kind != "k8s" || is_secret() {
+        return;
+    }
+    let text = |state: &State| text_of(&undo.object, state, known);
+    let Ok(now) = known.observed(&undo.object) else { return };
+    let (Some(now), Some(left), Some(before)) = (text(&now.state), text(&undo.left), text(&undo.before))
+    else {
+        return;
+    };
+    let mut fields = leaf_differences(&left, &before);
+    fields.retain(|field| read(&now, &field.path) == field.after.as_ref());
+    if fields.is_empty() {
+        return;
+    }
+    let Ok(mut back) = with(&left, &fields) else { return };
+    drop_emptied(&mut back, &fields, &before);
+    let (state, content) = K8sState::of(&back);
+    known.learn_content(content);
+    undo.left = state.into();
+}
+
 /// Lets an object go back that other projects have changed too, where it still shows all that this project's runs have set: they changed other fields.
 pub(crate) fn part_from_others(undos: &mut [Undo], known: &Knowledge) {
     for undo in undos.iter_mut().filter(|undo| undo.theirs.is_some()) {
@@ -75,8 +94,11 @@ pub(crate) fn part_from_others(undos: &mut [Undo], known: &Knowledge) {
 pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
     let mut note = |judged: &Judged| {
         let Verdict::Back(change) = &judged.verdict else { return None };
+        if let Some(note) = taken_up(&judged.undo, change, known) {
+            return Some(note);
+        }
         let to = back(&judged.undo, &change.from, known);
-        let (theirs, _) = parted(&Change { to, ..change.clone() }, known)?;
+        let (theirs, _) = parted(&judged.undo, &Change { to, ..change.clone() }, known)?;
         let (first, manager) = theirs.first()?;
         let more = match theirs.len() {
             1 => String::new(),

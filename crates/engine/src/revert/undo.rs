@@ -1,5 +1,6 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
+use crate::revert::shared;
 use converge_ledger::{SavedChange, SavedOutcome, Undo};
 use converge_objects::PackageState;
 use converge_objects::k8s::from_text;
@@ -91,7 +92,8 @@ pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, Stat
 }
 
 /// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.
-pub(crate) fn part_from_others(undo: &mut Undo, known: &Knowledge) {
+pub(crate) fn part_from_others(undo: &mut Undo, known: &mut Knowledge) {
+    shared::leave_what_is_back(undo, known);
     let content = |digest: &Digest| known.content(digest).cloned();
     let apart = |undo: &Undo| {
         let object = converge_objects::object(&undo.object.kind);
@@ -222,14 +224,17 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
     format!("it was changed by {}{fields} and is left as it is", undo.unrecorded.who())
 }
 
-/// The reason why an object must not be taken away: it is others' too, or holds what others wrote over the values that the runs left, and no user has
-/// allowed it by ID.
+/// The reason why a change is not made: a field that the runs gave up has changed hands since. Or why an object must not be taken away: it is others' too,
+/// or holds what others wrote over the values that the runs left, and no user has allowed it by ID.
 pub(crate) fn takes_from_others(
     undo: &Undo,
     back: &Change,
     known: &Knowledge,
     allowed: &[String],
 ) -> Option<String> {
+    if let Some(why) = shared::changed_hands(undo, back, known) {
+        return Some(why);
+    }
     let id = back.object.to_string();
     let goes = back.to.is_absent() && !allowed.contains(&id);
     let probe = owners_probe(&back.object).filter(|_| goes)?;

@@ -89,6 +89,23 @@ impl FieldSet {
         Self(self.0.iter().filter(counts).cloned().collect())
     }
 
+    /// Its outermost fields, each with its path for people: what lies below another one goes with that. No values of items stand in a path.
+    pub fn outermost(&self) -> Vec<(String, Self)> {
+        let is_below = |path: &[String]| {
+            (0..path.len()).any(|end| path.get(..end).is_some_and(|above| self.0.contains(above)))
+        };
+        let outer = self.0.iter().filter(|path| !is_below(path));
+        outer
+            .map(|path| (path.iter().map(|name| shown(name)).collect(), Self([path.clone()].into())))
+            .collect()
+    }
+
+    /// The fields of which the object has a value.
+    #[must_use]
+    pub fn present(&self, object: &Value) -> Self {
+        Self(self.0.iter().filter(|path| value_at(object, path).is_some()).cloned().collect())
+    }
+
     /// The fields that have one value in both objects. A map or a list of which `all` has fields below counts by being there.
     #[must_use]
     pub fn same(&self, a: &Value, b: &Value, all: &Self) -> Self {
@@ -103,6 +120,21 @@ impl FieldSet {
 fn lay(at: &mut Value, names: &mut dyn Iterator<Item = String>) {
     if let (Some(map), Some(name)) = (at.as_object_mut(), names.next()) {
         lay(map.entry(name).or_insert_with(|| json!({})), names);
+    }
+}
+
+/// A name of a path for people.
+fn shown(name: &str) -> String {
+    match name.split_once(':') {
+        Some(("f", key)) => format!(".{key}"),
+        Some(("k", keys)) => {
+            let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return "[…]".to_owned() };
+            let key = |(key, value): (&String, &Value)| {
+                format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            };
+            format!("[{}]", keys.iter().map(key).collect::<Vec<_>>().join(","))
+        }
+        _ => "[…]".to_owned(),
     }
 }
 
@@ -154,6 +186,17 @@ mod tests {
         assert_eq!(set.and(&data).value(), json!({"f:data": {}}));
         assert_eq!(a.or(&data).value(), json!({"f:data": {".": {}, "f:a": {}}}));
         assert_eq!(a.or(&data).without(&a).value(), json!({"f:data": {}}));
+    }
+
+    #[test]
+    fn people_read_the_outermost_fields() {
+        let set = FieldSet::of(
+            &json!({"fieldsV1": {"f:data": {"f:a": {}}, "f:metadata": {"f:finalizers": {"v:\"x\"": {}}},
+            "f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}}}}),
+        );
+        let shown: Vec<String> = set.outermost().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(shown, [".data.a", ".metadata.finalizers[…]", ".spec.ports[port=80,protocol=TCP]"]);
+        assert_eq!(set.present(&json!({"data": {"a": "1"}})).value(), json!({"f:data": {"f:a": {}}}));
     }
 
     #[test]

@@ -208,6 +208,8 @@ pub(crate) fn undo_of(
         run: thing.run.clone(),
         lost: thing.no_snapshot.clone(),
         node_removal: thing.node_removal.clone(),
+        // A prune gives back what runs have taken, and takes nothing.
+        owners: Vec::new(),
         guard: thing.guard.clone(),
     }
 }

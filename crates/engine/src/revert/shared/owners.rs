@@ -1,0 +1,158 @@
+//! What runs did to the owners of an object's fields in a cluster, beside its values, and what a rollback makes of it. Pure.
+
+use crate::revert::undo::{Verdict, owners_probe, same, text_of};
+use converge_ledger::Undo;
+use converge_objects::k8s::field_set::FieldSet;
+use converge_objects::k8s::fields::{Field, leaf_differences, shown};
+use converge_objects::k8s::owners::owners_of_part;
+use converge_planner::Knowledge;
+use converge_resource::{Answer, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The server's answer about the owners of an object: the object, and the project's own manager.
+pub(super) fn answer<'k>(object: &ObjectId, known: &'k Knowledge) -> Option<(&'k Value, &'k str)> {
+    let Some(Answer::Api(answer)) = known.answer(&owners_probe(object)?) else { return None };
+    Some((answer.get("object")?, answer.get("manager")?.as_str()?))
+}
+
+/// The managers of a field other than the project's own.
+pub(super) fn others(field: &Field, live: &Value, own: &str) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> = owners_of_part(live, &field.path).into_iter().collect();
+    all.retain(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()));
+    all
+}
+
+/// The fields that a project owned before some runs and that these gave up, each with the managers to whom they left it.
+pub(super) struct Given {
+    lost: FieldSet,
+    others: Vec<(String, FieldSet)>,
+}
+
+impl Given {
+    pub(super) fn by(undo: &Undo) -> Self {
+        let mut given = Self { lost: FieldSet::default(), others: Vec::new() };
+        for owners in &undo.owners {
+            let Some(owners) = owners else {
+                // Nobody knows what became of it.
+                given = Self { lost: FieldSet::default(), others: Vec::new() };
+                continue;
+            };
+            let (found, left) = (all(&owners.found), all(&owners.left));
+            let lost = found.without(&left);
+            given.keep(&|set| set.without(&left).without(&lost));
+            let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
+            let others = owners.others.iter().filter_map(|e| Some((manager(e)?, FieldSet::of(e).and(&lost))));
+            given.others.extend(others.filter(|(manager, _)| manager != FIELD_MANAGER));
+            given.lost = given.lost.or(&lost);
+        }
+        let before = owned_before(undo);
+        given.keep(&|set| set.and(&before));
+        given
+    }
+
+    fn keep(&mut self, part: &dyn Fn(&FieldSet) -> FieldSet) {
+        self.lost = part(&self.lost);
+        self.others.iter_mut().for_each(|(_, set)| *set = part(set));
+    }
+
+    /// The managers to whom the runs left a field; `None` where they did not give it up.
+    pub(super) fn to(&self, field: &Field, live: &Value) -> Option<BTreeSet<String>> {
+        let has = |set: &FieldSet| !set.touching(&field.path, live, set).is_empty();
+        let others = || self.others.iter().filter(|(_, set)| has(set)).map(|(manager, _)| manager.clone());
+        has(&self.lost).then(|| others().collect())
+    }
+}
+
+/// All fields of some entries.
+fn all(entries: &[Value]) -> FieldSet {
+    entries.iter().map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+}
+
+/// What the project owned before the first of the changes, as far as the records tell.
+fn owned_before(undo: &Undo) -> FieldSet {
+    undo.owners.first().and_then(Option::as_ref).map(|owners| all(&owners.found)).unwrap_or_default()
+}
+
+/// The reason why an object stays of which the runs gave a field up that has come to belong to others since.
+pub(crate) fn changed_hands(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
+    let (live, own) = answer(&change.object, known)?;
+    let (from, to) =
+        (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
+    let given = Given::by(undo);
+    leaf_differences(&from, &to).iter().find_map(|field| {
+        let (then, now) = (given.to(field, live)?, others(field, live, own));
+        let names = |all: &BTreeSet<String>| all.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let given =
+            if then.is_empty() { String::new() } else { format!(" was given to {}, and", names(&then)) };
+        (!now.is_empty() && now != then).then(|| {
+            format!("{}{given} belongs to {} by now: it is left as it is", shown(&field.path), names(&now))
+        })
+    })
+}
+
+/// The verdict on an object that has the values of before, or of which the runs have changed nothing but owners; `None` for any other.
+pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
+    let is_same = || same(&undo.object, now, &undo.before);
+    judge_owners(undo, now, known).or_else(|| is_same().then_some(Verdict::Same))
+}
+
+/// The verdict on an object of which the runs have changed nothing but owners; `None` for any other.
+fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
+    let moved = Moved::by(undo, now, known)?;
+    let back = Change { object: undo.object.clone(), from: now.clone(), to: now.clone() };
+    Some(if !moved.comes.is_empty() || !moved.goes.is_empty() {
+        Verdict::Back(back)
+    } else if moved.differs.is_empty() {
+        Verdict::Same
+    } else {
+        Verdict::Stays(format!("{} has been changed since and is left as it is", moved.differs.join(", ")))
+    })
+}
+
+/// The fields whose owners alone some runs have changed, for people.
+struct Moved {
+    /// They are the project's own again with the state before.
+    comes: Vec<String>,
+    /// They are no longer.
+    goes: Vec<String>,
+    /// They were its own, and have another value by now.
+    differs: Vec<String>,
+}
+
+impl Moved {
+    /// `None` where the runs have changed something else, or no owners.
+    fn by(undo: &Undo, now: &State, known: &Knowledge) -> Option<Self> {
+        let is_moved = |owners: &Option<FieldOwners>| owners.as_ref().is_some_and(FieldOwners::moved);
+        let is_same = undo.states.iter().all(|known| known.state == undo.before);
+        let last = undo.owners.last()?.as_ref().filter(|_| is_same && undo.owners.iter().any(is_moved))?;
+        let (live, own) = answer(&undo.object, known)?;
+        let (then, now) = (text_of(&undo.object, &undo.before, known)?, text_of(&undo.object, now, known)?);
+        let (before, owned) = (owned_before(undo), fields_of(live, own));
+        let (lost, gained) =
+            (before.without(&owned).present(&then), owned.and(&all(&last.left)).without(&before));
+        let same = lost.same(&then, &now, &lost.or(&all(entries(live))));
+        let shown = |set: &FieldSet| set.outermost().into_iter().map(|(path, _)| path).collect();
+        Some(Self { comes: shown(&same), goes: shown(&gained), differs: shown(&lost.without(&same)) })
+    }
+}
+
+/// Says of an object whose owners alone go back which fields are the project's own again, and which are no longer.
+pub(super) fn taken_up(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
+    let Moved { comes, goes, .. } = Moved::by(undo, &change.from, known)?;
+    let (fields, now) =
+        if comes.is_empty() { (goes, "no longer this project's") } else { (comes, "this project's again") };
+    Some(format!("{}: {} stays as it is, and is {now}", change.object, fields.join(", ")))
+}
+
+fn entries(object: &Value) -> &[Value] {
+    object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The fields that a manager owns of an object.
+fn fields_of(live: &Value, own: &str) -> FieldSet {
+    let is_own = |entry: &&Value| {
+        entry.get("manager").and_then(Value::as_str) == Some(own) && entry.get("subresource").is_none()
+    };
+    entries(live).iter().filter(is_own).map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+}
