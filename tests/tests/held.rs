@@ -422,3 +422,38 @@ chmod 755 /usr/local/bin/kubeadm",
         "inactive"
     );
 }
+
+/// A mount that somebody has mounted anew with other options stays, and so does its line, by all three ways.
+#[test]
+fn a_mount_that_somebody_has_changed_keeps_its_line() {
+    let world = World::new("remounted", 1).unwrap();
+    let host = &world.hosts()[0];
+    let lines = || exec(host, "cut -d' ' -f2 /etc/fstab | xargs");
+    for way in ["rollback", "prune", "undo.sh"] {
+        exec(host, "printf '' >/etc/fstab");
+        world.of_project("pa", &["apply", "--yes"], Some(MOUNT_A)).unwrap().expect(0);
+        exec(host, "mount -o remount,ro,size=2m /mnt/a");
+        let back = |is_left: bool| {
+            let code = if is_left { 4 } else { 0 };
+            match way {
+                "undo.sh" => {
+                    let ran = host.exec("sh /var/lib/converge/undo.sh 2>&1").unwrap();
+                    assert_eq!(ran.status, Some(i32::from(is_left)), "{}", ran.stdout);
+                    ran.stdout
+                }
+                "prune" => prune_all_of(&world, "pa").expect(code).all(),
+                _ => world.of_project("pa", &["rollback", "--yes"], None).unwrap().expect(code).all(),
+            }
+        };
+        for _ in 0..2 {
+            let said = back(true);
+            assert!(said.contains("/mnt/a") && said.contains("/etc/fstab"), "{way}: {said}");
+            assert_eq!(lines(), "/mnt/a", "{way}: {said}");
+            exec(host, "mountpoint -q /mnt/a");
+        }
+        exec(host, "umount /mnt/a; mount /mnt/a");
+        let said = back(false);
+        assert_eq!(lines(), "", "{way}: {said}");
+        exec(host, "! mountpoint -q /mnt/a; rm -rf /var/lib/converge");
+    }
+}

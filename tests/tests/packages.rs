@@ -7,6 +7,8 @@
 mod choice;
 #[path = "packages/cut_off.rs"]
 mod cut_off;
+#[path = "packages/missing.rs"]
+mod missing;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};

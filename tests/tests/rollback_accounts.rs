@@ -197,3 +197,62 @@ fn a_group_that_came_with_its_user_goes_when_no_other_user_is_in_it_any_more() {
         exec(host, "rm -rf /var/lib/converge");
     }
 }
+
+/// Takes the newest run of the playbook `a` back, or prunes all of it, or leaves that to `undo.sh`; with the code that something was left alone, or that all went.
+fn back(world: &World, way: &str, is_left: bool) -> String {
+    let code = if is_left { 4 } else { 0 };
+    match way {
+        "undo.sh" => {
+            let ran = world.hosts()[0].exec("sh /var/lib/converge/undo.sh 2>&1").unwrap();
+            assert_eq!(ran.status, Some(i32::from(is_left)), "{}", ran.stdout);
+            ran.stdout
+        }
+        "rollback" => converge(world, "rollback", "a", &[]).expect(code).all(),
+        _ => {
+            role(world, "a", " []");
+            prune_by_number(|option| converge(world, "apply", "a", &[option])).expect(code).all()
+        }
+    }
+}
+
+/// Somebody gives a user the group of ours as the primary one: the group stays, as the plan says, and goes when that user has gone.
+#[test]
+fn a_group_that_has_become_the_primary_one_of_somebodys_user_stays() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let accounts = || exec(host, "getent passwd nine crew | cut -d: -f1; getent group nine | cut -d: -f1");
+    for way in ["rollback", "prune", "undo.sh"] {
+        role(&world, "a", "\n  - user: {name: nine, create_home: false}");
+        converge(&world, "apply", "a", &[]).expect(0);
+        exec(host, "useradd -M -N -g nine crew");
+        for _ in 0..2 {
+            let said = back(&world, way, true);
+            assert!(said.contains("group:nine") && said.contains("the primary group of crew"), "{said}");
+            assert_eq!(accounts(), "crew\nnine", "{way}: {said}");
+        }
+        exec(host, "userdel crew");
+        let said = back(&world, way, false);
+        assert_eq!(accounts(), "", "{way}: {said}");
+        exec(host, "rm -rf /var/lib/converge");
+    }
+}
+
+/// Somebody has deleted a user with the group of that name between two runs: the rollback to the start keeps the group for the user who is to be there.
+#[test]
+fn a_group_stays_for_the_user_who_is_to_be_there() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let accounts = || exec(host, "id -gn nine; id -Gn nine | wc -w; getent group nine | cut -d: -f1");
+    exec(host, "useradd -U -M nine");
+    let before = accounts();
+    role(&world, "a", "\n  - user: {name: nine, create_home: false, groups: [users]}");
+    converge(&world, "apply", "a", &[]).expect(0);
+    let first = exec(host, "ls /var/lib/converge/runs | sort | head -n1");
+    exec(host, "userdel nine; ! getent group nine");
+    converge(&world, "apply", "a", &[]).expect(0);
+    for _ in 0..2 {
+        let said = converge(&world, "rollback", "a", &["--to", &first]).expect(4).says("group:nine").all();
+        assert!(said.contains("the primary group of nine"), "{said}");
+        assert_eq!(accounts(), before, "{said}");
+    }
+}

@@ -481,4 +481,6 @@ fn a_run_that_was_passed_over_is_not_in_the_way_of_an_older_one() {
         assert!(undone.success() && undone.stdout.contains("passed over"), "{undone:?}");
         assert_eq!(exec(host, "cat /srv/f 2>/dev/null || :"), left);
     }
+    // The newest run put the file from 2 to 3; that it is absent now is nobody else's doing.
+    assert_eq!(exec(host, "sh /var/lib/converge/undo.sh 2>&1"), "there is no run to undo");
 }

@@ -52,9 +52,7 @@ pub fn converge_test(version: &str, arguments: impl Iterator<Item = OsString>) -
 
 fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
     if args::asks_version(&arguments) {
-        // A reader that has gone away is no error.
-        let _gone = std::io::stdout().write_all(args::VERSION.as_bytes());
-        return ExitCode::from(code::DONE);
+        return printed(std::io::stdout().write_all(args::VERSION.as_bytes()), code::DONE);
     }
     let definition = args::definition();
     if let Some(failure) = familiar::unknown_command(&arguments, &definition) {
@@ -69,9 +67,7 @@ fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
             if let Some(failure) = familiar::unknown_option(&mut error) {
                 return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
             }
-            // A reader that has gone away (`converge --help | head`) is no error.
-            let _gone = error.print();
-            return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::DONE });
+            return printed(error.print(), if error.use_stderr() { code::USAGE } else { code::DONE });
         }
     };
     let console = Console::new(&cli.global);
@@ -85,6 +81,20 @@ fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
         run(cli.command, test_roles, &console)
     };
     let code = outcome.unwrap_or_else(|failure| failure.report(&console));
+    ended(code, &console)
+}
+
+/// The exit code behind text of the program itself: its help, its version.
+fn printed(result: std::io::Result<()>, code: u8) -> ExitCode {
+    let console = Console::new(&args::Global::default());
+    if let Err(error) = result.and_then(|()| std::io::stdout().flush()) {
+        console.not_written("the output", &error);
+    }
+    ended(code, &console)
+}
+
+/// The exit code, also where something could not be written.
+fn ended(code: u8, console: &Console) -> ExitCode {
     ExitCode::from(match console.lost() {
         Some(what) => {
             console.remark(converge_render::Tone::Bad, "error: ", &what);

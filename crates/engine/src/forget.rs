@@ -8,6 +8,7 @@ use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use converge_cluster::StillOwned;
 use converge_executor::RunEnd;
+use converge_ledger::{Ledger, Project, RunRecord};
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,4 +76,23 @@ async fn forget_on(
                 .map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
         }
     }
+}
+
+/// The objects of a project that somebody has forgotten since a run, by their names: a command by its resource, since its key holds its scripts.
+pub(crate) fn names_since(
+    place: Option<usize>,
+    runs: &[RunRecord],
+    ledger: &Ledger<'_>,
+    project: &Project,
+) -> Vec<String> {
+    let later = runs.iter().enumerate().skip(place.unwrap_or(runs.len()));
+    let forgotten = later.filter(|(at, _)| ledger.is_of(*at, project)).flat_map(|(_, run)| &run.forgotten);
+    let name = |object: &ObjectId| match object.kind.as_str() {
+        "command" => {
+            let change = runs.iter().flat_map(|run| &run.changes).find(|change| change.object == *object);
+            change.map_or_else(|| "a command".to_owned(), |change| change.item.clone())
+        }
+        _ => object.to_string(),
+    };
+    forgotten.map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }

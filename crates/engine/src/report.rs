@@ -300,6 +300,8 @@ pub struct Snapshot {
     pub purpose: String,
     /// The number of changes that it made.
     pub changes: usize,
+    /// The number of objects that it has taken out of management for good, among the changes.
+    pub forgotten: usize,
     /// True when it ended by itself.
     pub finished: bool,
     /// The run that rolled it back.

@@ -134,12 +134,11 @@ async fn plan_to(
             let help = "name that playbook and inventory: a rollback stays within one project";
             return Err(Diagnostic::error("other-project", message).help(help).into());
         }
-        let later = records.runs.get(place.unwrap_or(records.runs.len())..).unwrap_or_default();
-        let forgotten: BTreeSet<&ObjectId> = later.iter().flat_map(|run| &run.forgotten).collect();
-        if !forgotten.is_empty() {
+        let names = crate::forget::names_since(place, &records.runs, &ledger, &context.project_of(host));
+        if !names.is_empty() {
             warnings.push(format!(
-                "{host}: {} that `converge state forget` has taken out of management since stay as they are: no rollback brings that back",
-                counted(forgotten.len(), "object")
+                "{host}: {}: `converge state forget` has taken this out of management since: no rollback brings that back",
+                names.join(", ")
             ));
         }
         if place.is_none() {
@@ -412,6 +411,7 @@ async fn plan_undos(
     let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
+    revert::packages::leave_what_takes_others_along(target, &mut groups, &[], &mut known).await?;
     revert::name_what_stays(&mut groups);
     for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);

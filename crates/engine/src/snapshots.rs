@@ -38,8 +38,10 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
             _ => format!("rollback of {}", r.rolls_back.join(", ")),
         },
         changes: r.changes.iter().filter(|c| c.may_have_happened()).count() + r.disowned.len(),
+        forgotten: r.forgotten.len(),
         finished: r.finished,
-        rolled_back_by: r.rolled_back_by.clone(),
+        // What it has forgotten is so for good.
+        rolled_back_by: r.rolled_back_by.clone().filter(|_| r.forgotten.is_empty()),
     })
     .collect()
 }

@@ -225,6 +225,7 @@ cv_undo_main() {
     cv_run_close refused
     return 75
   }
+  unset cv_u_alone
   CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf '%sundoing run %s as run %s\n' "${cv_p_over:-}" "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)

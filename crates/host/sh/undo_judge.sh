@@ -38,11 +38,17 @@ cv_undo_judge() {
     judged=restore
   elif [ -n "$force" ] || cv_undo_moved_by_undo; then
     judged=restore
+  elif cv_undo_overtaken; then
+    judged=undone
   else
     judged='someone else has changed it since: left alone'
   fi
   [ "$judged" != restore ] || cv_undo_role_stays
   case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
+  case $judged:$row_kind:$row_key in
+  restore:path:/etc/fstab) if cv_undo_mount_stays; then judged="$cv_u_mount stays, and so does its line: left alone"; fi ;;
+  restore:package:*) if cv_undo_takes_along; then judged="$cv_u_along: left alone"; fi ;;
+  esac
   case $judged$row_kind$row_before$CV_NOW in
   'restorepathabsentfile '*)
     if cv_undo_unit_stays; then judged='its unit stays, and needs it: left alone'; fi
@@ -55,7 +61,10 @@ cv_undo_judge() {
     fi
     ;;
   restoreuserabsent* | restoregroupabsent*)
-    case $cv_u_stays in *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;; esac
+    case $cv_u_stays in
+    *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;;
+    *) if [ "$row_kind" = group ] && cv_undo_group_used; then judged="it is the primary group of $cv_u_user, who stays: left alone"; fi ;;
+    esac
     ;;
   esac
   case $judged:$CV_NOW in
@@ -173,6 +182,101 @@ cv_undo_line_stays() {
   case $CV_NL$cv_u_left in *"$CV_NL/etc/fstab$CV_NL"*) ;; *) return 1 ;; esac
   cv_dec_to "$row_key"
   CV_U_AT=$CV_DEC awk 'BEGIN { at = ENVIRON["CV_U_AT"] } { gsub(/\\040/, " ", $2) } $1 !~ /^#/ && $2 == at { found = 1 } END { exit !found }' /etc/fstab
+}
+
+# cv_undo_mount_stays: whether a mount or a swap space of the run stays that /etc/fstab has a line for; that object in cv_u_mount.
+cv_undo_mount_stays() {
+  cv_u_mount=$(
+    printf '%s\n' "${cv_c_rows:-${cv_u_rows:-}}" | while IFS= read -r cv_m_row; do
+      cv_row "$cv_m_row"
+      case $row_kind in mount | swap) ;; *) continue ;; esac
+      cv_undo_judge "$cv_m_row" </dev/null
+      case $judged in restore | same | undone) continue ;; esac
+      cv_dec_to "$row_key"
+      CV_U_AT=$CV_DEC CV_U_KIND=$row_kind awk '
+        BEGIN { at = ENVIRON["CV_U_AT"]; field = ENVIRON["CV_U_KIND"] == "mount" ? 2 : 1 }
+        { gsub(/\\040/, " ", $field) }
+        $1 !~ /^#/ && $field == at { found = 1 }
+        END { exit !found }' /etc/fstab || continue
+      printf '%s:%s' "$row_kind" "$CV_DEC"
+      break
+    done
+  )
+  [ -n "$cv_u_mount" ]
+}
+
+# cv_undo_takes_along: whether apt would not bring the package of the row to where it was without changing others; why, in cv_u_along. The answer for
+# all packages of the run is in cv_u_alone. While it is only asked what can be done, apt may choose by something else than it will.
+cv_undo_takes_along() {
+  [ -z "${cv_u_asked:-}" ] || return 1
+  cv_t_rows=${cv_c_rows:-${cv_u_rows:-}}
+  case ${cv_c_asks:-}$cv_t_rows in yes*"${CV_TAB}path$CV_TAB/etc/apt/"* | yes*"${CV_TAB}command$CV_TAB"*) return 1 ;; esac
+  [ -n "${cv_u_alone+x}" ] || cv_u_alone=$CV_NL$(
+    cv_u_asked=yes
+    cv_t_words=$(printf '%s\n' "$cv_t_rows" | while IFS= read -r cv_t_row; do
+      cv_row "$cv_t_row"
+      [ "$row_kind" = package ] && ! cv_undo_keeps || continue
+      cv_undo_judge "$cv_t_row" </dev/null
+      [ "$judged" = restore ] || continue
+      cv_dec_to "$row_key"
+      cv_quote_to "$CV_DEC"
+      printf ' %s' "$CV_QUOTED"
+      cv_quote_to "$row_before"
+      printf ' %s' "$CV_QUOTED"
+    done)
+    eval "cv_packages_alone $cv_t_words" </dev/null
+  )$CV_NL
+  cv_dec_to "$row_key"
+  case $cv_u_alone in *"$CV_NL$CV_DEC$CV_TAB"*) ;; *) return 1 ;; esac
+  cv_u_along=${cv_u_alone#*"$CV_NL$CV_DEC$CV_TAB"}
+  cv_u_along=${cv_u_along%%"$CV_NL"*}
+}
+
+# cv_undo_group_used: whether a user who stays has the group of the row as the primary one; that user in cv_u_user. While it is only asked what can be
+# done, the users that would go are still there.
+cv_undo_group_used() {
+  cv_dec_to "$row_key"
+  cv_u_user=$(
+    for cv_g_user in $(cv_group_users | CV_U_KEY=$CV_DEC awk '$1 == ENVIRON["CV_U_KEY"] { $1 = ""; print }'); do
+      cv_enc_to "$cv_g_user"
+      if [ -n "${cv_c_asks:-}" ] && cv_undo_leaves_group "$CV_ENC" "$row_key"; then continue; fi
+      printf '%s' "$cv_g_user"
+      break
+    done
+  )
+  [ -n "$cv_u_user" ]
+}
+
+# cv_undo_leaves_group USER GROUP: whether the user would go, or get another primary group.
+cv_undo_leaves_group() (
+  printf '%s\n' "${cv_c_rows:-${cv_u_rows:-}}" | while IFS= read -r cv_g_row; do
+    cv_row "$cv_g_row"
+    [ "$row_kind $row_key" = "user $1" ] || continue
+    case $row_before in "user "*" $2 "*) continue ;; esac
+    cv_undo_judge "$cv_g_row" </dev/null
+    [ "$judged" != restore ] || echo leaves
+  done | grep -q leaves
+)
+
+# cv_undo_overtaken: whether a later rollback of an older run has put the object of the row into its present state: nobody else has changed it, and
+# nothing of the row is there any more.
+cv_undo_overtaken() {
+  cv_o_older=' ' cv_o_later=
+  for cv_o_run in $(cv_order); do
+    if [ -n "$cv_o_later" ]; then
+      cv_undo_is_back "$cv_o_run" || continue
+      cv_lines_of "$cv_o_run" | CV_U_KEY=$row_key CV_U_NOW=$CV_NOW awk -F '\t' -v kind="$row_kind" -v older="$cv_o_older" '
+        $1 == "undoes" || $1 == "attempts" { if (index(older, " " $2 " ")) of_older = 1 }
+        $1 == "begin" && $3 == kind && $4 == ENVIRON["CV_U_KEY"] { at[$2] }
+        $1 == "done" && ($2 in at) && $3 == ENVIRON["CV_U_NOW"] { found = 1 }
+        END { exit !(of_older && found) }' && return 0
+    elif [ "$cv_o_run" = "$CV_FROM_RUN" ]; then
+      cv_o_later=yes
+    else
+      cv_o_older="$cv_o_older$cv_o_run "
+    fi
+  done
+  return 1
 }
 
 # cv_undo_home_stays: whether the directory of the row is the home of a user whom the run made, and who stays.
@@ -376,6 +480,7 @@ cv_undo_system() {
 # cv_undo_can RUN: whether something of it can be reverted now.
 cv_undo_can() (
   CV_FROM_RUN=$1 cv_u_stays= cv_c_left=
+  unset cv_u_alone
   cv_undo_after "$1"
   cv_c_rows=$(cv_undo_rows "$1" whole)
   [ -n "$cv_c_rows" ] || exit 0

@@ -10,7 +10,8 @@
 cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
-  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" '
+  cv_u_steps=" $(printf '%s' "${CV_LIVE:-}" | awk -F '\t' -v run="$1" '$1 == run { printf "%s ", $2 }')"
+  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" '
     # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
     function lost_path(kind, key) { return (kind == "path" || kind == "git" || kind == "swap" || kind == "mount") && key !~ /^(\/|\\0057)/ }
     function take(what) {
@@ -38,11 +39,14 @@ cv_undo_rows() {
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
     $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
     END {
+      # What the script of a command has made that somebody has forgotten is no part of the row: it is in force no more, as later changes of the object are.
+      for (i = 1; i <= n; i++) if (index(live, " " seq[i] " ")) counts[kind[i] OFS key[i]]
       for (i = 1; i <= n; i++) {
         if (kind[i] == "package") newest = i
         from[i] = before[i]; did[i] = last[i] == "?" || last[i] != before[i]
         if (!whole && kind[i] != "package") continue
         object = kind[i] OFS key[i]
+        if (moved[i] && (object in counts) && !index(live, " " seq[i] " ")) { kind[i] = ""; continue }
         if (!(object in one)) { one[object] = i; continue }
         j = one[object]; after[j] = after[i]; last[j] = last[i]; from[j] = before[i]; kind[i] = ""
         if (flags[i] == "sensitive") flags[j] = flags[i]
@@ -130,14 +134,19 @@ cv_live() {
     }
     # Whether a record of this playbook is of the project of another: one of none is of every project, and older ones have absolute paths.
     function is_of(its, project) { return its == "" || its == project || substr(its, length(its) - length(project)) == "/" project }
-    # The changes of the project before this run to an object are in force no more, and no rollback brings them back.
-    function forget(object,   r, i, k, t) {
+    # The changes of the project before this run to an object are in force no more, and no rollback brings them back. With a command go those that
+    # its script has made.
+    function forget(object,   r, i, m) {
       for (r = 1; r < R; r++) for (i = 1; i <= n[r]; i++) {
         if (name[r, i] != object || !is_of(playbook[r], playbook[R])) continue
-        k = o[r, i]; forgotten[r, i]
-        stack[k] = without(stack[k], r ":" i)
-        for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], r ":" i); given[t, k] = without(given[t, k], r ":" i) }
+        drop(r, i)
+        if (object ~ /^command\t/) for (m = 1; m <= n[r]; m++) if (foreign[r, m] && item[r, m] == item[r, i]) drop(r, m)
       }
+    }
+    function drop(r, i,   k, t) {
+      k = o[r, i]; forgotten[r, i]
+      stack[k] = without(stack[k], r ":" i)
+      for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], r ":" i); given[t, k] = without(given[t, k], r ":" i) }
     }
     function without(list, step,   c, j, steps, out) {
       c = split(list, steps, " ")
@@ -194,7 +203,7 @@ cv_live() {
     ($1 == "begin" || $1 == "moved") && at_path($3) && $4 !~ /^(\/|\\0057)/ { next }
     ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
       i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
-      name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4)
+      name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4); item[R, i] = $7; foreign[R, i] = ($1 == "moved")
       if ($3 == "mount") {
         if (!($4 in spot)) { spot[$4] = ++places; place[places] = $4; found[places] = system_of($5) }
         mounts($4, $6); mount[$2] = $4

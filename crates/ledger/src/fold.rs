@@ -61,13 +61,18 @@ pub struct Ledger<'a> {
     forgotten: BTreeSet<(usize, usize)>,
 }
 
-/// The changes that a later run of their project has forgotten.
+/// The changes that a later run of their project has forgotten: with a command go those that its script has made.
 fn forgotten(runs: &[RunRecord]) -> BTreeSet<(usize, usize)> {
     let mut all = BTreeSet::new();
     for (at, by) in runs.iter().enumerate().filter(|(_, run)| !run.forgotten.is_empty()) {
         let project = Project(by.scope.clone());
         for (n, run) in runs.iter().enumerate().take(at).filter(|(_, run)| project.has(&run.scope)) {
-            let of = |(_, change): &(usize, &SavedChange)| by.forgotten.contains(&change.object);
+            let named = |change: &SavedChange| by.forgotten.contains(&change.object);
+            let commands = run.changes.iter().filter(|c| c.object.kind == "command" && named(c));
+            let commands: BTreeSet<&str> = commands.map(|c| c.item.as_str()).collect();
+            let made =
+                |c: &SavedChange| c.outcome == SavedOutcome::Moved && commands.contains(c.item.as_str());
+            let of = |(_, change): &(usize, &SavedChange)| named(change) || made(change);
             all.extend(run.changes.iter().enumerate().filter(of).map(|(change, _)| (n, change)));
         }
     }

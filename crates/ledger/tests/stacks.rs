@@ -148,3 +148,19 @@ fn what_the_project_has_forgotten_goes_back_no_more() {
     let (undos, runs) = ledger.revert_to(0, &own, &|_| true);
     assert_eq!((undos[0].before.line(), runs), ("v 2", vec![0, 1, 2, 3, 4]));
 }
+
+/// With a command go the changes that its script made; a later one to the same object goes back to what the command left.
+#[test]
+fn what_a_forgotten_command_has_made_goes_back_no_more() {
+    let head =
+        |id: &str, seq: u8| format!("run\t{id}\nseq\t{seq}\nscope\tp\thosts.yaml\npurpose\tconverge\n");
+    let changes = "begin\t1\tcommand\tc\tpending\tdone\tr/c\t-\ndone\t1\tdone\nmoved\t2\tpath\t/k\tabsent\tv 1\tr/c\t-\n\
+                   begin\t3\tpath\t/k\tv 1\tv 2\tr/l\t-\ndone\t3\tv 2\nclose\tfinished\n";
+    let before = |last: &str| {
+        let records = parse_records(&format!("converge\t5\n{}{changes}{last}", head("R0", 1))).unwrap();
+        let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project("p"), &|_| true);
+        undos.iter().map(|undo| format!("{} {}", undo.object, undo.before.line())).collect::<Vec<_>>()
+    };
+    assert_eq!(before(""), ["path:/k absent", "the command pending"]);
+    assert_eq!(before(&format!("{}forget\tcommand\tc\nclose\tfinished\n", head("R1", 2))), ["path:/k v 1"]);
+}

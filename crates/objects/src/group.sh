@@ -27,6 +27,11 @@ cv_same_group() {
   [ "$3" = 'group ~' ] && [ "$2" != absent ]
 }
 
+# cv_group_users: for each group that users have as their primary one a line: its name, then theirs.
+cv_group_users() {
+  awk -F : 'NR == FNR { users[$4] = users[$4] " " $1; next } $3 in users { print $1 users[$3] }' "$CV_ETC/passwd" "$CV_ETC/group" 2>/dev/null
+}
+
 cv_restore_group() { cv_apply_group "$1" "$2"; }
 
 # cv_group_make LINE-OF-GROUP LINE-OF-GSHADOW

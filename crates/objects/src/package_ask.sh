@@ -21,9 +21,10 @@ cv_packages_bound() {
   return 70
 }
 
-# cv_packages_unplanned: in what the lines `got` (inst, remv) differ from `expect`, in words; empty where they do not.
+# cv_packages_unplanned [more]: in what the lines `got` (inst, remv) differ from `expect`, in words; empty where they do not. `more`: what is not done
+# does not count.
 cv_packages_unplanned() {
-  printf '%s\001\n%s\n' "$expect" "$got" | awk '
+  printf '%s\001\n%s\n' "$expect" "$got" | awk -v more="${1:-}" '
     function add(what) { text = text (text == "" ? "" : ", ") what }
     $0 == "\001" { now = 1; next }
     $1 != "inst" && $1 != "remv" { next }
@@ -36,7 +37,7 @@ cv_packages_unplanned() {
       else if (planned[key] != $3) add("install " $2 " " $3 " instead of " planned[key])
     }
     END {
-      for (i = 1; i <= n; i++) if (!(order[i] in seen)) {
+      for (i = 1; i <= n && more == ""; i++) if (!(order[i] in seen)) {
         split(order[i], f, " ")
         add("not " (f[1] == "inst" ? "install " f[2] " " planned[order[i]] : "remove " f[2]))
       }
@@ -132,4 +133,69 @@ cv_packages_asked() {
   fi
   [ -z "$cv_p_said" ] || printf '%s\n' "$cv_p_said"
   return $cv_p_status
+}
+
+# cv_packages_alone [NAME LINE]...: the packages that apt would not bring to the states of the lines without changing others besides: NAME, a tab and the
+# reason, a line each. Where it is not one of them, it is all. Changes nothing, and says nothing where dpkg has something left to do: then the transaction itself tells.
+cv_packages_alone() (
+  [ $# -gt 0 ] && [ "$(cv_dpkg_state)" = settled ] || exit 0
+  cv_l_all=
+  while [ $# -ge 2 ]; do
+    cv_l_all="$cv_l_all$1 $2$CV_NL"
+    shift 2
+  done
+  while [ -n "$cv_l_all" ]; do
+    cv_l_said=$(cv_packages_foretold "$cv_l_all")
+    [ -n "$cv_l_said" ] || exit 0
+    cv_l_expect=$(cv_packages_expected "$cv_l_all") cv_l_rest=$cv_l_all cv_l_stays=
+    while [ -n "$cv_l_rest" ]; do
+      cv_l_line=${cv_l_rest%%"$CV_NL"*}
+      cv_l_rest=${cv_l_rest#*"$CV_NL"}
+      cv_l_why=$(cv_packages_foretold "$cv_l_line$CV_NL" "$cv_l_expect$CV_NL")
+      if [ -n "$cv_l_why" ]; then
+        printf '%s\t%s\n' "${cv_l_line%% *}" "$cv_l_why"
+      else
+        cv_l_stays=$cv_l_stays$cv_l_line$CV_NL
+      fi
+    done
+    [ "$cv_l_stays" != "$cv_l_all" ] || {
+      printf '%s' "$cv_l_all" | CV_L_WHY=$cv_l_said awk '{ printf "%s\t%s\n", $1, ENVIRON["CV_L_WHY"] }'
+      exit 0
+    }
+    cv_l_all=$cv_l_stays
+  done
+)
+
+# cv_packages_foretold LINES [EXPECTED]: what apt would do besides if it brought the packages of these lines (NAME LINE) there, in words, or why it
+# refuses that; empty where it is nothing. EXPECTED: what other packages are to do counts as planned.
+# shellcheck disable=SC2086
+cv_packages_foretold() (
+  cv_f_expect=${2:-}
+  cv_packages_of_lines "$1" || exit 0
+  [ -n "$request" ] || exit 0
+  got=$(cv_simulate_package $options $request 2>&1) || {
+    printf 'apt refuses it: %s\n' "$(printf '%s\n' "$got" | sed 's/^ *//' | tr '\n' ' ')"
+    exit 0
+  }
+  expect=${cv_f_expect:-$expect}
+  cv_f_more=$(cv_packages_unplanned "$cv_f_expect")
+  [ -z "$cv_f_more" ] || printf 'apt would also %s\n' "$cv_f_more"
+)
+
+# cv_packages_expected LINES: what is to be done for these lines.
+cv_packages_expected() (
+  cv_packages_of_lines "$1" || exit 0
+  printf '%s' "$expect"
+)
+
+# cv_packages_of_lines LINES: cv_packages_ready for lines of NAME LINE, silent.
+# shellcheck disable=SC2086
+cv_packages_of_lines() {
+  cv_split_by "$CV_NL"
+  set -- $1
+  cv_split_end
+  cv_o_count=$#
+  for cv_o_line; do set -- "$@" "${cv_o_line%% *}" "${cv_o_line#* }"; done
+  shift "$cv_o_count"
+  cv_packages_ready "$@" >/dev/null 2>&1
 }

@@ -97,7 +97,10 @@ const ROLLED_BACK: &str = "rolled back by";
 const NO_SNAPSHOT: &str = "no snapshot";
 
 fn description(snapshot: &Snapshot) -> String {
-    let mut description = counted(snapshot.changes, "change");
+    let mut description = match snapshot.forgotten {
+        0 => counted(snapshot.changes, "change"),
+        forgotten => format!("{} forgotten", counted(forgotten, "object")),
+    };
     if !snapshot.finished {
         description.push_str(&format!(", {DID_NOT_END}"));
     }
@@ -180,6 +183,7 @@ mod tests {
             purpose: "converge".into(),
             changes: 12,
             finished: true,
+            forgotten: 0,
             rolled_back_by: None,
         }
     }

@@ -1,6 +1,7 @@
 //! `converge state`: the managed objects of each host, and whether they are as the runs left them.
 
 use super::{exec, role, world};
+use converge_tests::prune_by_number;
 use serde_json::Value;
 
 const ROLE: &str = "resources:
@@ -156,7 +157,13 @@ fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
     assert!(runs.stdout.lines().any(forgetting), "{}", runs.stdout);
     let to =
         world.converge(&[&["rollback", "--to", &run(1), "--yes"], &limited[..]].concat()).unwrap().expect(0);
-    to.says("2 objects that `converge state forget` has taken out of management");
+    to.says("path:/etc/given-up, path:/etc/issue: `converge state forget` has taken");
+    let listed = world
+        .converge(&[&["snapshots"], &limited[..]].concat())
+        .unwrap()
+        .expect(0)
+        .says("2 objects forgotten");
+    assert!(!listed.stdout.contains("2 changes, rolled back by"), "{}", listed.stdout);
     let gone = exec(host, "ls /etc/more /etc/kept /etc/given-up 2>/dev/null; cat /etc/issue");
     assert_eq!(gone, "/etc/given-up\n/etc/kept\nmine");
     let back = world.converge(&[&["rollback", "--yes"], &limited[..]].concat()).unwrap().expect(0);
@@ -179,4 +186,40 @@ fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
     state(&["show", "hosts.yaml", "--limit", host.name()]).expect(0).says("3 managed objects");
     world.converge(&[&["rollback", "--yes"], &limited[..]].concat()).unwrap().expect(0);
     assert_eq!(exec(host, "cat /etc/given-up /etc/issue"), "mine\nmine");
+}
+
+const MAKES: &str = "resources:
+  - name: c
+    command: {run: echo made >/srv/c, creates: /srv/c, undo: rm /srv/c}
+  - name: l
+    line: {path: /srv/c, line: edited}
+";
+
+/// A command that is forgotten has made its file for good: what later resources have changed in it goes, by all three ways.
+#[test]
+fn the_file_that_a_forgotten_command_has_made_stays() {
+    let world = world();
+    let host = &world.hosts()[0];
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [mine]\n").unwrap();
+    // The inventory is that of the settings.
+    world.write("converge.toml", "inventory = \"hosts.yaml\"\n").unwrap();
+    let run = |args: &[&str]| world.converge(&[args, &["--limit", host.name()]].concat()).unwrap();
+    for way in ["rollback", "undo.sh", "prune"] {
+        exec(host, "rm -rf /var/lib/converge /srv/c");
+        role(&world, "mine", MAKES);
+        run(&["apply", "--yes"]).expect(0);
+        run(&["state", "forget", "mine/c", "--yes"]).expect(0).says("1 object forgotten");
+        let said = match way {
+            "rollback" => run(&["rollback", "--yes"]).expect(0).all(),
+            "undo.sh" => exec(host, "sh /var/lib/converge/undo.sh"),
+            _ => {
+                role(&world, "mine", "resources: []\n");
+                prune_by_number(|option| run(&["apply", "--yes", option])).expect(0).all()
+            }
+        };
+        assert_eq!(exec(host, "cat /srv/c"), "made", "{way}: {said}");
+        role(&world, "mine", MAKES);
+        let plan = run(&["plan"]).expect(2).all();
+        assert!(!plan.contains("echo made"), "{way}: {plan}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectionArgs, Plan, Removal, Select};
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
 use crate::project;
 use crate::session::Session;
@@ -54,8 +54,11 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
             moment,
         };
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
-        saved::save(&plan, arguments, path)
-            .map_err(|e| Failure::failed(format!("the plan could not be saved: {e}")))?;
+        saved::save(&plan, arguments, path).map_err(|e| Failure::Message {
+            code: code::OUTPUT,
+            message: format!("the plan could not be saved: {e}"),
+            help: None,
+        })?;
         console.remark(
             render::Tone::Faint,
             "",

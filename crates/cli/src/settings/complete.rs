@@ -1,7 +1,7 @@
 //! Fills the arguments that a command line leaves open.
 
 use super::{Name, SettingValue, Settings};
-use crate::args::{Command, ConnectionArgs, Facts, Select, VaultAction, VaultArgs};
+use crate::args::{Command, ConnectionArgs, Facts, Select, StateAction, StateForget, VaultAction, VaultArgs};
 use crate::command::apply::is_plan_file;
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -51,6 +51,9 @@ impl Settings {
                 self.connection(&mut a.connection);
             }
             Command::State(a) => {
+                if let StateAction::Forget(forget) = &mut a.action {
+                    self.take_resource(forget);
+                }
                 let a = &mut a.action.read().reading;
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
@@ -99,6 +102,15 @@ impl Settings {
             | Command::Completions(_)
             | Command::Complete(_)
             | Command::Docs(_) => {}
+        }
+    }
+
+    /// The first word of `state forget` is a resource where the inventory is known without it.
+    fn take_resource(&self, args: &mut StateForget) {
+        let reading = &mut args.read.reading;
+        let is_known = !reading.select.inventories.is_empty() || self.get(Name::Inventory).is_some();
+        if let Some(word) = reading.target.take_if(|word| is_known && names_a_resource(word)) {
+            args.resources.insert(0, word);
         }
     }
 
@@ -155,13 +167,22 @@ impl Settings {
 
 /// `converge facts os.id`: the one word is a fact, not an inventory.
 fn names_a_fact(args: &Facts) -> bool {
-    let is_inventory = |word: &str| {
-        let ending = Utf8Path::new(word).extension();
-        word.contains(['/', ','])
-            || matches!(ending, Some("yaml" | "yml" | "ini" | "json"))
-            || Utf8Path::new(word).exists()
-    };
+    let is_inventory = |word: &str| word.contains('/') || looks_like_an_inventory(word);
     args.name.is_none() && args.target.as_deref().is_some_and(|word| !is_inventory(word))
+}
+
+/// `converge state forget web/page`, or `path:/etc/motd`: the word is a resource or an object, not an inventory.
+fn names_a_resource(word: &str) -> bool {
+    let is_kind = |kind: &str| kind.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_object = word.split_once(':').is_some_and(|(kind, _)| is_kind(kind));
+    is_object || (word.contains('/') && !looks_like_an_inventory(word))
+}
+
+fn looks_like_an_inventory(word: &str) -> bool {
+    let ending = Utf8Path::new(word).extension();
+    word.contains(',')
+        || matches!(ending, Some("yaml" | "yml" | "ini" | "json"))
+        || Utf8Path::new(word).exists()
 }
 
 #[cfg(test)]
@@ -209,6 +230,8 @@ mod tests {
             ("converge rollback", &run),
             ("converge snapshots", &all),
             ("converge state list", &all),
+            ("converge state forget web/page", &all),
+            ("converge state forget path:/etc/motd.ini web/page", &all),
             ("converge verify", &all),
             ("converge doctor", &hosts),
             ("converge facts", &hosts),
@@ -240,6 +263,7 @@ mod tests {
             "converge plan -i own.yaml",
             "converge facts own.yaml",
             "converge facts h1, os.id",
+            "converge state forget own.yaml web/page",
         ] {
             assert!(!completed(line).contains("set.yaml"), "{line}");
         }

@@ -31,7 +31,14 @@ fn an_output_or_a_report_that_cannot_be_written_is_a_failure() {
             .unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    for args in [&["explain", "file"][..], &["inventory", "inv.yaml", "--list"]] {
+    for args in [
+        &["explain", "file"][..],
+        &["inventory", "inv.yaml", "--list"],
+        &["--help"],
+        &["--version"],
+        &["plan", "--help"],
+        &["help", "plan"],
+    ] {
         let (code, err) = full(args);
         assert_eq!(code, Some(74), "{args:?}: {err}");
         assert!(err.contains("could not be written: No space left on device"), "{args:?}: {err}");
@@ -39,6 +46,9 @@ fn an_output_or_a_report_that_cannot_be_written_is_a_failure() {
     let (code, _, err) = ran(dir.path(), &["plan", "inv.yaml", "--limit", "a", "--report", "no/such/folder"]);
     assert_eq!(code, 74, "{err}");
     assert!(err.contains("no/such/folder"), "{err}");
+    let (code, _, err) = ran(dir.path(), &["plan", "inv.yaml", "--limit", "a", "--out", "no/such/plan"]);
+    assert_eq!(code, 74, "{err}");
+    assert!(err.contains("no/such/plan"), "{err}");
 }
 
 /// Files of one's own may come from elsewhere: an error about one shows control characters, and never sends them to the terminal.

@@ -168,6 +168,7 @@ pub(crate) async fn own(
     }
     if prune {
         revert::admission::leave_what_is_refused(target, &mut groups, known, PRUNE_AGAIN).await?;
+        revert::packages::leave_what_takes_others_along(target, &mut groups, &plan.items, known).await?;
         revert::name_what_stays(&mut groups);
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();

@@ -3,9 +3,9 @@
 
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
-use converge_objects::{PathState, account_number};
+use converge_objects::{PathState, UserState, account_number};
 use converge_planner::Knowledge;
-use converge_resource::{Change, ObjectId, Probe, State};
+use converge_resource::{Answer, Change, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers that the records of a host give to accounts.
@@ -125,6 +125,48 @@ fn states(undo: &Undo) -> impl Iterator<Item = &State> {
     let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
     let all = [&undo.left, &undo.before].into_iter().chain(&undo.open);
     all.chain(undo.states.iter().map(|known| &known.state)).chain(between)
+}
+
+/// Asks which users have which group as their primary one.
+pub(crate) fn users_probe() -> Probe {
+    Probe::run("cv_group_users")
+}
+
+/// Lets the groups stay that are the primary ones of users once all is reverted: no tool removes such a group.
+pub(crate) fn leave_groups_of_users(undos: &[Undo], verdicts: &mut [Verdict], known: &Knowledge) {
+    let Some(Answer::Run(answer)) = known.answer(&users_probe()) else { return };
+    let now: BTreeMap<&str, Vec<&str>> = answer
+        .stdout
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            Some((words.next()?, words.collect()))
+        })
+        .collect();
+    let goes_back = |(undo, verdict): (&Undo, &Verdict)| match verdict {
+        Verdict::Back(change) if undo.object.kind == "user" => {
+            let group = match UserState::try_from(change.to.clone()).ok()? {
+                UserState::User { group, .. } => Some(group),
+                UserState::Absent => None,
+            };
+            Some((undo.object.key.clone(), group))
+        }
+        _ => None,
+    };
+    let then: BTreeMap<String, Option<String>> =
+        undos.iter().zip(verdicts.iter()).filter_map(goes_back).collect();
+    for verdict in verdicts {
+        let Verdict::Back(change) = verdict else { continue };
+        if change.object.kind != "group" || !change.to.is_absent() {
+            continue;
+        }
+        let group = change.object.key.as_str();
+        let stays = now.get(group).into_iter().flatten().copied().filter(|user| !then.contains_key(*user));
+        let comes = then.iter().filter(|(_, primary)| primary.as_deref() == Some(group));
+        if let Some(user) = stays.chain(comes.map(|(user, _)| user.as_str())).next() {
+            *verdict = Verdict::Stays(format!("it is the primary group of {user}, who stays"));
+        }
+    }
 }
 
 /// Gives the changes of paths the words that the host shows at their turn, behind the accounts that come, go or get another number before.

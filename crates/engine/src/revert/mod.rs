@@ -70,7 +70,8 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
         })
         .collect();
     go_with_their_node(&undos, &mut verdicts);
-    leave_what_others_need(&mut verdicts, known);
+    packages::leave_what_others_need(&mut verdicts, known);
+    accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let ends = ends(&undos, &verdicts, &sights, known);
@@ -247,30 +248,12 @@ fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     }
 }
 
-/// The questions besides those for the objects themselves: who needs the packages that go, and what the directories hold.
+/// The questions besides those for the objects themselves: who needs the packages and the groups that go, and what the directories hold.
 pub(crate) fn probes(undos: &[Undo]) -> Vec<Probe> {
-    let goes = |undo: &Undo| undo.object.kind == "package" && undo.before.is_absent();
-    let packages = undos.iter().any(goes).then(packages::probe);
-    packages.into_iter().chain(directories::probe(undos)).collect()
-}
-
-/// A package that another one needs, which is not reverted, stays.
-fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge) {
-    let Some(Answer::Run(answer)) = known.answer(&packages::probe()) else { return };
-    let goes = |verdict: &Verdict| match verdict {
-        Verdict::Back(change)
-            if change.object.kind == "package" && !change.to.line().starts_with("present ") =>
-        {
-            Some(change.object.key.clone())
-        }
-        _ => None,
-    };
-    let stay = packages::needed(answer, &verdicts.iter().filter_map(goes).collect());
-    for verdict in verdicts {
-        if let Some(by) = goes(verdict).and_then(|name| stay.get(&name)) {
-            *verdict = Verdict::Stays(format!("the package {by} needs it, and is not reverted"));
-        }
-    }
+    let goes = |kind: &str| undos.iter().any(|undo| undo.object.kind == kind && undo.before.is_absent());
+    let packages = goes("package").then(packages::probe);
+    let users = goes("group").then(accounts::users_probe);
+    packages.into_iter().chain(users).chain(directories::probe(undos)).collect()
 }
 
 /// An object that cannot be reverted without destroying something keeps what it depends on: the items of its role that came before it. A host's part in

@@ -1,6 +1,12 @@
-//! Packages that are to be removed and that others need, who are not: dpkg's own records of who depends on whom. Pure.
+//! Packages that are to be removed and that others need, who are not, by dpkg's own records of who depends on whom; packages that apt would not bring
+//! back without others.
 
-use converge_resource::{Probe, RunAnswer};
+use crate::TargetError;
+use crate::connect::target::Target;
+use crate::revert::Group;
+use crate::revert::undo::Verdict;
+use converge_planner::{Item, Knowledge, Outcome};
+use converge_resource::{Answer, Change, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Asks for all installed packages with what they depend on and what they provide, a line each, without versions.
@@ -76,6 +82,78 @@ pub(crate) fn needed(answer: &RunAnswer, going: &BTreeSet<String>) -> BTreeMap<S
     }
     let full = |name: &String| going.iter().find(|key| plain(key) == name).cloned();
     stay.iter().filter_map(|(name, by)| Some((full(name)?, by.clone()))).collect()
+}
+
+/// A package that another one needs, which is not reverted, stays.
+pub(crate) fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge) {
+    let Some(Answer::Run(answer)) = known.answer(&probe()) else { return };
+    let goes = |verdict: &Verdict| match verdict {
+        Verdict::Back(change)
+            if change.object.kind == "package" && !change.to.line().starts_with("present ") =>
+        {
+            Some(change.object.key.clone())
+        }
+        _ => None,
+    };
+    let stay = needed(answer, &verdicts.iter().filter_map(goes).collect());
+    for verdict in verdicts {
+        if let Some(by) = goes(verdict).and_then(|name| stay.get(&name)) {
+            *verdict = Verdict::Stays(format!("the package {by} needs it, and is not reverted"));
+        }
+    }
+}
+
+/// Asks whether apt would bring the packages there without others: a line for each that it would not, its name and the reason. Not where what comes
+/// before may change the answer: sources and settings of apt, the scripts of commands, and packages that the items `before` change.
+fn transaction_probe(groups: &[Group], before: &[Item]) -> Option<Probe> {
+    let changes =
+        || groups.iter().flat_map(|group| &group.members).filter_map(|member| change(&member.verdict));
+    let decides = |change: &Change| {
+        let is_of_apt = change.object.kind == "path" && change.object.key.starts_with("/etc/apt/");
+        is_of_apt || change.object.kind == "command"
+    };
+    let declared = before.iter().flat_map(Item::changes).map(|planned| &planned.change);
+    let is_open = before.iter().any(|item| matches!(item.outcome, Outcome::Deferred { .. }));
+    let mut declared = declared.filter(|change| change.object.kind == "package" || decides(change));
+    if is_open || changes().any(decides) || declared.next().is_some() {
+        return None;
+    }
+    let words = changes().filter(|change| change.object.kind == "package");
+    let words: Vec<String> =
+        words.map(|change| format!(" {} {}", quote(&change.object.key), quote(change.to.line()))).collect();
+    let script = format!("cv_packages_alone{}", words.concat());
+    (!words.is_empty()).then_some(Probe::Run { script, user: None, timeout: 180 })
+}
+
+fn change(verdict: &Verdict) -> Option<&Change> {
+    match verdict {
+        Verdict::Back(change) => Some(change),
+        _ => None,
+    }
+}
+
+/// Lets the packages stay that apt would not bring there without others, which no run has changed: one that comes back needs a package that has gone.
+pub(crate) async fn leave_what_takes_others_along(
+    target: &Target,
+    groups: &mut [Group],
+    before: &[Item],
+    known: &mut Knowledge,
+) -> Result<(), TargetError> {
+    let Some(probe) = transaction_probe(groups, before) else { return Ok(()) };
+    target.look(&BTreeSet::from([probe.clone()]), known).await?;
+    let Some(Answer::Run(answer)) = known.answer(&probe) else { return Ok(()) };
+    let alone: BTreeMap<&str, &str> =
+        answer.stdout.lines().filter_map(|line| line.split_once('\t')).collect();
+    if alone.is_empty() {
+        return Ok(());
+    }
+    for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
+        let package = change(&judged.verdict).filter(|change| change.object.kind == "package");
+        if let Some(why) = package.and_then(|change| alone.get(change.object.key.as_str())) {
+            judged.verdict = Verdict::Stays((*why).to_owned());
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
         purpose: "converge".into(),
         changes: 1,
         finished: true,
+        forgotten: 0,
         rolled_back_by: None,
     };
     fits(

@@ -18,12 +18,18 @@ fn change() -> impl Strategy<Value = String> {
         2 => prop::sample::select(vec!["", "done\tN\t! cannot look\n", "failed\tN\t1\t! cannot look\n", "done\tN\n", "unsaved\tN\twhy\n"]).prop_map(str::to_owned),
     ];
     let flags = prop::sample::select(vec!["-", "-", "-", "sensitive", "sensitive,in-part", "in-part"]);
-    let what = prop_oneof![9 => Just("begin"), 1 => Just("moved")];
-    (what, 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
-        |(what, key, from, to, flags, end)| {
-            format!("{what}\tN\tpath\t/k{key}\t{from}\t{to}\tr/i{key}\t{flags}\n{}", end.unwrap_or_default())
+    let what = prop_oneof![9 => Just("begin"), 2 => Just("moved")];
+    (what, object(), 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
+        |(what, object, item, from, to, flags, end)| {
+            format!("{what}\tN\t{object}\t{from}\t{to}\tr/i{item}\t{flags}\n{}", end.unwrap_or_default())
         },
     )
+}
+
+/// A path, or a command: what the script of one that is forgotten has moved is so too.
+fn object() -> impl Strategy<Value = String> {
+    let kind = prop_oneof![4 => Just("path\t/k"), 1 => Just("command\tk")];
+    (kind, 0..3_u8).prop_map(|(kind, key)| format!("{kind}{key}"))
 }
 
 /// Its purpose and plan, the runs that it names (counted from the first one) in `undoes` and in `attempts`, its changes, and how it was closed.
@@ -45,9 +51,9 @@ fn run() -> impl Strategy<Value = Run> {
         "close\tcut-off\t1\n",
         "",
     ]);
-    let changes = (prop::collection::vec(change(), 0..4), prop::option::weighted(0.1, 0..3_u8)).prop_map(
-        |(mut changes, forgotten): (Vec<String>, Option<u8>)| {
-            changes.extend(forgotten.map(|key| format!("forget\tpath\t/k{key}\n")));
+    let changes = (prop::collection::vec(change(), 0..4), prop::option::weighted(0.1, object())).prop_map(
+        |(mut changes, forgotten): (Vec<String>, Option<String>)| {
+            changes.extend(forgotten.map(|object| format!("forget\t{object}\n")));
             changes
         },
     );
@@ -82,9 +88,10 @@ fn in_force(text: &str) -> String {
                 let (last, planned) =
                     if change.outcome == SavedOutcome::Unknown { ("?", after) } else { (after, "-") };
                 said.push_str(&format!(
-                    "{}\t{}\tpath\t{}\t{}\t{last}\t{planned}\n",
+                    "{}\t{}\t{}\t{}\t{}\t{last}\t{planned}\n",
                     run.id,
                     change.seq,
+                    change.object.kind,
                     change.object.key,
                     change.before.line()
                 ));
