@@ -203,7 +203,6 @@ fn what_cannot_be_restored_is_reported_with_its_reason() {
     for (object, why) in [
         ("path:/srv/fixed/file", "Read-only file system"),
         ("user:worker", "userdel: user worker is currently used by process"),
-        ("group:crew", "groupdel: cannot remove the primary group of user 'member'"),
         ("user:silent", "it ended with status 1 and no message"),
         ("package:sl", "E: Sub-process /usr/bin/dpkg returned an error code"),
         ("command:why/step", "the command ended with status 1"),
@@ -212,6 +211,8 @@ fn what_cannot_be_restored_is_reported_with_its_reason() {
         assert!(line.is_some_and(|line| line.contains(why)), "{object}: {why}\n{said}");
     }
     assert!(said.contains("\n               it is stuck\n"), "{said}");
+    // What no tool would do is known before.
+    assert!(said.contains("\nLEFT ALONE     group:crew: it is the primary group of member"), "{said}");
 }
 
 /// A run whose controller is gone works on for a while: nothing is undone meanwhile, even where somebody has removed the file of its lock.

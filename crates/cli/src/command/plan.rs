@@ -56,7 +56,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         let arguments = serde_json::to_value(arguments).map_err(|e| Failure::failed(e.to_string()))?;
         saved::save(&plan, arguments, path).map_err(|e| Failure::Message {
             code: code::OUTPUT,
-            message: format!("the plan could not be saved: {e}"),
+            message: format!("the plan could not be saved in {path}: {e}"),
             help: None,
         })?;
         console.remark(
