@@ -157,7 +157,7 @@ fn only_render_and_cli_print() {
 
 /// Objects that crates beside `objects` and `resources` know by name: paths have content that is diffed, several packages make one
 /// transaction, a command's key is not for people, and a unit's and a group's attributes hold no secret.
-const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit"];
+const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit", "user"];
 
 #[test]
 fn a_new_object_is_known_by_name_nowhere_else() {

@@ -27,7 +27,7 @@ const MUTATIONS: &[Mutation] = &[
         "before: change.before.clone(),\n                between",
         "before: change.after.clone(),\n                between",
     ),
-    mutation("compose.rs", "undos.reverse();", ""),
+    mutation("compose.rs", "undos.into_values().rev().collect()", "undos.into_values().collect()"),
     mutation(
         "compose.rs",
         "undo.states.extend(also.iter().map(|state| known(state, false, Some(change.after.clone()))));",

@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     pub(crate) manager: String,
     /// The objects whose fields under the plain name are this project's, once they were asked for.
     pub(crate) plainly_ours: tokio::sync::OnceCell<BTreeSet<ObjectId>>,
-    /// What our applies own of the objects that were read, as they were read last.
+    /// The entries of this project's applies in the objects that were read, as they were read last.
     pub(crate) applied: std::sync::Mutex<BTreeMap<ApiRef, Vec<Value>>>,
     pub(crate) access: Access,
     pub(crate) run: tokio::sync::Mutex<Option<OpenRun>>,

@@ -28,7 +28,7 @@ impl Cluster {
         run: &str,
         objects: &BTreeSet<ObjectId>,
     ) -> Result<Vec<StillOwned>, RecordsError> {
-        let mut kept = BTreeSet::new();
+        let mut apart = BTreeSet::new();
         {
             let mut slot = self.inner.run.lock().await;
             let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
@@ -40,10 +40,10 @@ impl Cluster {
             let project = Project(open.meta.scope.clone());
             let others = open.base.present().filter(|thing| !project.is(&thing.scope));
             let same = others.filter(|thing| field_manager(thing.scope.project()) == self.manager());
-            kept.extend(same.map(|thing| thing.object.clone()));
+            apart.extend(same.map(|thing| thing.object.clone()));
         }
         let mut still = Vec::new();
-        for object in objects.iter().filter(|object| !kept.contains(*object)) {
+        for object in objects.iter().filter(|object| !apart.contains(*object)) {
             if let Err(why) = self.give_up(object).await {
                 still.push(StillOwned { object: object.clone(), manager: self.manager().to_owned(), why });
             }

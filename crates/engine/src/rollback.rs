@@ -8,8 +8,8 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, changed_probes, goes_back, owners_probe, part_from_others, role_of,
-    take_contents, without_gone_workloads,
+    base_of, brought_along, changed_probes, goes_back, owners_probe, role_of, take_contents,
+    without_gone_workloads,
 };
 use crate::revert::{self, Group, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
@@ -401,7 +401,7 @@ async fn plan_undos(
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
-    undos.iter_mut().for_each(|undo| part_from_others(undo, &mut known));
+    undos.iter_mut().for_each(|undo| revert::shared::part_from_later_runs(undo, &mut known));
     let asked = changed_probes(&undos, &known);
     if !asked.is_empty() {
         target.look(&asked, &mut known).await?;

@@ -40,7 +40,7 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
         changes: r.changes.iter().filter(|c| c.may_have_happened()).count() + r.disowned.len(),
         forgotten: r.forgotten.len(),
         finished: r.finished,
-        // What it has forgotten is so for good.
+        // Forgetting is for good.
         rolled_back_by: r.rolled_back_by.clone().filter(|_| r.forgotten.is_empty()),
     })
     .collect()

@@ -476,30 +476,3 @@ cv_undo_system() {
   *) printf '%s' - ;;
   esac
 }
-
-# cv_undo_can RUN: whether something of it can be reverted now.
-cv_undo_can() (
-  CV_FROM_RUN=$1 cv_u_stays= cv_c_left=
-  unset cv_u_alone
-  cv_undo_after "$1"
-  cv_c_rows=$(cv_undo_rows "$1" whole)
-  [ -n "$cv_c_rows" ] || exit 0
-  cv_undo_whole "$cv_c_rows"
-  cv_c_asks=yes
-  printf '%s\n' "$cv_c_rows" | while IFS= read -r cv_c_row; do
-    cv_row "$cv_c_row"
-    ! cv_undo_keeps || continue
-    cv_undo_judge "$cv_c_row" </dev/null
-    case $judged in
-    same | undone) ;;
-    restore)
-      echo restore
-      break
-      ;;
-    *)
-      cv_c_left=yes
-      case $CV_NOW in '! '*) echo unseen ;; *) echo left ;; esac
-      ;;
-    esac
-  done | sort -u
-)

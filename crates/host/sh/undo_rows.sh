@@ -39,7 +39,7 @@ cv_undo_rows() {
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
     $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
     END {
-      # What the script of a command has made that somebody has forgotten is no part of the row: it is in force no more, as later changes of the object are.
+      # Changes by the script of a command that somebody has forgotten are no part of the row: they are in force no more, unlike later changes of the object.
       for (i = 1; i <= n; i++) if (index(live, " " seq[i] " ")) counts[kind[i] OFS key[i]]
       for (i = 1; i <= n; i++) {
         if (kind[i] == "package") newest = i

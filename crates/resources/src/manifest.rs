@@ -311,7 +311,7 @@ impl Apply<'_> {
     }
 }
 
-/// What an apply gives up of an object, for people: fields that stay, and are no longer the project's.
+/// The fields of an object that an apply gives up, for people: they that stay, and are no longer the project's.
 fn gives_up(answer: &Value) -> Vec<String> {
     let fields = answer.get("gives_up").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let Some((first, more)) = fields.split_first() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What `state forget` leaves in a cluster: the objects as they are, and the project in nobody's way.
+//! `state forget` leaves the objects of a cluster as they are, and the project in nobody's way.
 
 use crate::{Lab, says_all};
 use converge_tests::Ran;
@@ -62,7 +62,7 @@ fn a_project_that_has_forgotten_an_object_is_in_nobodys_way() {
     lab.kubectl(&["delete", "configmap", "left"]);
 }
 
-/// What a project has taken by force from another one and then forgotten keeps that one from nothing.
+/// A field that a project has taken by force and then forgotten does not hinder its former owner.
 #[test]
 fn a_field_that_was_taken_and_forgotten_is_in_no_projects_way() {
     let lab = Lab::get();

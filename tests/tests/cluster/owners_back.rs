@@ -209,7 +209,7 @@ fn a_field_of_both_that_a_role_drops_is_given_up() {
     begin(&lab, &Value::Null);
 }
 
-/// What another project has brought back already to where it was is nobody's hindrance: the rest goes back.
+/// A field that another project has brought back already hinders nobody: the rest goes back.
 #[test]
 fn a_field_that_another_project_has_brought_back_already_stays_its() {
     let lab = Lab::get();

@@ -164,7 +164,7 @@ impl Model {
         let run = &self.runs[at];
         let own = self.own(run.project);
         let comes = |key: &&str| !own.contains(*key) && self.live.get(*key) == run.found.get(*key);
-        run.found == run.left && !run.lost.keys().any(|key| comes(key))
+        run.found == run.left && !run.lost.keys().any(comes)
     }
 
     /// Takes runs of a project back: these keys have the values and owners of before the first one. What a rollback finds where its run has left it with
@@ -313,7 +313,7 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
                 ran.expect(i32::from(refused));
                 if !refused {
                     model.apply(project, &wanted);
-                    // What it declares and a role after it leaves out is no endless change.
+                    // A field that it declares and a later role leaves out is no endless change.
                     of(lab, project, Some(&wanted), force, &["plan"]).expect(0);
                 }
                 format!("{} applies {wanted:?}, force {force}: refused {refused}", NAMES[project])

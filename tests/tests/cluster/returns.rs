@@ -131,7 +131,7 @@ fn what_needs_a_refused_definition_is_refused_and_all_else_comes_back() {
     lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &allowed[..]].concat()).expect(0);
 }
 
-/// What is denied in a namespace that comes back is known only then: it fails by itself, and keeps nothing from what does not need it.
+/// An object that is denied in a namespace that comes back is known only then: it fails by itself, and holds back nothing that does not need it.
 #[test]
 fn what_fails_in_a_rollback_keeps_only_what_needs_it() {
     let lab = Lab::get();

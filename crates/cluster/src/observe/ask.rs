@@ -27,12 +27,12 @@ impl Cluster {
         let mut answer = self.dry_run(manifest, force).await?;
         let Some(made) = answer.get("object") else { return Ok(answer) };
         let Some(wanted) = ApiRef::of(made) else { return Ok(answer) };
-        let seen = || {
+        let found = || {
             let all = self.inner.applied.lock().unwrap_or_else(PoisonError::into_inner);
             all.get(&wanted).cloned()
         };
         // Who asks for an apply has looked at the object before.
-        let Some(before) = seen() else { return Ok(answer) };
+        let Some(before) = found() else { return Ok(answer) };
         let plain = before.iter().any(|entry| ownership::is_own(entry, FIELD_MANAGER))
             && self.manager() != FIELD_MANAGER
             && self.is_plainly_ours(&wanted.object()).await?;

@@ -86,7 +86,7 @@ pub(crate) async fn leave_what_is_refused(
     target.look(&probes, known).await?;
     let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
     let all = Brought::by(verdicts());
-    // What stays may be what others need.
+    // Others may need an object that stays.
     loop {
         let brought =
             Brought::by(groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict));

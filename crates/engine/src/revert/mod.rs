@@ -22,7 +22,7 @@ pub(crate) use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, changed_by, creates_before, destroys, is_half_installed, lost, planned, role_of, same,
-    shows, takes_from_others, undistinguished, without,
+    shows, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
@@ -189,7 +189,7 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
         return Verdict::Kept(why);
     }
-    match takes_from_others(undo, &back, known, allowed) {
+    match shared::takes_from_others(undo, &back, known, allowed) {
         Some(why) => Verdict::Stays(why),
         None => Verdict::Back(back),
     }

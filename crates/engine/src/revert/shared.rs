@@ -8,9 +8,9 @@ use converge_ledger::Undo;
 use converge_objects::K8sState;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read, shown, with};
 use converge_planner::Knowledge;
-use converge_resource::{Answer, ApiProbe, ApiRef, Change, ObjectId, Probe, Segment, State, counted};
+use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State, counted};
 use owners::{Given, answer, others, taken_up};
-pub(crate) use owners::{changed_hands, judge_values_of_before};
+pub(crate) use owners::{judge_values_of_before, takes_from_others};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -77,6 +77,19 @@ pub(crate) fn leave_what_is_back(undo: &mut Undo, known: &mut Knowledge) {
     let (state, content) = K8sState::of(&back);
     known.learn_content(content);
     undo.left = state.into();
+}
+
+/// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.
+pub(crate) fn part_from_later_runs(undo: &mut Undo, known: &mut Knowledge) {
+    leave_what_is_back(undo, known);
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let apart = |undo: &Undo| {
+        let object = converge_objects::object(&undo.object.kind);
+        object.is_some_and(|object| object.shared().apart(&undo.past(), &undo.since, &content))
+    };
+    if !undo.since.is_empty() && apart(undo) {
+        undo.theirs = None;
+    }
 }
 
 /// Lets an object go back that other projects have changed too, where it still shows all that this project's runs have set: they changed other fields.

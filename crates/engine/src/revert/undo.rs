@@ -1,6 +1,5 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
-use crate::revert::shared;
 use converge_ledger::{SavedChange, SavedOutcome, Undo};
 use converge_objects::PackageState;
 use converge_objects::k8s::from_text;
@@ -89,19 +88,6 @@ pub(crate) fn take_contents(plan: &mut HostPlan, known: &Knowledge) {
 pub(crate) fn base_of(plan: &HostPlan, known: &Knowledge) -> Vec<(ObjectId, State)> {
     let claims = plan.items.iter().flat_map(|i| &i.claims);
     claims.filter_map(|o| known.observed(o).ok().map(|present| (o.clone(), present.state))).collect()
-}
-
-/// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.
-pub(crate) fn part_from_others(undo: &mut Undo, known: &mut Knowledge) {
-    shared::leave_what_is_back(undo, known);
-    let content = |digest: &Digest| known.content(digest).cloned();
-    let apart = |undo: &Undo| {
-        let object = converge_objects::object(&undo.object.kind);
-        object.is_some_and(|object| object.shared().apart(&undo.past(), &undo.since, &content))
-    };
-    if !undo.since.is_empty() && apart(undo) {
-        undo.theirs = None;
-    }
 }
 
 /// Whether the object still shows what the runs made of it. Of a change that was cut off, both ends count, and what lies between them.
@@ -222,40 +208,6 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
     };
     let fields = fields().map(|fields| format!(" ({fields})")).unwrap_or_default();
     format!("it was changed by {}{fields} and is left as it is", undo.unrecorded.who())
-}
-
-/// The reason why a change is not made: a field that the runs gave up has changed hands since. Or why an object must not be taken away: it is others' too,
-/// or holds what others wrote over the values that the runs left, and no user has allowed it by ID.
-pub(crate) fn takes_from_others(
-    undo: &Undo,
-    back: &Change,
-    known: &Knowledge,
-    allowed: &[String],
-) -> Option<String> {
-    if let Some(why) = shared::changed_hands(undo, back, known) {
-        return Some(why);
-    }
-    let id = back.object.to_string();
-    let goes = back.to.is_absent() && !allowed.contains(&id);
-    let probe = owners_probe(&back.object).filter(|_| goes)?;
-    let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
-    let live = answer.get("object")?;
-    let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
-    let text = |state: &State| text_of(&back.object, state, known);
-    let edited = || {
-        let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
-        let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
-        let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
-        let edits = converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)?;
-        Some(format!("it was changed by {}: {edits}", undo.unrecorded.who()))
-    };
-    let fields = || {
-        let fields = converge_cluster::changed_by(live, None, &text(&undo.left)?)?;
-        Some(format!(" ({fields})"))
-    };
-    let whose = whose.map(|whose| format!("{whose}{}", fields().unwrap_or_default()));
-    let why = whose.or_else(edited)?;
-    Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
 pub(crate) fn role_of(address: &str) -> &str {

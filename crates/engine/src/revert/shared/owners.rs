@@ -1,4 +1,4 @@
-//! What runs did to the owners of an object's fields in a cluster, beside its values, and what a rollback makes of it. Pure.
+//! Follows the owners of an object's fields in a cluster through recorded runs, and judges what a rollback may take again. Pure.
 
 use crate::revert::undo::{Verdict, owners_probe, same, text_of};
 use converge_ledger::Undo;
@@ -6,7 +6,7 @@ use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{Field, leaf_differences, shown};
 use converge_objects::k8s::owners::owners_of_part;
 use converge_planner::Knowledge;
-use converge_resource::{Answer, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
+use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -65,11 +65,45 @@ impl Given {
 }
 
 /// All fields of some entries.
+/// The reason why a change is not made: a field that the runs gave up has changed hands since. Or why an object must not be taken away: it is others' too,
+/// or holds what others wrote over the values that the runs left, and no user has allowed it by ID.
+pub(crate) fn takes_from_others(
+    undo: &Undo,
+    back: &Change,
+    known: &Knowledge,
+    allowed: &[String],
+) -> Option<String> {
+    if let Some(why) = changed_hands(undo, back, known) {
+        return Some(why);
+    }
+    let id = back.object.to_string();
+    let goes = back.to.is_absent() && !allowed.contains(&id);
+    let probe = owners_probe(&back.object).filter(|_| goes)?;
+    let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
+    let live = answer.get("object")?;
+    let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
+    let text = |state: &State| text_of(&back.object, state, known);
+    let edited = || {
+        let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
+        let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
+        let between = undo.between.iter().filter_map(|(left, found)| Some((text(left)?, text(found)?)));
+        let edits = converge_cluster::edited_since(live, &between.collect::<Vec<_>>(), &left, secret)?;
+        Some(format!("it was changed by {}: {edits}", undo.unrecorded.who()))
+    };
+    let fields = || {
+        let fields = converge_cluster::changed_by(live, None, &text(&undo.left)?)?;
+        Some(format!(" ({fields})"))
+    };
+    let whose = whose.map(|whose| format!("{whose}{}", fields().unwrap_or_default()));
+    let why = whose.or_else(edited)?;
+    Some(format!("{why}: `--allow-destroy {id}` allows it"))
+}
+
 fn all(entries: &[Value]) -> FieldSet {
     entries.iter().map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
 }
 
-/// What the project owned before the first of the changes, as far as the records tell.
+/// The fields that the project owned before the first of the changes, as far as the records tell.
 fn owned_before(undo: &Undo) -> FieldSet {
     undo.owners.first().and_then(Option::as_ref).map(|owners| all(&owners.found)).unwrap_or_default()
 }
