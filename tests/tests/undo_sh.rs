@@ -211,7 +211,7 @@ fn what_cannot_be_restored_is_reported_with_its_reason() {
         assert!(line.is_some_and(|line| line.contains(why)), "{object}: {why}\n{said}");
     }
     assert!(said.contains("\n               it is stuck\n"), "{said}");
-    // What no tool would do is known before.
+    // A group that no tool would remove is named before.
     assert!(said.contains("\nLEFT ALONE     group:crew: it is the primary group of member"), "{said}");
 }
 

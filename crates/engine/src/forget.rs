@@ -8,10 +8,23 @@ use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use converge_cluster::StillOwned;
 use converge_executor::RunEnd;
-use converge_ledger::{Ledger, Project, RunRecord};
+use converge_ledger::{Ledger, Project, RunRecord, stands_in_lines};
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The reason why an object cannot be forgotten: a mount's line stands in a file with those of others, and the file is one object; a rollback or prune
+/// leaves all that a node stands on only for as long as the records know of the node.
+#[must_use]
+pub fn not_to_forget(object: &ObjectId) -> Option<&'static str> {
+    let is_node =
+        || converge_objects::object(&object.kind).is_some_and(|object| object.node().stays_unless_allowed());
+    if stands_in_lines(object) {
+        Some("its line is in a file with others")
+    } else {
+        is_node().then_some("a rollback would take away what this node stands on")
+    }
+}
 
 /// The run that has taken objects out of management.
 #[derive(Clone, Debug)]
@@ -95,4 +108,16 @@ pub(crate) fn names_since(
         _ => object.to_string(),
     };
     forgotten.map(name).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_among_others_and_nodes_cannot_be_forgotten() {
+        let of = |kind: &str, key: &str| not_to_forget(&ObjectId::new(kind, key)).is_some();
+        assert!(of("kubeadm", "node") && of("mount", "/mnt/a") && of("path", "/etc/fstab"));
+        assert!(!of("path", "/etc/motd") && !of("unit", "a.service") && !of("package", "kubelet"));
+    }
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::project;
 use crate::prompt::{self, Agreement};
 use crate::session::Session;
-use converge_engine::{Engine, HostManaged, stands_in_lines};
+use converge_engine::{Engine, HostManaged, not_to_forget};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     session.trace_to(timings.file)?;
     let mut found = session.look(async |engine: &Engine| engine.managed_objects(false).await).await?;
     narrow_to_resources(&mut found, &wanted)?;
-    refuse_lines(&found)?;
+    refuse_what_cannot_be_forgotten(&found)?;
     found.retain(|host| host.lost.is_some() || !host.objects.is_empty());
     let objects: usize = found.iter().map(|host| host.objects.len()).sum();
     if console.human() {
@@ -48,13 +48,17 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
 }
 
-/// A mount's line stands in a file with those of others, and the file is one object: neither is forgotten alone.
-fn refuse_lines(found: &[HostManaged]) -> Result<(), Failure> {
+/// Refuses objects that others stand on or beside.
+fn refuse_what_cannot_be_forgotten(found: &[HostManaged]) -> Result<(), Failure> {
     let mut all = found.iter().flat_map(|host| host.objects.iter().map(move |o| (&host.host, o)));
-    let Some((host, thing)) = all.find(|(_, thing)| stands_in_lines(&thing.object)) else { return Ok(()) };
+    let Some((host, thing, why)) =
+        all.find_map(|(host, thing)| Some((host, thing, not_to_forget(&thing.object)?)))
+    else {
+        return Ok(());
+    };
     Err(Failure::refused(
         format!(
-            "{} of {host} ({}) cannot be forgotten: its line is in a file with others; nothing was forgotten",
+            "{} of {host} ({}) cannot be forgotten: {why}; nothing was forgotten",
             thing.object, thing.item
         ),
         "leave it in the role, or take it out of the role and run `converge apply --prune`",
