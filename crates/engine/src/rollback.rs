@@ -1,20 +1,23 @@
 //! Rolling back: an ordinary plan to the states that a run saved.
 
+mod passed_over;
+
 use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, changed_probes, goes_back, owners_probe, part_from_others, role_of,
+    Verdict, base_of, brought_along, changed_probes, goes_back, owners_probe, part_from_others, role_of,
     take_contents, without_gone_workloads,
 };
-use crate::revert::{self, Group, holders, layers, restarts};
+use crate::revert::{self, Group, Judged, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
-use converge_ledger::{Ledger, Project, Records, SavedChange, Undo};
+use converge_ledger::{Ledger, Project, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
+use passed_over::{idle_runs, say_passed_over, taken_back, why_passed_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -178,6 +181,8 @@ async fn plan_newest(
     let mut over: Vec<String> = Vec::new();
     let mut idle: BTreeSet<&str> = BTreeSet::new();
     let mut left = None;
+    // The run of which something may be done alone: together with all that an earlier rollback left, nothing can.
+    let mut alone: Option<String> = None;
     loop {
         let candidates: Vec<Vec<usize>> = ledgers
             .iter()
@@ -216,7 +221,8 @@ async fn plan_newest(
             .map(|(of, runs)| {
                 let (ledger, project, _) = of.as_ref()?;
                 let at = own_newest(ledger, runs, newest)?;
-                Some(Start::From(ledger.start_of(at, project)))
+                let is_alone = alone.as_deref() == Some(newest);
+                Some(Start::From(if is_alone { at } else { ledger.start_of(at, project) }))
             })
             .collect();
         let (mut plan, sealed) = plan_starts(context, hosts, read, &starts, roles).await;
@@ -254,76 +260,25 @@ async fn plan_newest(
             plan.warnings.push(why);
             return plan;
         }
+        let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
+        let is_left = plan.hosts.iter().any(says);
+        let goes_on = ledgers.iter().zip(&candidates).zip(&starts).any(|((of, runs), start)| {
+            let at = of.as_ref().and_then(|(ledger, ..)| own_newest(ledger, runs, newest));
+            matches!((at, start), (Some(at), Some(Start::From(start))) if *start < at)
+        });
+        if goes_on {
+            alone = Some(newest.to_owned());
+            left = Some(plan).filter(|_| is_left).or(left);
+            continue;
+        }
         passed.insert(newest.to_owned());
         over.push(format!("run {newest}, {}", why_passed_over(&plan)));
         if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
             passed.extend(runs.iter().map(|(_, id)| id.clone()));
         }
-        let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
-        if plan.hosts.iter().any(says) {
+        if is_left {
             left = Some(plan);
         }
-    }
-}
-
-/// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
-fn idle_runs<'a>(
-    ledgers: &[Option<(Ledger<'_>, Project, &'a Records)>],
-    starts: &[Option<Start>],
-) -> BTreeSet<&'a str> {
-    let mut idle = BTreeSet::new();
-    let mut others = BTreeSet::new();
-    for (of, start) in ledgers.iter().zip(starts) {
-        let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start) else {
-            continue;
-        };
-        for (at, run) in records.runs.iter().enumerate().skip(*at) {
-            let has_changed = run.changes.iter().any(SavedChange::may_have_happened);
-            let counts = !run.is_rollback() && ledger.is_of(at, project);
-            if !has_changed && counts && !run.planned.is_empty() {
-                idle.insert(run.id.as_str());
-            } else {
-                others.insert(run.id.as_str());
-            }
-        }
-    }
-    idle.difference(&others).copied().collect()
-}
-
-/// The runs of a project behind this place of which nothing is in force since a rollback.
-fn taken_back<'a>(
-    ledger: &Ledger<'_>,
-    project: &Project,
-    records: &'a Records,
-    start: usize,
-) -> Vec<&'a str> {
-    let later = records.runs.iter().enumerate().skip(start + 1);
-    let those = later
-        .filter(|(at, run)| !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project));
-    those.map(|(_, run)| run.id.as_str()).collect()
-}
-
-/// The reason why nothing is done about the newest run.
-fn why_passed_over(plan: &FleetPlan) -> String {
-    let items = plan.hosts.iter().filter_map(|h| match &h.result {
-        HostResult::Planned(plan) => Some(&plan.items),
-        _ => None,
-    });
-    let why = items.flatten().find_map(|item| match &item.outcome {
-        Outcome::Refused(why) => Some(why.clone()),
-        Outcome::Failed(problem) => Some(problem.message.clone()),
-        _ => None,
-    });
-    match why {
-        Some(why) => format!("of which nothing can be reverted ({why})"),
-        None => "since all is as it was before it".to_owned(),
-    }
-}
-
-/// Says which newer runs the plan does not revert.
-fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
-    if !over.is_empty() {
-        plan.warnings.push(format!("passed over: {}", over.join("; ")));
     }
 }
 
@@ -371,6 +326,10 @@ async fn plan_starts(
         .collect();
     let sealed =
         outcomes.iter().find_map(|back| Some((back.entry.host.clone(), back.sealed.first()?.clone())));
+    let hidden = outcomes
+        .iter()
+        .flat_map(|back| back.hidden.iter().map(|why| format!("{}: {why}", back.entry.host)))
+        .collect();
     let purpose = if roles.is_empty() {
         Purpose::Rollback(undone)
     } else {
@@ -379,6 +338,7 @@ async fn plan_starts(
     let mut plan =
         crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|back| back.entry).collect());
     plan.returns = returns;
+    plan.warnings = hidden;
     crate::plan::node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
     (plan, sealed)
@@ -387,11 +347,21 @@ async fn plan_starts(
 /// Objects whose saved values cannot be read on this machine.
 type Sealed = Vec<ObjectId>;
 
+/// The plan of one host.
+#[derive(Default)]
+struct Planned {
+    plan: HostPlan,
+    sealed: Sealed,
+    /// Sentences about the objects whose changes stay in force although they are as before.
+    hidden: Vec<String>,
+}
+
 /// The plan of one host, with the runs that it undoes.
 struct Back {
     entry: HostEntry,
     runs: Vec<String>,
     sealed: Sealed,
+    hidden: Vec<String>,
 }
 
 /// Plans one host back to where it was before a run.
@@ -424,17 +394,17 @@ async fn plan_back(
             plan_undos(context, target, undos, &accounts).await.map(|planned| (planned, ids))
         }
     };
-    let (result, runs, sealed) = match planned {
-        Ok(((plan, sealed), ids)) => {
+    let (result, runs, sealed, hidden) = match planned {
+        Ok((Planned { plan, sealed, hidden }, ids)) => {
             context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-            (HostResult::Planned(plan), ids, sealed)
+            (HostResult::Planned(plan), ids, sealed, hidden)
         }
         Err(lost) => {
             context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
-            (HostResult::Lost(lost), Vec::new(), Sealed::new())
+            (HostResult::Lost(lost), Vec::new(), Sealed::new(), Vec::new())
         }
     };
-    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed }
+    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed, hidden }
 }
 
 /// Looks at the objects and plans them back.
@@ -443,7 +413,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-) -> Result<(HostPlan, Sealed), TargetError> {
+) -> Result<Planned, TargetError> {
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
@@ -474,6 +444,7 @@ async fn plan_undos(
     let allowed = &context.options.allow_destroy;
     let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
+    let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known).await?;
     for Group { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
@@ -492,7 +463,16 @@ async fn plan_undos(
     if context.options.diffs {
         crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
     }
-    Ok((plan, sealed))
+    Ok(Planned { plan, sealed, hidden })
+}
+
+/// Says that an object is as before already and not undone.
+fn hidden(judged: &Judged) -> Option<String> {
+    let why = judged.undo.hidden().filter(|_| matches!(judged.verdict, Verdict::Same))?;
+    Some(format!(
+        "{} is as before already, and not undone: {why}. When that run is rolled back, roll this one back again",
+        judged.undo.object
+    ))
 }
 
 #[cfg(test)]
