@@ -125,10 +125,10 @@ cv_live() {
     }
     # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
     function revert(k,   t, old, c, steps) {
-      old = stack[k]
       others(k)
       c = split(gone, steps, " ")
-      for (t = 1; t <= c; t++) stack[k] = without(stack[k], steps[t])
+      for (t = 1; t <= c; t++) drop(k, steps[t])
+      old = stack[k]
       for (t = R - 1; t >= 1; t--) {
         if (!(t in target)) continue
         stack[k] = change(stack[k], t, given[t, k], taken[t, k])
@@ -157,9 +157,13 @@ cv_live() {
       for (r = 1; r < R; r++) for (i = 1; i <= n[r]; i++) {
         if (name[r, i] != object || !is_of(playbook[r], playbook[R])) continue
         k = o[r, i]; forgotten[r, i]
-        stack[k] = without(stack[k], r ":" i)
-        for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], r ":" i); given[t, k] = without(given[t, k], r ":" i) }
+        drop(k, r ":" i)
       }
+    }
+    # Takes a step off the stack of an object for good: no rollback brings it back.
+    function drop(k, step,   t) {
+      stack[k] = without(stack[k], step)
+      for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], step); given[t, k] = without(given[t, k], step) }
     }
     function without(list, step,   c, j, steps, out) {
       c = split(list, steps, " ")

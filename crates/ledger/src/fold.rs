@@ -41,6 +41,13 @@ struct Effect {
     given: Vec<Step>,
 }
 
+impl Effect {
+    fn retain(&mut self, stays: &dyn Fn(&Step) -> bool) {
+        self.taken.retain(stays);
+        self.given.retain(stays);
+    }
+}
+
 /// An object in the file system in which it lies.
 type Thing<'a> = (&'a ObjectId, Layer);
 
@@ -109,10 +116,8 @@ impl<'a> Ledger<'a> {
         let forgotten = &self.forgotten;
         let stays = |step: &Step| !forgotten.contains(&(step.run, step.change));
         self.stacks.values_mut().for_each(|stack| stack.retain(stays));
-        for effect in self.effects.values_mut().flat_map(BTreeMap::values_mut) {
-            effect.taken.retain(stays);
-            effect.given.retain(stays);
-        }
+        let effects = self.effects.values_mut().flat_map(BTreeMap::values_mut);
+        effects.for_each(|effect| effect.retain(&stays));
     }
 
     fn push(&mut self, at: usize, run: &'a RunRecord) {
@@ -200,15 +205,11 @@ impl<'a> Ledger<'a> {
         changes.next().map(|(_, c)| c.before.clone())
     }
 
-    /// Takes the steps of these runs off the stack of an object; where one of them is a rollback, what it had taken off comes back. Steps of others above
-    /// them that have come back to where they began go along: they have nothing to stand on.
+    /// Takes the steps of these runs off the stack of an object; where one of them is a rollback, what it had taken off comes back.
     fn revert(&mut self, by: usize, object: &Thing<'a>, targets: &[usize]) {
+        self.drop_what_came_back(by, object, targets);
         let Some(old) = self.stacks.get(object).cloned() else { return };
         let mut stack = old.clone();
-        if let Some(first) = self.first_on(object, targets) {
-            let others = self.others(object, first, &|run| targets.contains(&run));
-            stack.retain(|s| !others.came_back.iter().any(|step| step.is(s)));
-        }
         for target in targets {
             stack.retain(|s| s.run != *target);
             drop_also(&mut stack, *target);

@@ -45,6 +45,19 @@ impl<'a> Ledger<'a> {
             && steps.iter().all(|s| s.also.is_empty())
     }
 
+    /// Takes the steps of others above these runs that have come back to where they began off the stack: they lose what they stand on. No rollback puts
+    /// them on again.
+    pub(super) fn drop_what_came_back(&mut self, by: usize, thing: &Thing<'a>, targets: &[usize]) {
+        let Some(first) = self.first_on(thing, targets) else { return };
+        let gone = self.others(thing, first, &|run| targets.contains(&run)).came_back;
+        let gone: Vec<Step> = gone.into_iter().cloned().collect();
+        let stays = |step: &Step| !gone.iter().any(|g| g.is(step));
+        self.taken_by.extend(gone.iter().map(|step| (step.run, by)));
+        self.stacks.entry(thing.clone()).or_default().retain(stays);
+        let effects = self.effects.values_mut().filter_map(|of| of.get_mut(thing));
+        effects.for_each(|effect| effect.retain(&stays));
+    }
+
     /// The first of these runs of which something counts on an object: a step in force, or what it took off or put on as a rollback.
     pub(super) fn first_on(&self, thing: &Thing<'a>, targets: &[usize]) -> Option<usize> {
         let steps = self.stacks.get(thing).into_iter().flatten().map(|step| step.run);

@@ -334,7 +334,11 @@ impl<V: Clone + Ord> Model<V> {
         };
         let back =
             takes.iter().find(is_first).map(|first| self.others(key, *first, &|r| takes.contains(&r)).1);
-        self.counted.0.retain(|(r, k), _| *k != key || !back.as_ref().is_some_and(|back| back.contains(r)));
+        // For good: no rollback makes them count again.
+        for run in back.into_iter().flatten() {
+            let all = self.past.iter_mut().map(|past| &mut past.counted).chain([&mut self.counted]);
+            all.for_each(|counted| drop(counted.0.remove(&(run, key))));
+        }
         self.counted.0.retain(|(r, k), _| *k != key || !takes.contains(r));
         let Some(to) = to else { return };
         // Runs of the other project come and go by themselves.
