@@ -31,7 +31,10 @@ fn run_of(host: &Host, id: &str, playbook: &str, most: &str) {
     let item = host.item(&item, &[id.as_bytes()]);
     let keep = format!("export CV_KEEP_RUNS={most}");
     let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, RunEnd::Finished));
-    let undo = format!("cat >\"$CV_ROOT/undo.sh\" <<'UNDO'\n{}\nUNDO\n", undo_text());
+    // Its text is too long for an argument.
+    let text = host.dir.path().join("undo-text");
+    std::fs::write(&text, undo_text()).unwrap();
+    let undo = format!("cp '{}' \"$CV_ROOT/undo.sh\"", text.display());
     let text = format!("{keep}\n{open}\n{undo}\n{base}\n{item}\n{close}");
     assert!(host.sh(&text).status.success());
 }
