@@ -10,6 +10,8 @@ mod cut_off;
 mod packages;
 #[path = "rollback_order/places.rs"]
 mod places;
+#[path = "rollback_order/projects.rs"]
+mod projects;
 #[path = "rollback_order/units.rs"]
 mod units;
 

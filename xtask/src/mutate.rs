@@ -86,11 +86,13 @@ const MUTATIONS: &[Mutation] = &[
         "(target..self.runs.len()).filter(|at| self.is_of(*at, project))",
         "(target..self.runs.len())",
     ),
-    mutation(
-        "fold.rs",
-        "s.run > after && !self.is_of(s.run, project)",
-        "s.run < after && !self.is_of(s.run, project)",
-    ),
+    mutation("fold.rs", "if !self.is_hidden(&thing, &targets)", "if !targets.is_empty()"),
+    mutation("fold.rs", "self.drop_what_came_back(by, object, targets);", ""),
+    mutation("fold/others.rs", "effects.for_each(|effect| effect.retain(&stays));", ""),
+    mutation("fold/others.rs", "s.run > after && !own(s.run)", "s.run < after && !own(s.run)"),
+    mutation("fold/others.rs", "first.before == last.after", "first.before != last.after"),
+    mutation("fold/others.rs", " && steps.iter().all(|s| s.also.is_empty())", ""),
+    mutation("fold/others.rs", ".filter(|(_, last)| last.outcome != SavedOutcome::Unknown)", ""),
     mutation("newest.rs", "runs.iter().rev().skip(1)", "runs.iter().rev().skip(9)"),
     mutation("newest.rs", "from.into_iter().min_by_key", "from.into_iter().max_by_key"),
     mutation(

@@ -8,10 +8,10 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    base_of, brought_along, changed_probes, goes_back, owners_probe, role_of, take_contents,
+    Verdict, base_of, brought_along, changed_probes, goes_back, owners_probe, role_of, take_contents,
     without_gone_workloads,
 };
-use crate::revert::{self, Group, holders, layers, restarts};
+use crate::revert::{self, Group, Judged, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
 use converge_ledger::{Ledger, Project, Records, Undo};
@@ -173,6 +173,8 @@ async fn plan_newest(
     let mut over: Vec<String> = Vec::new();
     let mut idle: BTreeSet<&str> = BTreeSet::new();
     let mut left = None;
+    // The run of which something may be done alone: together with all that an earlier rollback left, nothing can.
+    let mut alone: Option<String> = None;
     loop {
         let candidates: Vec<Vec<usize>> = ledgers
             .iter()
@@ -211,7 +213,8 @@ async fn plan_newest(
             .map(|(of, runs)| {
                 let (ledger, project, _) = of.as_ref()?;
                 let at = own_newest(ledger, runs, newest)?;
-                Some(Start::From(ledger.start_of(at, project)))
+                let is_alone = alone.as_deref() == Some(newest);
+                Some(Start::From(if is_alone { at } else { ledger.start_of(at, project) }))
             })
             .collect();
         let (mut plan, sealed) = plan_starts(context, hosts, read, &starts, roles).await;
@@ -249,13 +252,23 @@ async fn plan_newest(
             plan.warnings.push(why);
             return plan;
         }
+        let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
+        let is_left = plan.hosts.iter().any(says);
+        let goes_on = ledgers.iter().zip(&candidates).zip(&starts).any(|((of, runs), start)| {
+            let at = of.as_ref().and_then(|(ledger, ..)| own_newest(ledger, runs, newest));
+            matches!((at, start), (Some(at), Some(Start::From(start))) if *start < at)
+        });
+        if goes_on {
+            alone = Some(newest.to_owned());
+            left = Some(plan).filter(|_| is_left).or(left);
+            continue;
+        }
         passed.insert(newest.to_owned());
         over.push(format!("run {newest}, {}", why_passed_over(&plan)));
         if let Purpose::Rollback(runs) | Purpose::RollbackOf { before: runs, .. } = &plan.purpose {
             passed.extend(runs.iter().map(|(_, id)| id.clone()));
         }
-        let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
-        if plan.hosts.iter().any(says) {
+        if is_left {
             left = Some(plan);
         }
     }
@@ -305,6 +318,10 @@ async fn plan_starts(
         .collect();
     let sealed =
         outcomes.iter().find_map(|back| Some((back.entry.host.clone(), back.sealed.first()?.clone())));
+    let hidden = outcomes
+        .iter()
+        .flat_map(|back| back.hidden.iter().map(|why| format!("{}: {why}", back.entry.host)))
+        .collect();
     let purpose = if roles.is_empty() {
         Purpose::Rollback(undone)
     } else {
@@ -313,6 +330,7 @@ async fn plan_starts(
     let mut plan =
         crate::batches::new_plan(context, purpose, outcomes.into_iter().map(|back| back.entry).collect());
     plan.returns = returns;
+    plan.warnings = hidden;
     crate::plan::node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
     (plan, sealed)
@@ -321,11 +339,21 @@ async fn plan_starts(
 /// Objects whose saved values cannot be read on this machine.
 type Sealed = Vec<ObjectId>;
 
+/// The plan of one host.
+#[derive(Default)]
+struct Planned {
+    plan: HostPlan,
+    sealed: Sealed,
+    /// Sentences about the objects whose changes stay in force although they are as before.
+    hidden: Vec<String>,
+}
+
 /// The plan of one host, with the runs that it undoes.
 struct Back {
     entry: HostEntry,
     runs: Vec<String>,
     sealed: Sealed,
+    hidden: Vec<String>,
 }
 
 /// Plans one host back to where it was before a run.
@@ -359,17 +387,17 @@ async fn plan_back(
             plan_undos(context, target, undos, &accounts, &again).await.map(|planned| (planned, ids))
         }
     };
-    let (result, runs, sealed) = match planned {
-        Ok(((plan, sealed), ids)) => {
+    let (result, runs, sealed, hidden) = match planned {
+        Ok((Planned { plan, sealed, hidden }, ids)) => {
             context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-            (HostResult::Planned(plan), ids, sealed)
+            (HostResult::Planned(plan), ids, sealed, hidden)
         }
         Err(lost) => {
             context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
-            (HostResult::Lost(lost), Vec::new(), Sealed::new())
+            (HostResult::Lost(lost), Vec::new(), Sealed::new(), Vec::new())
         }
     };
-    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed }
+    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed, hidden }
 }
 
 /// Looks at the objects and plans them back.
@@ -379,7 +407,7 @@ async fn plan_undos(
     mut undos: Vec<Undo>,
     accounts: &Accounts,
     again: &str,
-) -> Result<(HostPlan, Sealed), TargetError> {
+) -> Result<Planned, TargetError> {
     without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
@@ -410,6 +438,7 @@ async fn plan_undos(
     let allowed = &context.options.allow_destroy;
     let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
+    let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
     revert::packages::leave_what_takes_others_along(target, &mut groups, &[], &mut known).await?;
     revert::name_what_stays(&mut groups);
@@ -430,7 +459,16 @@ async fn plan_undos(
     if context.options.diffs {
         crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
     }
-    Ok((plan, sealed))
+    Ok(Planned { plan, sealed, hidden })
+}
+
+/// Says that an object is as before already and not undone.
+fn hidden(judged: &Judged) -> Option<String> {
+    let why = judged.undo.hidden().filter(|_| matches!(judged.verdict, Verdict::Same))?;
+    Some(format!(
+        "{} is as before already, and not undone: {why}. When that run is rolled back, roll this one back again",
+        judged.undo.object
+    ))
 }
 
 #[cfg(test)]

@@ -273,21 +273,44 @@ cv_run_aged() {
   [ -z "$cv_r_opened" ] || [ $((cv_r_now - cv_r_opened)) -gt $((${CV_KEEP_DAYS:-30} * 86400)) ]
 }
 
-# cv_run_surplus RUN…: of these runs, oldest first, prints those beyond the newest CV_KEEP_RUNS of their project, and beyond ten times as many in all. What
-# undid a run is of that run's project. Reads CV_KEEP_RUNS.
+# cv_run_surplus STORED RUN…: of these runs, oldest first, prints those that are too many: beyond CV_KEEP_RUNS of their project, or beyond ten times as many
+# in all. Runs and the rollbacks of them stay or go together: without its rollback a run would be in force again. Those in force stay before others, and
+# the newest before older ones; tries to roll one back that is in force take no place of another one. STORED are the runs that stay in every case. What
+# undid a run is of that run's project. The same rule as in crates/cluster/src/records/retention.rs.
 cv_run_surplus() {
-  for run; do
-    printf 'run\t%s\n' "$run"
-    cv_meta_of "$run"
-  done | awk -F '\t' -v most="${CV_KEEP_RUNS:-10}" '
-    $1 == "run" { id[++n] = $2; place[$2] = n }
+  cv_s_stored=$1
+  shift
+  [ $# -gt "${CV_KEEP_RUNS:-10}" ] || return 0
+  {
+    # The rules are those of undo.sh, which knows what is in force.
+    sh "$CV_ROOT/undo.sh" --list 2>/dev/null | sed "s/ .*//; s/^/live$CV_TAB/"
+    for run; do
+      printf 'run\t%s\n' "$run"
+      cv_meta_of "$run"
+    done
+  } | awk -F '\t' -v most="${CV_KEEP_RUNS:-10}" -v stored=" $cv_s_stored " '
+    # Joins the sets of two runs.
+    function join(i, j,   k, old) { old = set[i]; for (k = 1; k <= n; k++) if (set[k] == old) set[k] = set[j] }
+    $1 == "live" { live[$2] }
+    $1 == "run" { id[++n] = $2; place[$2] = n; set[n] = n }
     $1 == "scope" { project[n] = $2 FS $3 }
-    $1 == "attempts" { target[n] = $2 }
+    $1 == "attempts" && ($2 in place) { own[n] = place[$2] }
+    ($1 == "undoes" || $1 == "attempts") && ($2 in place) { join(place[$2], n) }
     END {
-      for (i = n; i > 0; i--) {
-        whose = target[i] in place ? project[place[target[i]]] : project[i]
-        if (++count[whose] > most || n - i >= 10 * most) print id[i]
+      for (i = 1; i <= n; i++) {
+        s = set[i]; last[s] = i; whose[s] = project[i in own ? own[i] : i]; all[s]++
+        if (id[i] in live) { force[s] = i; alive[s]++ }
+        if (index(stored, " " id[i] " ")) stays[s]
       }
+      for (turn = 1; turn <= 2; turn++)
+        for (i = n; i > 0; i--) {
+          s = set[i]
+          if (turn == 1 ? force[s] != i : (s in alive) || last[s] != i) continue
+          if (!(s in stays) && (count[whose[s]] >= most || total >= 10 * most)) { gone[s]; continue }
+          size = (s in alive) ? alive[s] : all[s]
+          count[whose[s]] += size; total += size
+        }
+      for (i = 1; i <= n; i++) if (set[i] in gone) print id[i]
     }'
 }
 
@@ -307,7 +330,7 @@ cv_retain() (
   for run in $runs; do
     if cv_plain "$run/journal" && grep -q "^close${CV_TAB}finished" "$run/journal" 2>/dev/null && ! grep -q "^failed$CV_TAB" "$run/journal"; then good=$run; fi
   done
-  surplus=" $(cv_run_surplus $runs | tr '\n' ' ')"
+  surplus=" $(cv_run_surplus "$CV_RUN $good" $runs | tr '\n' ' ')"
   earlier=
   for run in $runs; do
     drop=

@@ -293,7 +293,9 @@ cv_undo_main() {
       ;;
     *)
       cv_undo_name "$row_kind" "$row_key" "$row_item"
-      if [ "$judged" = same ]; then
+      if [ "$judged" = same ] && cv_undo_covered; then
+        printf 'as before      %s: hidden by the later run %s, and not undone: when that one is undone, undo this one again\n' "$CV_SHOWN" "$cv_u_later"
+      elif [ "$judged" = same ]; then
         printf 'as before      %s\n' "$CV_SHOWN"
       elif [ "$judged" = undone ]; then
         printf 'undone already %s\n' "$CV_SHOWN"

@@ -427,19 +427,38 @@ cv_undo_later() {
     }
     BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"]; left = ENVIRON["CV_U_LEFT"] }
     index(runs, " " $1 " ") == 0 { next }
-    $3 == kind && $4 == key { n++; run[n] = $1; before[n] = $5; last[n] = $6; next }
+    $3 == kind && $4 == key {
+      n++; run[n] = $1; before[n] = $5; last[n] = $6; whose[n] = $8
+      if (!($8 in begin)) begin[$8] = $5
+      end[$8] = $6
+      next
+    }
     # The files and users of an account, as that run found or left them. The same rule as in crates/engine/src/revert/holders.rs.
     gone == "absent" && (kind == "user" || kind == "group") && (belongs($3, $5) || belongs($3, $6) || belongs($3, $7)) {
       found = $1 OFS "made what belongs to it"
     }
     END {
       # One that was passed over, as the object was back before it, is not in the way when it is as this run left it.
-      for (i = n; i > 0; i--) if (now == last[i] || (now != before[i] && now != left)) { found = run[i] OFS "changed it too"; break }
+      # Nor is a project that has brought it back to where its first run found it. The same rule as in crates/ledger/src/fold/others.rs.
+      for (i = n; i > 0; i--) if ((begin[whose[i]] != end[whose[i]] || key == "/etc/fstab") && (now == last[i] || (now != before[i] && now != left))) { found = run[i] OFS "changed it too"; break }
       if (found == "") exit 1
       print found
     }' OFS="$CV_TAB") || return 1
   cv_u_why=${cv_u_later#*"$CV_TAB"}
   cv_u_later=${cv_u_later%%"$CV_TAB"*}
+}
+
+# cv_undo_covered: whether a later run that is in force stands on the row, which is as before already: then it is not undone, and goes back when that
+# run has. That run in cv_u_later. The same rule as in crates/ledger/src/fold/others.rs.
+cv_undo_covered() {
+  ! cv_undo_is_undone || return 1
+  cv_u_later=$(printf '%s' "$CV_LIVE" | CV_U_KEY=$row_key awk -F '\t' -v runs=" $later " -v kind="$row_kind" '
+    $3 == kind && $4 == ENVIRON["CV_U_KEY"] && index(runs, " " $1 " ") {
+      if (!($8 in begin)) begin[$8] = $5
+      end[$8] = $6; n++; run[n] = $1; whose[n] = $8
+    }
+    END { for (i = n; i > 0; i--) if (begin[whose[i]] != end[whose[i]]) { print run[i]; exit } }')
+  [ -n "$cv_u_later" ] && [ "$row_key" != /etc/fstab ]
 }
 
 # cv_undo_hidden: whether a later run has mounted or unmounted something above the object of the row, and that is still so: then another one goes by

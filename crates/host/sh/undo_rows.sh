@@ -75,8 +75,9 @@ cv_undo_rows() {
     }'
 }
 
-# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED, for each change that no rollback has taken back. LAST is `?` where the
-# run did not come to say it; PLANNED is then what it set out for, else `-`. The same rules as in crates/ledger/src/fold.rs.
+# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED PROJECT, for each change that no rollback has taken back. LAST is `?` where
+# the run did not come to say it; PLANNED is then what it set out for, else `-`. PROJECT is the number of its first run. The same rules as in
+# crates/ledger/src/fold.rs.
 cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"
@@ -108,8 +109,29 @@ cv_live() {
       for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return b[t, i]
       return ""
     }
+    function by_lines(k) { return index(k, "path" OFS "/etc/fstab" OFS) == 1 }
+    # Whether steps that are no targets stand on the first of those that are. In gone are those of projects that have brought the object back to where
+    # their first one found it. The same rule as in crates/ledger/src/fold/others.rs.
+    function others(k,   c, j, m, s, t, steps, first, begin, end, stand, list) {
+      gone = ""
+      c = split(stack[k], steps, " ")
+      for (j = 1; j <= c && !first; j++) { split(steps[j], s, ":"); if (s[1] in target) first = s[1] + 0 }
+      for (t in target) if ((!first || t + 0 < first) && taken[t, k] given[t, k] != "") first = t + 0
+      if (!first) return 0
+      for (j = 1; j <= c; j++) {
+        split(steps[j], s, ":"); t = s[1] + 0; m = whose[t]
+        if (t <= first || (t in target)) continue
+        if (!(m in begin)) begin[m] = b[t, s[2]]
+        end[m] = last[t, s[2]]; list[m] = list[m] " " steps[j]
+      }
+      for (m in begin) if (begin[m] == end[m] && !by_lines(k)) gone = gone list[m]; else stand = 1
+      return stand
+    }
     # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
-    function revert(k,   t, old) {
+    function revert(k,   t, old, c, steps) {
+      others(k)
+      c = split(gone, steps, " ")
+      for (t = 1; t <= c; t++) drop(k, steps[t])
       old = stack[k]
       for (t = R - 1; t >= 1; t--) {
         if (!(t in target)) continue
@@ -139,14 +161,15 @@ cv_live() {
     function forget(object,   r, i, m) {
       for (r = 1; r < R; r++) for (i = 1; i <= n[r]; i++) {
         if (name[r, i] != object || !is_of(playbook[r], playbook[R])) continue
-        drop(r, i)
-        if (object ~ /^command\t/) for (m = 1; m <= n[r]; m++) if (foreign[r, m] && item[r, m] == item[r, i]) drop(r, m)
+        forgotten[r, i]
+        drop(o[r, i], r ":" i)
+        if (object ~ /^command\t/) for (m = 1; m <= n[r]; m++) if (foreign[r, m] && item[r, m] == item[r, i]) { forgotten[r, m]; drop(o[r, m], r ":" m) }
       }
     }
-    function drop(r, i,   k, t) {
-      k = o[r, i]; forgotten[r, i]
-      stack[k] = without(stack[k], r ":" i)
-      for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], r ":" i); given[t, k] = without(given[t, k], r ":" i) }
+    # Takes a step off the stack of an object for good: no rollback brings it back.
+    function drop(k, step,   t) {
+      stack[k] = without(stack[k], step)
+      for (t = 1; t < R; t++) { taken[t, k] = without(taken[t, k], step); given[t, k] = without(given[t, k], step) }
     }
     function without(list, step,   c, j, steps, out) {
       c = split(list, steps, " ")
@@ -184,7 +207,8 @@ cv_live() {
       if (!whole) return
       # undo.sh names its target there only when nothing of it was left alone.
       for (i in target) if (!(i in undoes)) delete target[i]
-      for (i = 1; i <= objects; i++) revert(order[i])
+      # What is hidden goes back when that which hides it has gone.
+      for (i = 1; i <= objects; i++) if (!others(order[i]) || by_lines(order[i])) revert(order[i])
     }
     $1 == "run" {
       end_of_run()
@@ -194,7 +218,7 @@ cv_live() {
       next
     }
     ($1 == "undoes" || $1 == "attempts") { back = targets = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; if ($1 == "undoes") undoes[number[$2]] } }
-    $1 == "scope" { playbook[R] = $2 }
+    $1 == "scope" { playbook[R] = $2; whose[R] = $2 FS $3; if (!(whose[R] in project)) project[whose[R]] = R }
     $1 == "forget" && NF >= 3 { forget($2 OFS $3) }
     $1 == "purpose" && $2 == "undo" { back = 1 }
     $1 == "purpose" && $2 == "rollback" { back = 1; if (NF > 2) roles = 1 }
@@ -228,6 +252,6 @@ cv_live() {
         for (j = 1; j <= c; j++) { split(steps[j], s, ":"); live[s[1], s[2]] }
       }
       for (r = 1; r <= R; r++) for (i = 1; i <= n[r]; i++)
-        if ((r, i) in live) print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-")
+        if ((r, i) in live) print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-"), project[whose[r]]
     }'
 }

@@ -1,5 +1,6 @@
 //! The composition of the changes of several runs, for each object.
 
+use crate::lines::{is_by_fields, is_by_lines};
 use crate::{Layer, SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, Past, State};
 use std::collections::BTreeMap;
@@ -91,6 +92,12 @@ pub struct Undo {
 }
 
 impl Undo {
+    /// The reason why its changes stay in force where it is as before them already: a later run of another project stands on them.
+    pub fn hidden(&self) -> Option<&str> {
+        let is_shared = is_by_lines(&self.object) || is_by_fields(&self.object);
+        self.theirs.as_deref().filter(|_| !self.since.is_empty() && !is_shared)
+    }
+
     /// The states it went through, for an object that judges them field by field.
     pub fn past(&self) -> Past<'_, State> {
         Past { before: &self.before, left: &self.left, between: &self.between }

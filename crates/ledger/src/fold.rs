@@ -3,6 +3,8 @@
 //! Each object has a stack of steps; a path below a mount point of a run has one in each file system. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
 
+mod others;
+
 use crate::layers::{Layer, Layers};
 use crate::lines::{is_by_fields, is_by_lines};
 use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
@@ -39,6 +41,13 @@ struct Effect {
     given: Vec<Step>,
 }
 
+impl Effect {
+    fn retain(&mut self, stays: &dyn Fn(&Step) -> bool) {
+        self.taken.retain(stays);
+        self.given.retain(stays);
+    }
+}
+
 /// An object in the file system in which it lies.
 type Thing<'a> = (&'a ObjectId, Layer);
 
@@ -57,26 +66,8 @@ pub struct Ledger<'a> {
     layers: Vec<Vec<Layer>>,
     /// The places at which runs mount something.
     places: Layers,
-    /// The changes, by run and place, to objects that a later run of the project has forgotten: in force no more, and no rollback's matter.
+    /// The changes, by run and place, to objects that the project has forgotten since: in force no more, and no rollback's matter.
     forgotten: BTreeSet<(usize, usize)>,
-}
-
-/// The changes that a later run of their project has forgotten: with a command go those that its script has made.
-fn forgotten(runs: &[RunRecord]) -> BTreeSet<(usize, usize)> {
-    let mut all = BTreeSet::new();
-    for (at, by) in runs.iter().enumerate().filter(|(_, run)| !run.forgotten.is_empty()) {
-        let project = Project(by.scope.clone());
-        for (n, run) in runs.iter().enumerate().take(at).filter(|(_, run)| project.has(&run.scope)) {
-            let named = |change: &SavedChange| by.forgotten.contains(&change.object);
-            let commands = run.changes.iter().filter(|c| c.object.kind == "command" && named(c));
-            let commands: BTreeSet<&str> = commands.map(|c| c.item.as_str()).collect();
-            let made =
-                |c: &SavedChange| c.outcome == SavedOutcome::Moved && commands.contains(c.item.as_str());
-            let of = |(_, change): &(usize, &SavedChange)| named(change) || made(change);
-            all.extend(run.changes.iter().enumerate().filter(of).map(|(change, _)| (n, change)));
-        }
-    }
-    all
 }
 
 /// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
@@ -104,27 +95,39 @@ impl<'a> Ledger<'a> {
             taken_by: BTreeMap::new(),
             layers,
             places,
-            forgotten: forgotten(runs),
+            forgotten: BTreeSet::new(),
         };
         for (at, run) in runs.iter().enumerate() {
+            if !run.forgotten.is_empty() {
+                ledger.forget(at, run);
+            }
             if run.is_rollback() { ledger.take_back(at, run) } else { ledger.push(at, run) }
         }
         ledger
     }
 
-    /// The changes of a run that count and are not forgotten, each with its place.
-    fn remembered(
-        &self,
-        at: usize,
-        run: &'a RunRecord,
-        counts: &dyn Fn(&SavedChange) -> bool,
-    ) -> Vec<(usize, &'a SavedChange)> {
-        let all = run.changes.iter().enumerate();
-        all.filter(|(n, c)| counts(c) && !self.forgotten.contains(&(at, *n))).collect()
+    /// Takes all earlier changes of the project to the objects that this run forgets off their stacks, and with a command those that its script has made:
+    /// no rollback puts them on again.
+    fn forget(&mut self, by: usize, run: &RunRecord) {
+        let project = Project(run.scope.clone());
+        for (at, of) in self.runs.iter().enumerate().take(by).filter(|(_, of)| project.has(&of.scope)) {
+            let named = |change: &SavedChange| run.forgotten.contains(&change.object);
+            let commands = of.changes.iter().filter(|c| c.object.kind == "command" && named(c));
+            let commands: BTreeSet<&str> = commands.map(|c| c.item.as_str()).collect();
+            let made =
+                |c: &SavedChange| c.outcome == SavedOutcome::Moved && commands.contains(c.item.as_str());
+            let changes = of.changes.iter().enumerate().filter(|(_, c)| named(c) || made(c));
+            self.forgotten.extend(changes.map(|(change, _)| (at, change)));
+        }
+        let forgotten = &self.forgotten;
+        let stays = |step: &Step| !forgotten.contains(&(step.run, step.change));
+        self.stacks.values_mut().for_each(|stack| stack.retain(stays));
+        let effects = self.effects.values_mut().flat_map(BTreeMap::values_mut);
+        effects.for_each(|effect| effect.retain(&stays));
     }
 
     fn push(&mut self, at: usize, run: &'a RunRecord) {
-        for (n, change) in self.remembered(at, run, &SavedChange::may_have_happened) {
+        for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
             let stack = self.stacks.entry(self.thing(at, n, change)).or_default();
             stack.push(Step { run: at, change: n, also: Vec::new() });
         }
@@ -135,7 +138,8 @@ impl<'a> Ledger<'a> {
         // Where all that a project set in an object belongs to others too, nothing of it changes.
         let only_owners =
             |c: &SavedChange| is_by_fields(&c.object) && c.outcome == SavedOutcome::Done && c.owner.is_none();
-        for (n, change) in self.remembered(at, run, &|c| c.may_have_happened() || only_owners(c)) {
+        let changes = run.changes.iter().enumerate();
+        for (n, change) in changes.filter(|(_, c)| c.may_have_happened() || only_owners(c)) {
             let thing = &self.thing(at, n, change);
             let to = self.before_of(thing, &targets);
             let arrived = change.outcome == SavedOutcome::Done
@@ -169,7 +173,10 @@ impl<'a> Ledger<'a> {
             let targets: Vec<usize> = targets.into_iter().filter(named).collect();
             let things: Vec<Thing<'a>> = self.stacks.keys().cloned().collect();
             for thing in things {
-                self.revert(at, &thing, &targets);
+                // What is hidden goes back when that which hides it has gone.
+                if !self.is_hidden(&thing, &targets) {
+                    self.revert(at, &thing, &targets);
+                }
             }
         }
     }
@@ -206,6 +213,7 @@ impl<'a> Ledger<'a> {
 
     /// Takes the steps of these runs off the stack of an object; where one of them is a rollback, what it had taken off comes back.
     fn revert(&mut self, by: usize, object: &Thing<'a>, targets: &[usize]) {
+        self.drop_what_came_back(by, object, targets);
         let Some(old) = self.stacks.get(object).cloned() else { return };
         let mut stack = old.clone();
         for target in targets {
@@ -265,8 +273,8 @@ impl<'a> Ledger<'a> {
     fn reverted_by(&self, at: usize) -> Option<usize> {
         let run = self.runs.get(at)?;
         if !run.is_rollback() {
-            let by = self.taken_by.get(&at).copied().filter(|_| !self.in_force(at, &|_| true));
-            return by.or_else(|| self.whole_rollback_of(at));
+            let by = self.taken_by.get(&at).copied().or_else(|| self.whole_rollback_of(at));
+            return by.filter(|_| !self.in_force(at, &|_| true));
         }
         self.whole_rollback_of(at)
     }
@@ -423,14 +431,9 @@ impl<'a> Ledger<'a> {
 
     /// The reason why an object is left: a later run of another project changed it. With it, what such runs changed.
     fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> (Option<String>, Vec<(State, State)>) {
-        let stacks: &Stacks<'_> = &self.stacks;
-        let steps = stacks.get(&(&undo.object, undo.layer.clone())).into_iter().flatten();
-        // Who gives fields up has changed none.
-        let writes = |s: &Step| {
-            self.change(s).is_some_and(|c| c.before != c.after || c.outcome == SavedOutcome::Unknown)
-        };
-        let theirs: Vec<&Step> =
-            steps.filter(|s| s.run > after && !self.is_of(s.run, project) && writes(s)).collect();
+        let thing = (&undo.object, undo.layer.clone());
+        let Some((thing, _)) = self.stacks.get_key_value(&thing) else { return (None, Vec::new()) };
+        let theirs = self.others(thing, after, &|run| self.is_of(run, project)).standing;
         let last = theirs.last().and_then(|step| self.runs.get(step.run));
         let why = last.map(|run| {
             format!(

@@ -45,14 +45,33 @@ fn what_comes_back_stands_where_it_stood() {
         ("theirs", "purpose\tconverge", Some(("v 1", "v 2"))),
         ("theirs", "purpose\trollback\nundoes\tR1", Some(("v 2", "v 1"))),
         ("theirs", "purpose\tconverge", Some(("v 1", "v 3"))),
-        // Somebody had put it back into the state that the rollback found.
-        ("theirs", "purpose\tundo\nattempts\tR2\nundoes\tR2", None),
+        // With `--force`, below the later run.
+        ("theirs", "purpose\tundo\nattempts\tR2\nundoes\tR2", Some(("v 3", "v 2"))),
     ]);
     let ledger = Ledger::of(&records.runs);
     assert_eq!(ledger.candidates(&project("theirs"), &|_| true), [1, 3]);
     let (undos, _) = ledger.revert_from(0, &project("own"), &|_| true);
     let why = undos[0].theirs.clone().unwrap();
     assert!(why.contains("the later run R3 of another project"), "the newest one is named: {why}");
+}
+
+/// What a run has written and brought back goes with what it stood on, and stays away when that comes back: it is nobody's matter any more.
+#[test]
+fn what_another_project_has_brought_back_goes_for_good() {
+    let mut runs = vec![
+        ("own", "purpose\tconverge", Some(("absent", "v 1"))),
+        ("theirs", "purpose\tconverge", Some(("v 1", "v 2"))),
+        ("theirs", "purpose\tconverge", Some(("v 2", "v 1"))),
+        ("own", "purpose\trollback\nundoes\tR0", Some(("v 1", "absent"))),
+        ("own", "purpose\trollback\nundoes\tR3", Some(("absent", "v 1"))),
+    ];
+    for own in [vec![0], vec![]] {
+        let records = records(&runs);
+        let ledger = Ledger::of(&records.runs);
+        assert_eq!(ledger.candidates(&project("theirs"), &|_| true), Vec::<usize>::new());
+        assert_eq!(ledger.candidates(&project("own"), &|_| true), own);
+        runs.truncate(4);
+    }
 }
 
 /// A rollback whose end was not the one that it went for is no dead end for the next.

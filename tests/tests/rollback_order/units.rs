@@ -158,32 +158,33 @@ fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
             "systemctl show -p LoadState -p ActiveState -p Nice cut | sed 's/.*=//' | xargs; cd /etc/systemd/system; ls -d cut.service* | xargs",
         )
     };
-    for way in ["rollback", "prune", "undo.sh"] {
+    let back = |name: &str, way: &str, first: &str, code: i32| match way {
+        "rollback" => drop(world.of_project(name, &["rollback", "--yes"], None).unwrap().expect(code)),
+        "prune" => {
+            let prune =
+                |option: &str| world.of_project(name, &["apply", "--yes", option], Some("  []\n")).unwrap();
+            drop(prune_by_number(prune).expect(code));
+        }
+        _ => {
+            let run = if name == "pa" { first } else { "" };
+            let ran = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
+            assert_eq!(ran.success(), code == 0, "{}{}", ran.stdout, ran.stderr);
+        }
+    };
+    let ways = ["rollback", "prune", "undo.sh"];
+    for (own, others) in ways.into_iter().flat_map(|own| ways.map(|others| (own, others))) {
         world.of_project("pa", &["apply", "--yes"], Some(OWN)).unwrap().expect(0);
         world.of_project("pb", &["apply", "--yes"], Some(DROP_IN)).unwrap().expect(0);
         let whole = "5 loaded active\ncut.service cut.service.d";
         assert_eq!(is(), whole);
         let first = first_run(host);
-        let back = |name: &str, code: i32| match way {
-            "rollback" => drop(world.of_project(name, &["rollback", "--yes"], None).unwrap().expect(code)),
-            "prune" => {
-                let prune = |option: &str| {
-                    world.of_project(name, &["apply", "--yes", option], Some("  []\n")).unwrap()
-                };
-                drop(prune_by_number(prune).expect(code));
-            }
-            _ => {
-                let run = if name == "pa" { first.as_str() } else { "" };
-                let ran = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
-                assert_eq!(ran.success(), code == 0, "{}{}", ran.stdout, ran.stderr);
-            }
-        };
-        back("pa", 4);
-        assert_eq!(is(), whole, "{way}");
-        back("pb", 0);
-        assert_eq!(is(), "0 loaded active\ncut.service", "{way}");
-        back("pa", 0);
-        assert_eq!(is(), "0 not-found inactive", "{way}");
+        let said = format!("{own}, of the other one {others}");
+        back("pa", own, &first, 4);
+        assert_eq!(is(), whole, "{said}");
+        back("pb", others, &first, 0);
+        assert_eq!(is(), "0 loaded active\ncut.service", "{said}");
+        back("pa", own, &first, 0);
+        assert_eq!(is(), "0 not-found inactive", "{said}");
         exec(host, "rm -rf /var/lib/converge");
     }
 }

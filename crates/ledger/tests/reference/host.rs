@@ -187,6 +187,7 @@ impl Host {
         let ledgers: Vec<Ledger<'_>> = all.iter().map(|records| Ledger::of(&records.runs)).collect();
         let mut passed: BTreeSet<String> = BTreeSet::new();
         let mut left = vec![BTreeSet::new(); hosts.len()];
+        let mut alone = String::new();
         loop {
             let candidates = |at: usize| {
                 let runs = ledgers[at].candidates(&project, &|_| true).into_iter();
@@ -202,6 +203,7 @@ impl Host {
                 },
             };
             let (mut plans, mut named) = (Vec::new(), Vec::new());
+            let mut goes_on = false;
             for (at, ledger) in ledgers.iter().enumerate() {
                 let place = match to {
                     Some(_) => ledger.place(&chosen),
@@ -211,7 +213,11 @@ impl Host {
                 };
                 let plan = place.map(|place| match to {
                     Some(_) => ledger.revert_to(place, &project, &|_| true),
-                    None => ledger.revert_from(ledger.start_of(place, &project), &project, &|_| true),
+                    None => {
+                        let start = if alone == chosen { place } else { ledger.start_of(place, &project) };
+                        goes_on |= start != place;
+                        ledger.revert_from(start, &project, &|_| true)
+                    }
                 });
                 let (undos, targets) = plan.unwrap_or_default();
                 let plan = hosts[at].plan(undos, narrowed);
@@ -222,13 +228,17 @@ impl Host {
                 if to.is_some() {
                     return named;
                 }
+                if named.iter().any(|named| !named.is_empty()) {
+                    left = named;
+                }
+                if goes_on {
+                    alone = chosen;
+                    continue;
+                }
                 for (at, (_, targets)) in plans.iter().enumerate() {
                     passed.extend(targets.iter().map(|run| all[at].runs[*run].id.clone()));
                 }
                 passed.insert(chosen);
-                if named.iter().any(|named| !named.is_empty()) {
-                    left = named;
-                }
                 continue;
             }
             for (at, (plan, targets)) in

@@ -50,6 +50,8 @@ pub struct Planned<V> {
     pub changes: Vec<(usize, V)>,
     /// The objects that it leaves alone.
     pub named: BTreeSet<usize>,
+    /// The objects that are as before already, since another project has changed them after the runs that go back.
+    hidden: BTreeSet<usize>,
     /// The runs that it sets out to take back.
     pub takes: BTreeSet<usize>,
 }
@@ -160,6 +162,27 @@ impl<V: Clone + Ord> Model<V> {
         })
     }
 
+    /// The runs whose changes of an object count and came behind the run `first`, and that are not among `own`: those that stand there, and those
+    /// of projects that have brought it back to where their first one found it.
+    fn others(
+        &self,
+        key: usize,
+        first: usize,
+        own: &dyn Fn(usize) -> bool,
+    ) -> (BTreeSet<usize>, BTreeSet<usize>) {
+        let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (run, _) in self.counted.0.keys().filter(|(r, k)| *k == key && *r > first && !own(*r)) {
+            of.entry(self.past[*run].project).or_default().push(*run);
+        }
+        let (mut stand, mut back) = (BTreeSet::new(), BTreeSet::new());
+        for runs in of.into_values() {
+            let (start, end) = (&self.past[runs[0]].did[&key], &self.past[runs[runs.len() - 1]].did[&key]);
+            let sure = !end.in_doubt && runs.iter().all(|r| self.counted.0[&(*r, key)].is_empty());
+            if sure && start.found == end.left { &mut back } else { &mut stand }.extend(runs);
+        }
+        (stand, back)
+    }
+
     /// The verdict on an object: restored to the state before, or left alone.
     fn judge(
         &self,
@@ -172,8 +195,8 @@ impl<V: Clone + Ord> Model<V> {
         if self.now[key] == *before {
             return None;
         }
-        let theirs = |(r, k): &(usize, usize)| *k == key && *r > first && self.past[*r].project != project;
-        Some(!self.counted.0.keys().any(theirs) && known.contains(&self.now[key]))
+        let (stand, _) = self.others(key, first, &|r| self.past[r].project == project);
+        Some(stand.is_empty() && known.contains(&self.now[key]))
     }
 
     /// The newest run of a project of which something counts, but for these.
@@ -182,13 +205,15 @@ impl<V: Clone + Ord> Model<V> {
         runs.filter(|r| self.past[*r].project == project && !passed.contains(r)).max()
     }
 
-    /// The plan of a rollback: to the state before the run `to`, or before `newest` and the runs that an earlier rollback set out to take back with it.
+    /// The plan of a rollback: to the state before the run `to`, or before `newest` and the runs that an earlier rollback set out to take back with it,
+    /// or before `newest` alone.
     pub fn plan(
         &self,
         project: usize,
         to: Option<usize>,
         newest: usize,
         narrowed: Option<usize>,
+        alone: bool,
     ) -> Planned<V> {
         let own = |r: usize| self.past[r].project == project;
         let scope: Vec<(usize, usize)> = if let Some(to) = to {
@@ -199,7 +224,7 @@ impl<V: Clone + Ord> Model<V> {
             })
             .collect()
         } else {
-            let begin = self.begin_of(newest, project);
+            let begin = if alone { newest } else { self.begin_of(newest, project) };
             self.counted.0.keys().copied().filter(|(r, _)| *r >= begin && own(*r)).collect()
         };
         let mut takes: BTreeSet<usize> = scope.iter().map(|(r, _)| *r).collect();
@@ -214,7 +239,7 @@ impl<V: Clone + Ord> Model<V> {
             }
         }
         order.reverse();
-        let (mut changes, mut named) = (Vec::new(), BTreeSet::new());
+        let (mut changes, mut named, mut hidden) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for key in order.into_iter().filter(|k| narrowed.is_none_or(|r| self.roles[*k] == r)) {
             let steps: Vec<usize> = scope.iter().filter(|(_, k)| *k == key).map(|(r, _)| *r).collect();
             let before = self.past[steps[0]].did[&key].found.clone();
@@ -228,12 +253,13 @@ impl<V: Clone + Ord> Model<V> {
                 }
             }
             match self.judge(key, steps[0], &before, &known, project) {
+                None if !self.others(key, steps[0], &own).0.is_empty() => drop(hidden.insert(key)),
                 None => {}
                 Some(true) => changes.push((key, before)),
                 Some(false) => drop(named.insert(key)),
             }
         }
-        Planned { changes, named, takes }
+        Planned { changes, named, hidden, takes }
     }
 
     /// Carries out what was planned, of which something is to be changed.
@@ -245,13 +271,13 @@ impl<V: Clone + Ord> Model<V> {
         planned: Planned<V>,
         end: &End<V>,
     ) {
-        let Planned { changes, named, takes } = planned;
+        let Planned { changes, named, hidden, takes } = planned;
         let counted = self.counted.clone();
         let (did, arrived, ended) = self.make(&changes, end);
         let all_arrived = ended && named.is_empty();
         let complete = all_arrived && narrowed.is_none();
         for key in 0..self.now.len() {
-            if arrived.contains(&key) || complete {
+            if arrived.contains(&key) || (complete && !hidden.contains(&key)) {
                 self.count_as_before(key, to, &takes);
             } else if let Some(Did { found, left, amid, .. }) = did.get(&key) {
                 let newest = self.counted.0.iter_mut().rfind(|((r, k), _)| *k == key && takes.contains(r));
@@ -276,9 +302,10 @@ impl<V: Clone + Ord> Model<V> {
     ) -> BTreeSet<usize> {
         let mut passed = BTreeSet::new();
         let mut left = BTreeSet::new();
+        let mut alone = None;
         loop {
             let Some(newest) = to.or_else(|| self.newest(project, &passed)) else { return left };
-            let planned = self.plan(project, to, newest, narrowed);
+            let planned = self.plan(project, to, newest, narrowed, alone == Some(newest));
             let named = planned.named.clone();
             if !planned.changes.is_empty() {
                 self.carry_out(project, to, narrowed, planned, end);
@@ -287,16 +314,31 @@ impl<V: Clone + Ord> Model<V> {
             if to.is_some() {
                 return named;
             }
-            passed.insert(newest);
-            passed.extend(planned.takes);
             if !named.is_empty() {
                 left = named;
             }
+            // Of all that an earlier rollback left nothing can be done together: of the newest run alone something may.
+            if alone.replace(newest) != Some(newest) && planned.takes.first() < Some(&newest) {
+                continue;
+            }
+            passed.insert(newest);
+            passed.extend(planned.takes);
         }
     }
 
     /// Updates the changes that count of an object, once it is as it was before the runs that were taken back.
     fn count_as_before(&mut self, key: usize, to: Option<usize>, takes: &BTreeSet<usize>) {
+        let is_first = |r: &&usize| match to {
+            Some(_) => self.past[**r].did.contains_key(&key),
+            None => self.counted.0.contains_key(&(**r, key)),
+        };
+        let back =
+            takes.iter().find(is_first).map(|first| self.others(key, *first, &|r| takes.contains(&r)).1);
+        // For good: no rollback makes them count again.
+        for run in back.into_iter().flatten() {
+            let all = self.past.iter_mut().map(|past| &mut past.counted).chain([&mut self.counted]);
+            all.for_each(|counted| drop(counted.0.remove(&(run, key))));
+        }
         self.counted.0.retain(|(r, k), _| *k != key || !takes.contains(r));
         let Some(to) = to else { return };
         // Runs of the other project come and go by themselves.
@@ -319,13 +361,13 @@ impl<V: Clone + Ord> Model<V> {
         if *now == did.found || !self.counted.0.contains_key(&(run, key)) {
             return Undo::Same;
         }
-        let later = self.counted.0.keys().filter(|(r, k)| *k == key && *r > run);
-        let in_the_way = |(r, k): &(usize, usize)| {
-            let d = &self.past[*r].did[k];
+        let (later, _) = self.others(key, run, &|r| r == run);
+        let in_the_way = |r: &usize| {
+            let d = &self.past[*r].did[&key];
             *now != d.found || (!d.in_doubt && *now == d.left)
         };
         let managed_here = *now == did.left || did.amid.as_ref() == Some(now);
-        if managed_here && !later.clone().any(in_the_way) { Undo::Restore } else { Undo::Left }
+        if managed_here && !later.iter().any(in_the_way) { Undo::Restore } else { Undo::Left }
     }
 
     /// `undo.sh` without an argument: what it left alone; `None` when there is no run to undo.
@@ -352,7 +394,8 @@ impl<V: Clone + Ord> Model<V> {
         }
         let takes = BTreeSet::from([target]);
         for key in 0..self.now.len() {
-            if restored.contains(&key) || left.is_empty() {
+            let is_hidden = !self.others(key, target, &|r| r == target).0.is_empty();
+            if restored.contains(&key) || (left.is_empty() && !is_hidden) {
                 self.count_as_before(key, None, &takes);
             }
         }

@@ -65,11 +65,13 @@ fn run() -> impl Strategy<Value = Run> {
         changes,
         close,
     )
-        .prop_map(|(mut meta, planned, undoes, attempts, changes, close)| {
+        .prop_flat_map(|run| (Just(run), prop::sample::select(vec!["p", "p", "q"])))
+        .prop_map(|((mut meta, planned, undoes, attempts, changes, close), project)| {
             let of = |what: &str| meta.first().is_some_and(|p| p.ends_with(what));
             // Only what a rollback writes has targets.
             let undoes = if of("converge") { Vec::new() } else { undoes };
             let attempts = attempts.filter(|_| of("undo"));
+            meta.push(format!("scope\t{project}\ti"));
             meta.extend(planned.iter().map(|k| format!("planned\tr/i{k}")));
             (meta, undoes, attempts, changes, close)
         })
@@ -79,21 +81,22 @@ fn run() -> impl Strategy<Value = Run> {
 fn in_force(text: &str) -> String {
     let records = parse_records(&format!("converge\t5\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);
-    let project = Project(Scope::default());
+    let projects = ["p", "q"].map(|p| Project(Scope { playbook: p.to_owned(), inventory: "i".to_owned() }));
     let mut said = String::new();
     for (at, run) in records.runs.iter().enumerate() {
         for change in &run.changes {
-            if ledger.candidates(&project, &|c| std::ptr::eq(c, change)).contains(&at) {
+            if projects.iter().any(|p| ledger.candidates(p, &|c| std::ptr::eq(c, change)).contains(&at)) {
                 let after = change.after.line();
                 let (last, planned) =
                     if change.outcome == SavedOutcome::Unknown { ("?", after) } else { (after, "-") };
                 said.push_str(&format!(
-                    "{}\t{}\t{}\t{}\t{}\t{last}\t{planned}\n",
+                    "{}\t{}\t{}\t{}\t{}\t{last}\t{planned}\t{}\n",
                     run.id,
                     change.seq,
                     change.object.kind,
                     change.object.key,
-                    change.before.line()
+                    change.before.line(),
+                    records.runs.iter().position(|r| r.scope == run.scope).map_or(0, |first| first + 1)
                 ));
             }
         }

@@ -22,22 +22,49 @@ fn old_runs_and_content_that_nothing_names_are_dropped() {
     }
 }
 
+/// A run of a project that writes its own name into the file, on a host that keeps so many runs of each.
+fn run_of(host: &Host, id: &str, playbook: &str, most: &str) {
+    let scope = Scope { playbook: playbook.to_owned(), inventory: "i".to_owned() };
+    let meta = RunMeta { id: id.to_owned(), scope, ..RunMeta::default() };
+    let mut item = spec(vec![host.change(&host.file("a"), host.file_line(id.as_bytes(), 0o600))]);
+    item.run = id.to_owned();
+    let item = host.item(&item, &[id.as_bytes()]);
+    let keep = format!("export CV_KEEP_RUNS={most}");
+    let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, RunEnd::Finished));
+    // Its text is too long for an argument.
+    let text = host.dir.path().join("undo-text");
+    std::fs::write(&text, undo_text()).unwrap();
+    let undo = format!("cp '{}' \"$CV_ROOT/undo.sh\"", text.display());
+    let text = format!("{keep}\n{open}\n{undo}\n{base}\n{item}\n{close}");
+    assert!(host.sh(&text).status.success());
+}
+
+fn ids(host: &Host) -> Vec<String> {
+    host.records().into_iter().map(|r| r.id).collect()
+}
+
+/// A run that was rolled back pushes none in force out, and goes together with its rollback.
+#[test]
+fn runs_in_force_stay_before_those_that_were_rolled_back() {
+    for host in hosts() {
+        run_of(&host, "p1", "p", "2");
+        for n in 2..=4 {
+            run_of(&host, &format!("p{n}"), "p", "2");
+            assert_eq!(host.undo(&[&format!("p{n}")]).0, Some(0));
+        }
+        run_of(&host, "p5", "p", "3");
+        let kept = ids(&host);
+        assert_eq!((kept.len(), &kept[0][..], &kept[1][..], &kept[3][..]), (4, "p1", "p4", "p5"), "{kept:?}");
+        run_of(&host, "p6", "p", "2");
+        assert_eq!(ids(&host), ["p5", "p6"]);
+    }
+}
+
 #[test]
 fn each_project_keeps_its_own_runs_and_a_hundred_stay_in_all() {
     for host in hosts() {
-        let path = host.file("a");
-        let run = |id: &str, playbook: &str, most: &str| {
-            let scope = Scope { playbook: playbook.to_owned(), inventory: "i".to_owned() };
-            let meta = RunMeta { id: id.to_owned(), scope, ..RunMeta::default() };
-            let mut item = spec(vec![host.change(&path, host.file_line(id.as_bytes(), 0o600))]);
-            item.run = id.to_owned();
-            let item = host.item(&item, &[id.as_bytes()]);
-            let keep = format!("export CV_KEEP_RUNS={most}");
-            let (open, base, close) = (open_script(&meta), host.base(id), close_script(id, RunEnd::Finished));
-            let text = format!("{keep}\n{open}\n{base}\n{item}\n{close}");
-            assert!(host.sh(&text).status.success());
-        };
-        let ids = || host.records().into_iter().map(|r| r.id).collect::<Vec<_>>();
+        let run = |id: &str, playbook: &str, most: &str| run_of(&host, id, playbook, most);
+        let ids = || ids(&host);
         run("p1", "quiet", "2");
         for n in 1..=4 {
             run(&format!("q{n}"), "busy", "2");
