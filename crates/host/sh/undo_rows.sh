@@ -207,7 +207,7 @@ cv_live() {
       if (!whole) return
       # undo.sh names its target there only when nothing of it was left alone.
       for (i in target) if (!(i in undoes)) delete target[i]
-      # What is hidden goes back when that which hides it has gone.
+      # A hidden change goes back when the run that hides it has gone.
       for (i = 1; i <= objects; i++) if (!others(order[i]) || by_lines(order[i])) revert(order[i])
     }
     $1 == "run" {

@@ -173,7 +173,7 @@ impl<'a> Ledger<'a> {
             let targets: Vec<usize> = targets.into_iter().filter(named).collect();
             let things: Vec<Thing<'a>> = self.stacks.keys().cloned().collect();
             for thing in things {
-                // What is hidden goes back when that which hides it has gone.
+                // A hidden change goes back when the run that hides it has gone.
                 if !self.is_hidden(&thing, &targets) {
                     self.revert(at, &thing, &targets);
                 }

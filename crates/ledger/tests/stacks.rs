@@ -55,7 +55,7 @@ fn what_comes_back_stands_where_it_stood() {
     assert!(why.contains("the later run R3 of another project"), "the newest one is named: {why}");
 }
 
-/// What a run has written and brought back goes with what it stood on, and stays away when that comes back: it is nobody's matter any more.
+/// A change that its project has brought back goes with the one below it, and stays away when that one comes back.
 #[test]
 fn what_another_project_has_brought_back_goes_for_good() {
     let mut runs = vec![

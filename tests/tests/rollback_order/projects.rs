@@ -51,7 +51,7 @@ fn a_change_that_another_project_hides_goes_back_when_that_one_has() {
     }
 }
 
-/// What another project has changed and pruned again is in nobody's way, and so are two runs of it that came back to the first one's start.
+/// A change that another project has pruned again is in nobody's way, and so are two runs of it that came back to the first one's start.
 #[test]
 fn what_another_project_has_brought_back_by_itself_is_in_nobodys_way() {
     let world = world();

@@ -171,8 +171,8 @@ fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
             assert_eq!(ran.success(), code == 0, "{}{}", ran.stdout, ran.stderr);
         }
     };
-    let ways = ["rollback", "prune", "undo.sh"];
-    for (own, others) in ways.into_iter().flat_map(|own| ways.map(|others| (own, others))) {
+    let commands = ["rollback", "prune", "undo.sh"];
+    for (own, others) in commands.into_iter().flat_map(|own| commands.map(|others| (own, others))) {
         world.of_project("pa", &["apply", "--yes"], Some(OWN)).unwrap().expect(0);
         world.of_project("pb", &["apply", "--yes"], Some(DROP_IN)).unwrap().expect(0);
         let whole = "5 loaded active\ncut.service cut.service.d";

@@ -53,8 +53,12 @@ fn runs_in_force_stay_before_those_that_were_rolled_back() {
             assert_eq!(host.undo(&[&format!("p{n}")]).0, Some(0));
         }
         run_of(&host, "p5", "p", "3");
-        let kept = ids(&host);
-        assert_eq!((kept.len(), &kept[0][..], &kept[1][..], &kept[3][..]), (4, "p1", "p4", "p5"), "{kept:?}");
+        let stored = ids(&host);
+        assert_eq!(
+            (stored.len(), &stored[0][..], &stored[1][..], &stored[3][..]),
+            (4, "p1", "p4", "p5"),
+            "{stored:?}"
+        );
         run_of(&host, "p6", "p", "2");
         assert_eq!(ids(&host), ["p5", "p6"]);
     }
