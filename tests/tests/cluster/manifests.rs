@@ -122,9 +122,9 @@ fn a_folder_and_an_address_are_read() {
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{a: '1'}}\n"
         )
     };
-    lab.role("given", &role("{folder: m}"));
+    lab.role("given", &role("{folder: pair}"));
     for name in ["one", "two"] {
-        lab.world.write(&format!("roles/given/files/m/{name}.yaml"), &map(name)).unwrap();
+        lab.world.write(&format!("roles/given/files/pair/{name}.yaml"), &map(name)).unwrap();
     }
     converge(&lab, &["apply", "--yes", "hosts.yaml"]).expect(0);
     for name in ["one", "two"] {
