@@ -172,7 +172,7 @@ fn no_run_is_dropped_that_the_base_does_not_hold() {
 }
 
 #[test]
-fn what_a_rollback_set_out_for_stays_until_another_run_comes() {
+fn what_a_rollback_set_out_for_stays_until_other_runs_come() {
     for host in hosts() {
         let file = host.file("a");
         let runs = ["r1", "r2", "r3"];
@@ -190,7 +190,9 @@ fn what_a_rollback_set_out_for_stays_until_another_run_comes() {
         // Repeated, it names the first rollback too.
         let all = ["r1", "r2", "r3", "r4"];
         assert_eq!(closed_with_two_kept("r5", &all, b"again"), ["r1", "r2", "r3", "r4", "r5"]);
-        assert_eq!(closed_with_two_kept("r6", &[], b"new"), ["r5", "r6"]);
+        // Runs and their rollbacks go together, when two newer runs stay.
+        assert_eq!(closed_with_two_kept("r6", &[], b"new"), ["r1", "r2", "r3", "r4", "r5", "r6"]);
+        assert_eq!(closed_with_two_kept("r7", &[], b"newer"), ["r6", "r7"]);
     }
 }
 
