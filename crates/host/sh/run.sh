@@ -281,13 +281,16 @@ cv_run_surplus() {
   cv_s_stored=$1
   shift
   [ $# -gt "${CV_KEEP_RUNS:-10}" ] || return 0
+  cv_s_metas=$(for run; do
+    printf 'run\t%s\n' "$run"
+    cv_meta_of "$run"
+  done)
   {
-    # The rules are those of undo.sh, which knows what is in force.
-    sh "$CV_ROOT/undo.sh" --list 2>/dev/null | sed "s/ .*//; s/^/live$CV_TAB/"
-    for run; do
-      printf 'run\t%s\n' "$run"
-      cv_meta_of "$run"
-    done
+    # undo.sh knows what is in force. Where nothing was rolled back, no run comes before a newer one, and nobody need ask.
+    case $cv_s_metas in
+    *"${CV_NL}undoes$CV_TAB"* | *"${CV_NL}attempts$CV_TAB"*) sh "$CV_ROOT/undo.sh" --list 2>/dev/null | sed "s/ .*//; s/^/live$CV_TAB/" ;;
+    esac
+    printf '%s\n' "$cv_s_metas"
   } | awk -F '\t' -v most="${CV_KEEP_RUNS:-10}" -v stored=" $cv_s_stored " '
     # Joins the sets of two runs.
     function join(i, j,   k, old) { old = set[i]; for (k = 1; k <= n; k++) if (set[k] == old) set[k] = set[j] }
