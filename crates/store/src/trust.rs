@@ -39,8 +39,10 @@ pub struct RunningUser {
     uid: u32,
     /// The user who called sudo.
     caller: Option<u32>,
-    /// The groups in which there is nobody but this user, the caller and root.
+    /// The groups of this user, the caller and root in which there is nobody else.
     own_groups: Vec<u32>,
+    /// The groups in which there is nobody.
+    empty_groups: Vec<u32>,
 }
 
 impl RunningUser {
@@ -55,8 +57,8 @@ impl RunningUser {
     /// This user, whom the caller has made root, if there is one.
     pub fn of(uid: u32, caller: Option<u32>) -> Self {
         let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
-        let own_groups = own_groups(&read("/etc/passwd"), &read("/etc/group"), &known(uid, caller));
-        Self { uid, caller, own_groups }
+        let Groups { own, empty } = groups(&read("/etc/passwd"), &read("/etc/group"), &known(uid, caller));
+        Self { uid, caller, own_groups: own, empty_groups: empty }
     }
 
     fn knows(&self, uid: u32) -> bool {
@@ -69,22 +71,36 @@ fn known(uid: u32, caller: Option<u32>) -> Vec<u32> {
     [Some(0), Some(uid), caller].into_iter().flatten().collect()
 }
 
-/// The groups in which there is nobody but these users: their own ones, where a umask of 002 lets nobody else in, and those that are empty, as `staff`
-/// is that may write `/usr/local` of a Debian.
-fn own_groups(passwd: &str, group: &str, known: &[u32]) -> Vec<u32> {
+/// Groups of this machine that let nobody else in, by number.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Groups {
+    /// The primary groups of some users, with no other member: with these a umask of 002 lets nobody else in.
+    own: Vec<u32>,
+    /// Those without any member, as `staff` is that may write `/usr/local` of a Debian. A program that takes on such a group may write what it may.
+    empty: Vec<u32>,
+}
+
+/// The groups in which there is nobody but these users.
+fn groups(passwd: &str, group: &str, known: &[u32]) -> Groups {
     let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
     let field = |line: &[String], at: usize| line.get(at).cloned().unwrap_or_default();
     let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();
-    let is_known = |user: &[String]| field(user, 2).parse().is_ok_and(|uid| known.contains(&uid));
-    let has_others = |group: &[String]| {
-        let mut primary = users.iter().filter(|user| field(user, 3) == field(group, 2));
-        let members = field(group, 3);
-        let mut members = members.split(',').filter(|member| !member.is_empty());
-        let is_other = |name: &str| !users.iter().any(|user| field(user, 0) == name && is_known(user));
-        primary.any(|user| !is_known(user)) || members.any(is_other)
-    };
-    let groups = group.lines().map(fields).filter(|group| !has_others(group));
-    groups.filter_map(|group| field(&group, 2).parse().ok()).collect()
+    let is_known = |user: &&Vec<String>| field(user, 2).parse().is_ok_and(|uid| known.contains(&uid));
+    let mut groups = Groups::default();
+    for entry in group.lines().map(fields) {
+        let Ok(gid) = field(&entry, 2).parse() else { continue };
+        let primary: Vec<&Vec<String>> =
+            users.iter().filter(|user| field(user, 3) == field(&entry, 2)).collect();
+        let names = field(&entry, 3);
+        let names: Vec<&str> = names.split(',').filter(|name| !name.is_empty()).collect();
+        let is_own = |name: &&str| users.iter().filter(is_known).any(|user| field(user, 0) == **name);
+        if primary.is_empty() && names.is_empty() {
+            groups.empty.push(gid);
+        } else if !primary.is_empty() && primary.iter().all(is_known) && names.iter().all(is_own) {
+            groups.own.push(gid);
+        }
+    }
+    groups
 }
 
 /// A reason not to trust a path, and its correction.
@@ -119,9 +135,13 @@ pub fn other_writer(owner: Owner, user: &RunningUser) -> Option<OtherWriter> {
     is_shared.then_some(OtherWriter::Group(owner.gid))
 }
 
-/// Whoever else may put something in the place of a file that is there, of a folder above it.
+/// Whoever else may put something in the place of a file that is there, of a folder above it. A group without members is nobody there.
 pub fn other_exchanger(folder: Owner, user: &RunningUser) -> Option<OtherWriter> {
-    other_writer(folder, user).filter(|who| !folder.is_sticky() || matches!(who, OtherWriter::Owner(_)))
+    other_writer(folder, user).filter(|who| match who {
+        OtherWriter::Owner(_) => true,
+        OtherWriter::Everyone => !folder.is_sticky(),
+        OtherWriter::Group(gid) => !folder.is_sticky() && !user.empty_groups.contains(gid),
+    })
 }
 
 /// Whether somebody else may change the content of this path.
@@ -172,7 +192,7 @@ mod tests {
     const ME: u32 = 1000;
 
     fn me() -> RunningUser {
-        RunningUser { uid: ME, caller: None, own_groups: vec![ME] }
+        RunningUser { uid: ME, caller: None, own_groups: vec![ME], empty_groups: vec![60] }
     }
 
     fn why(uid: u32, gid: u32, mode: u32, user: &RunningUser) -> Option<String> {
@@ -201,7 +221,7 @@ mod tests {
 
     #[test]
     fn root_trusts_the_caller_of_sudo_and_no_other_user() {
-        let root = |caller| RunningUser { uid: 0, caller, own_groups: vec![0] };
+        let root = |caller| RunningUser { uid: 0, caller, own_groups: vec![0], empty_groups: Vec::new() };
         assert_eq!(why(ME, ME, 0o100_644, &root(Some(ME))), None);
         assert!(why(ME, ME, 0o100_644, &root(None)).is_some());
         assert!(why(1001, ME, 0o100_644, &root(Some(ME))).is_some());
@@ -210,16 +230,17 @@ mod tests {
     #[test]
     fn a_group_is_the_users_own_without_other_members() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nme:x:1000:1000::/home/me:/bin/sh\n";
-        let own = |passwd: &str, group: &str| own_groups(passwd, group, &[0, ME]);
+        let own = |passwd: &str, group: &str| groups(passwd, group, &[0, ME]).own;
         assert_eq!(own(passwd, "root:x:0:\nme:x:1000:\n"), [0, ME]);
         assert_eq!(own(passwd, "me:x:1000:me,root\n"), [ME]);
-        assert_eq!(own(passwd, "staff:x:50:\n"), [50], "an empty one");
+        let empty = groups(passwd, "staff:x:50:\nme:x:1000:\n", &[0, ME]);
+        assert_eq!(empty, Groups { own: vec![ME], empty: vec![50] });
         assert!(own(passwd, "me:x:1000:me,you\n").is_empty());
         assert!(own(passwd, "staff:x:50:you\n").is_empty());
         assert!(own(passwd, "").is_empty(), "a group of another database");
         let shared = format!("{passwd}you:x:1001:1000::/:/bin/sh\n");
         assert!(own(&shared, "me:x:1000:\n").is_empty());
-        assert!(own_groups(passwd, "me:x:1000:\n", &[0, 7]).is_empty());
+        assert!(groups(passwd, "me:x:1000:\n", &[0, 7]).own.is_empty());
     }
 
     #[test]
@@ -231,5 +252,9 @@ mod tests {
         assert_eq!(who(1001, 0o41_777), Some(OtherWriter::Owner(1001)));
         assert_eq!(who(0, 0o40_777), Some(OtherWriter::Everyone));
         assert_eq!(who(ME, 0o40_775), Some(OtherWriter::Group(50)));
+        // An empty group is nobody in a folder above, and may be a program's elsewhere.
+        let folder = Owner { uid: 0, gid: 60, mode: 0o40_775 };
+        assert_eq!(other_exchanger(folder, &me()), None);
+        assert_eq!(other_writer(folder, &me()), Some(OtherWriter::Group(60)));
     }
 }
