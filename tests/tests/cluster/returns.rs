@@ -32,15 +32,22 @@ const NOTHING: &str = "scope: cluster\nresources:\n  - name: it is there\n    k8
 
 const PLACE: &str = "k8s:v1/Namespace/wns";
 const DEFINITION: &str = "k8s:apiextensions.k8s.io/v1/CustomResourceDefinition/gads.ret.io";
+const ALLOWED: [&str; 4] = ["--allow-destroy", PLACE, "--allow-destroy", DEFINITION];
 
 /// Made, and taken away by a prune.
 fn pruned(lab: &Lab) {
     lab.role("objs", ALL);
     lab.apply().expect(0);
     lab.role("objs", NOTHING);
-    let allowed = ["--allow-destroy", PLACE, "--allow-destroy", DEFINITION];
-    lab.converge(&[&["apply", "--yes", "--prune=5", "hosts.yaml"], &allowed[..]].concat()).expect(0);
+    lab.converge(&[&["apply", "--yes", "--prune=5", "hosts.yaml"], &ALLOWED[..]].concat()).expect(0);
     assert_eq!(there(lab), [false; 5]);
+}
+
+/// Repeated, the rollback of the prune is complete. The next one takes all away again.
+fn the_rest_comes_back(lab: &Lab) {
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(there(lab), [true; 5]);
+    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &ALLOWED[..]].concat()).expect(0);
 }
 
 /// The namespace, the definition, what is on them, and the map beside them.
@@ -107,10 +114,7 @@ fn what_needs_a_refused_namespace_is_refused_and_all_else_comes_back() {
     assert_eq!(there(&lab), [false, true, false, true, true]);
     allow(&lab, "namespaces");
     until_denied(&lab, false);
-    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
-    assert_eq!(there(&lab), [true; 5]);
-    let allowed = ["--allow-destroy", PLACE, "--allow-destroy", DEFINITION];
-    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &allowed[..]].concat()).expect(0);
+    the_rest_comes_back(&lab);
 }
 
 #[test]
@@ -125,10 +129,7 @@ fn what_needs_a_refused_definition_is_refused_and_all_else_comes_back() {
     assert_eq!(there(&lab), [true, false, true, false, true]);
     allow(&lab, "customresourcedefinitions");
     until_denied(&lab, false);
-    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
-    assert_eq!(there(&lab), [true; 5]);
-    let allowed = ["--allow-destroy", PLACE, "--allow-destroy", DEFINITION];
-    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &allowed[..]].concat()).expect(0);
+    the_rest_comes_back(&lab);
 }
 
 /// An object that is denied in a namespace that comes back is known only then: it fails by itself, and holds back nothing that does not need it.
@@ -145,10 +146,7 @@ fn what_fails_in_a_rollback_keeps_only_what_needs_it() {
     assert_eq!(there(&lab), [true, true, false, true, true]);
     allow(&lab, "configmaps");
     until("its end", 30, || lab.api.kubectl(&probe).is_ok_and(|said| said.success()));
-    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
-    assert_eq!(there(&lab), [true; 5]);
-    let allowed = ["--allow-destroy", PLACE, "--allow-destroy", DEFINITION];
-    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &allowed[..]].concat()).expect(0);
+    the_rest_comes_back(&lab);
 }
 
 /// The way out that a refusal names leads to the state that was wanted, however often the rollback was repeated meanwhile.
