@@ -178,8 +178,7 @@ pub(crate) fn seconds(time: &Value) -> Option<i64> {
 }
 
 fn entries(object: &Value) -> impl Iterator<Item = &Value> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    entries.into_iter().flatten().filter(|entry| {
+    converge_objects::k8s::owners::entries(object).filter(|entry| {
         let part = entry.get("subresource").and_then(Value::as_str).unwrap_or_default();
         part != "status"
     })

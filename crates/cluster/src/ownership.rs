@@ -8,6 +8,8 @@ use crate::fault::Fault;
 use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{Field, shown};
 use converge_objects::k8s::normalised;
+use converge_objects::k8s::owners::entries;
+pub(crate) use converge_objects::k8s::owners::is_own;
 use converge_resource::FIELD_MANAGER;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +107,7 @@ pub(crate) fn found(live: &Value, fields: Option<&[Field]>, manager: &str) -> Ve
         let Some(fields) = fields.filter(|_| !is_of(entry, manager)) else { return Some(entry.clone()) };
         let set = FieldSet::of(entry);
         let touched = fields.iter().map(|field| set.touching(&field.path, live, &all));
-        with(entry, &touched.fold(FieldSet::default(), |all, one| all.or(&one)))
+        with(entry, &touched.collect())
     };
     let ours_to_say = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
     entries(live).filter(ours_to_say).filter_map(taken).collect()
@@ -123,7 +125,7 @@ pub(crate) fn applied(object: &Value, manager: &str) -> Vec<Value> {
 /// Each with its managers.
 pub(crate) fn given_up(before: &[Value], made: &Value, manager: &str) -> Vec<Value> {
     let had = before.iter().filter(|entry| is_own(entry, manager)).map(FieldSet::of);
-    let lost = had.fold(FieldSet::default(), |all, one| all.or(&one)).without(&owned(made, "Apply", manager));
+    let lost = had.collect::<FieldSet>().without(&owned(made, "Apply", manager));
     let of = |set: &FieldSet| -> BTreeSet<&str> {
         let holds = |entry: &&Value| !is_of(entry, manager) && !FieldSet::of(entry).and(set).is_empty();
         entries(made).filter(holds).filter_map(|entry| entry.get("manager")?.as_str()).collect()
@@ -149,7 +151,7 @@ impl Owners {
     /// Adds what a later change has recorded: what an earlier one says of a field counts.
     pub(crate) fn then(&mut self, others: &[Value]) {
         let known = self.others.iter().chain(self.own.iter().flatten());
-        let known = known.map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one));
+        let known: FieldSet = known.map(FieldSet::of).collect();
         for entry in others {
             if let Some(entry) = with(entry, &FieldSet::of(entry).without(&known)) {
                 add(&mut self.others, entry);
@@ -248,21 +250,12 @@ fn unrecorded(
         .collect()
 }
 
-fn entries(object: &Value) -> impl Iterator<Item = &Value> {
-    object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
-}
-
 fn all(object: &Value) -> FieldSet {
-    entries(object).map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+    entries(object).map(FieldSet::of).collect()
 }
 
 fn is_of(entry: &Value, manager: &str) -> bool {
     entry.get("manager").and_then(Value::as_str) == Some(manager)
-}
-
-/// Whether it is an entry of this manager, of the object itself.
-pub(crate) fn is_own(entry: &Value, manager: &str) -> bool {
-    is_of(entry, manager) && entry.get("subresource").is_none()
 }
 
 fn operation(entry: &Value) -> Option<&str> {
@@ -272,7 +265,7 @@ fn operation(entry: &Value) -> Option<&str> {
 /// The fields that an operation of this manager owns.
 fn owned(object: &Value, by: &str, manager: &str) -> FieldSet {
     let own = entries(object).filter(|e| is_own(e, manager) && operation(e) == Some(by));
-    own.map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+    own.map(FieldSet::of).collect()
 }
 
 /// An entry with these fields; `None` without any.

@@ -132,9 +132,8 @@ async fn namespace_stays(
     let probe = Probe::Api(ApiProbe::Get(object));
     target.look(&BTreeSet::from([probe.clone()]), known).await?;
     let Some(Answer::Api(live)) = known.answer(&probe) else { return Ok(None) };
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let by_helm = |entry: &Value| entry.get("manager").and_then(Value::as_str) == Some("helm");
-    let made = entries.is_some_and(|entries| entries.iter().any(by_helm));
+    let made = converge_objects::k8s::owners::entries(live).any(by_helm);
     Ok(made.then(|| format!("the namespace {namespace}, which helm made, stays")))
 }
 

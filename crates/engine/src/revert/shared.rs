@@ -11,7 +11,7 @@ use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State, counted};
 use owners::{Given, answer, others, taken_up};
 pub(crate) use owners::{judge_values_of_before, takes_from_others};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The fields of a change that others own too, each with its manager.
@@ -48,11 +48,19 @@ pub(crate) fn without_shared(undo: &Undo, from: State, to: State, known: &mut Kn
     if secret && own_fields.iter().any(is_value) {
         return change;
     }
-    let Ok(mut left) = with(&from, &own_fields) else { return change };
-    drop_emptied(&mut left, &own_fields, &to);
-    let (state, content) = K8sState::of(&left);
+    match state_with(&from, &own_fields, &to, known) {
+        Some(to) => Change { to, ..change },
+        None => change,
+    }
+}
+
+/// The state of an object in which these fields are as in another one of its states. Its content becomes known. `None` where a field has no place in it.
+fn state_with(object: &Value, fields: &[Field], other: &Value, known: &mut Knowledge) -> Option<State> {
+    let mut made = with(object, fields).ok()?;
+    drop_emptied(&mut made, fields, other);
+    let (state, content) = K8sState::of(&made);
     known.learn_content(content);
-    Change { to: state.into(), ..change }
+    Some(state.into())
 }
 
 /// Takes what later runs of other projects have brought back to where it was out of what goes back: it stays as it is.
@@ -72,11 +80,9 @@ pub(crate) fn leave_what_is_back(undo: &mut Undo, known: &mut Knowledge) {
     if fields.is_empty() {
         return;
     }
-    let Ok(mut back) = with(&left, &fields) else { return };
-    drop_emptied(&mut back, &fields, &before);
-    let (state, content) = K8sState::of(&back);
-    known.learn_content(content);
-    undo.left = state.into();
+    if let Some(state) = state_with(&left, &fields, &before, known) {
+        undo.left = state;
+    }
 }
 
 /// Lets an object go back that later runs of other projects changed, where these changes touch nothing of what goes back.

@@ -8,6 +8,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(BTreeSet<Vec<String>>);
 
+/// The fields of all of these sets.
+impl FromIterator<FieldSet> for FieldSet {
+    fn from_iter<I: IntoIterator<Item = Self>>(sets: I) -> Self {
+        Self(sets.into_iter().flat_map(|set| set.0).collect())
+    }
+}
+
 impl FieldSet {
     /// Of a manager's entry in `metadata.managedFields`.
     pub fn of(entry: &Value) -> Self {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The owners of a field, by the server's own record. Who owns a map or a list without what is in it (the manager that made it) owns none of that.
 pub fn owners(object: &Value, path: &[Segment]) -> Vec<String> {
-    let all = entries(object).fold(FieldSet::default(), |all, entry| all.or(&FieldSet::of(entry)));
+    let all = entries(object).map(FieldSet::of).collect();
     holders(object, &|set| !set.touching(path, object, &all).is_empty())
 }
 
@@ -19,8 +19,14 @@ pub fn owners_of_part(object: &Value, path: &[Segment]) -> Vec<String> {
     owners(object, path)
 }
 
-fn entries(object: &Value) -> impl Iterator<Item = &Value> {
+/// The entries of an object's managers.
+pub fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether it is an entry of this manager, of the object itself.
+pub fn is_own(entry: &Value, manager: &str) -> bool {
+    entry.get("manager").and_then(Value::as_str) == Some(manager) && entry.get("subresource").is_none()
 }
 
 fn holders(object: &Value, holds: &dyn Fn(&FieldSet) -> bool) -> Vec<String> {

@@ -4,7 +4,7 @@ use crate::revert::undo::{Verdict, owners_probe, same, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{Field, leaf_differences, shown};
-use converge_objects::k8s::owners::owners_of_part;
+use converge_objects::k8s::owners::{entries, is_own, owners_of_part};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
 use serde_json::Value;
@@ -64,7 +64,6 @@ impl Given {
     }
 }
 
-/// All fields of some entries.
 /// The reason why a change is not made: a field that the runs gave up has changed hands since. Or why an object must not be taken away: it is others' too,
 /// or holds what others wrote over the values that the runs left, and no user has allowed it by ID.
 pub(crate) fn takes_from_others(
@@ -99,8 +98,9 @@ pub(crate) fn takes_from_others(
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
+/// All fields of some entries.
 fn all(entries: &[Value]) -> FieldSet {
-    entries.iter().map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+    entries.iter().map(FieldSet::of).collect()
 }
 
 /// The fields that the project owned before the first of the changes, as far as the records tell.
@@ -109,7 +109,7 @@ fn owned_before(undo: &Undo) -> FieldSet {
 }
 
 /// The reason why an object stays of which the runs gave a field up that has come to belong to others since.
-pub(crate) fn changed_hands(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
+fn changed_hands(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
     let (live, own) = answer(&change.object, known)?;
     let (from, to) =
         (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
@@ -165,7 +165,7 @@ impl Moved {
         let (before, owned) = (owned_before(undo), fields_of(live, own));
         let (lost, gained) =
             (before.without(&owned).present(&then), owned.and(&all(&last.left)).without(&before));
-        let same = lost.same(&then, &now, &lost.or(&all(entries(live))));
+        let same = lost.same(&then, &now, &lost.or(&entries(live).map(FieldSet::of).collect()));
         let shown = |set: &FieldSet| set.outermost().into_iter().map(|(path, _)| path).collect();
         Some(Self { comes: shown(&same), goes: shown(&gained), differs: shown(&lost.without(&same)) })
     }
@@ -179,14 +179,7 @@ pub(super) fn taken_up(undo: &Undo, change: &Change, known: &Knowledge) -> Optio
     Some(format!("{}: {} stays as it is, and is {now}", change.object, fields.join(", ")))
 }
 
-fn entries(object: &Value) -> &[Value] {
-    object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 /// The fields that a manager owns of an object.
 fn fields_of(live: &Value, own: &str) -> FieldSet {
-    let is_own = |entry: &&Value| {
-        entry.get("manager").and_then(Value::as_str) == Some(own) && entry.get("subresource").is_none()
-    };
-    entries(live).iter().filter(is_own).map(FieldSet::of).fold(FieldSet::default(), |all, one| all.or(&one))
+    entries(live).filter(|entry| is_own(entry, own)).map(FieldSet::of).collect()
 }
