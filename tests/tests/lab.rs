@@ -16,7 +16,8 @@ fn name(what: &str) -> String {
     format!("t-{what}-{}", std::process::id())
 }
 
-/// Everything on this machine that names the lab.
+/// Everything on this machine that names the lab. Another lab may have taken its subnet in the meantime: the bridge names its
+/// owner, and what names the subnet is that lab's then.
 fn traces(state: &Path, address: &str) -> Vec<String> {
     let run = |program: &str, args: &[&str]| -> String {
         let mut sudo = Command::new("sudo");
@@ -26,28 +27,34 @@ fn traces(state: &Path, address: &str) -> Vec<String> {
         let command = if root { plain.args(args) } else { sudo.args(["-n", "--", program]).args(args) };
         String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
     };
-    let subnet = address.rsplit_once('.').unwrap().0.to_owned();
-    let number = subnet.split('.').nth(1).unwrap().to_owned();
-    let mut found: Vec<String> = Vec::new();
-    let mut look = |what: &str, text: &str, words: &[&str]| {
-        found.extend(
-            text.lines()
-                .filter(|line| words.iter().any(|word| line.contains(word)))
-                .map(|line| format!("{what}: {line}")),
-        );
-    };
-    look("link", &run("ip", &["-o", "link"]), &[&format!("clab{number}"), &format!("vb-c{number}-")]);
-    look("rule", &run("iptables", &["-w", "-S"]), &[&subnet, &format!("clab{number}")]);
-    look("nat", &run("iptables", &["-w", "-t", "nat", "-S"]), &[&subnet, &format!("clab{number}")]);
-    look("mount", &std::fs::read_to_string("/proc/self/mountinfo").unwrap(), &[&state.display().to_string()]);
-    look("process", &run("ps", &["-eo", "args"]), &[&state.display().to_string()]);
-    let groups =
-        run("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", &format!("converge-lab-{number}")]);
-    look("cgroup", &groups, &["converge-lab"]);
+    let subnet = address.rsplit_once('.').unwrap().0;
+    let number = subnet.split('.').nth(1).unwrap();
+    let (bridge, tap, group) =
+        (format!("clab{number}"), format!("vb-c{number}-"), format!("converge-lab-{number}"));
+    let state_dir = state.display().to_string();
+    let mut found = [
+        lines("link", &run("ip", &["-o", "link"]), &[&bridge, &tap]),
+        lines("rule", &run("iptables", &["-w", "-S"]), &[subnet, &bridge]),
+        lines("nat", &run("iptables", &["-w", "-t", "nat", "-S"]), &[subnet, &bridge]),
+        lines("cgroup", &run("find", &["/sys/fs/cgroup", "-maxdepth", "2", "-name", &group]), &[&group]),
+    ]
+    .concat();
+    let owner = std::fs::read_to_string(format!("/sys/class/net/{bridge}/ifalias")).unwrap_or_default();
+    if !owner.is_empty() && !owner.contains(&state_dir) {
+        found.clear();
+    }
+    found.extend(lines("mount", &std::fs::read_to_string("/proc/self/mountinfo").unwrap(), &[&state_dir]));
+    found.extend(lines("process", &run("ps", &["-eo", "args"]), &[&state_dir]));
     if state.exists() {
-        found.push(format!("directory: {}", state.display()));
+        found.push(format!("directory: {state_dir}"));
     }
     found
+}
+
+/// The lines of `text` that contain one of the words, each behind the name of what it is about.
+fn lines(about: &str, text: &str, words: &[&str]) -> Vec<String> {
+    let named = text.lines().filter(|line| words.iter().any(|word| line.contains(word)));
+    named.map(|line| format!("{about}: {line}")).collect()
 }
 
 #[test]
