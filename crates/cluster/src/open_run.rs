@@ -13,7 +13,7 @@ use crate::records::{
 use crate::sealed::closed;
 use crate::work::ClusterWork;
 use converge_executor::RunMeta;
-use converge_ledger::{Managed, fold};
+use converge_ledger::{Entry, Managed, fold};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -257,7 +257,7 @@ impl OpenRun {
         } else {
             let runs = self.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
             let standing = RunStanding::of(&records::runs(&runs, now)?.0.runs);
-            let entries = managed.entries.iter().filter(|e| !e.thing.before.is_absent());
+            let entries = managed.entries.iter().flat_map(Entry::all).filter(|e| !e.thing.before.is_absent());
             let needs: Vec<Need> = entries.map(|e| (e.thing.run.clone(), e.gone_by.clone())).collect();
             records::to_drop(&listed, &self.meta.id, &standing, &needs, now)
         };

@@ -31,6 +31,8 @@ struct OwnedThing {
     object: ObjectId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heir_by: Option<String>,
     scope: ProjectName,
     roles: Vec<String>,
     item: String,
@@ -49,62 +51,72 @@ struct OwnedThing {
     no_snapshot: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gone_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    earlier: Option<Box<OwnedThing>>,
+}
+
+impl OwnedThing {
+    fn of(entry: &Entry) -> Self {
+        let t = entry.thing.clone();
+        Self {
+            object: t.object,
+            uid: t.uid,
+            heir_by: t.heir_by,
+            scope: t.scope,
+            roles: t.roles,
+            item: t.item,
+            since: t.since,
+            run: t.run,
+            before: t.before,
+            left: t.left,
+            open: t.open,
+            between: t.between,
+            sensitive: t.sensitive,
+            no_snapshot: t.no_snapshot,
+            gone_by: entry.gone_by.clone(),
+            earlier: entry.earlier.as_deref().map(Self::of).map(Box::new),
+        }
+    }
+
+    fn entry(self) -> Entry {
+        let thing = Owned {
+            object: self.object,
+            // A cluster mounts nothing.
+            layer: MountLayer::default(),
+            lies_in: Vec::new(),
+            uid: self.uid,
+            heir_by: self.heir_by,
+            scope: self.scope,
+            roles: self.roles,
+            item: self.item,
+            since: self.since,
+            run: self.run,
+            before: self.before,
+            // No foreign code of an item is watched in a cluster.
+            moved: None,
+            left: self.left,
+            open: self.open,
+            between: self.between,
+            sensitive: self.sensitive,
+            // An object that an item of a cluster changes belongs to its role. Nothing goes back by way of a host.
+            by_product: false,
+            no_snapshot: self.no_snapshot,
+            node_removal: None,
+            guard: None,
+        };
+        let earlier = self.earlier.map(|earlier| Box::new(earlier.entry()));
+        Entry { thing, gone_by: self.gone_by, earlier }
+    }
 }
 
 impl OwnedDoc {
     pub(crate) fn of(managed: &Managed) -> Self {
-        let thing = |Entry { thing, gone_by }: &Entry| {
-            let t = thing.clone();
-            OwnedThing {
-                object: t.object,
-                uid: t.uid,
-                scope: t.scope,
-                roles: t.roles,
-                item: t.item,
-                since: t.since,
-                run: t.run,
-                before: t.before,
-                left: t.left,
-                open: t.open,
-                between: t.between,
-                sensitive: t.sensitive,
-                no_snapshot: t.no_snapshot,
-                gone_by: gone_by.clone(),
-            }
-        };
-        let things = managed.entries.iter().map(thing).collect();
+        let things = managed.entries.iter().map(OwnedThing::of).collect();
         Self { format: FORMAT, things, folded: managed.folded.clone() }
     }
 
     pub(crate) fn managed(self) -> Managed {
-        let entry = |t: OwnedThing| Entry {
-            gone_by: t.gone_by,
-            thing: Owned {
-                object: t.object,
-                // A cluster mounts nothing.
-                layer: MountLayer::default(),
-                lies_in: Vec::new(),
-                uid: t.uid,
-                scope: t.scope,
-                roles: t.roles,
-                item: t.item,
-                since: t.since,
-                run: t.run,
-                before: t.before,
-                // No foreign code of an item is watched in a cluster.
-                moved: None,
-                left: t.left,
-                open: t.open,
-                between: t.between,
-                sensitive: t.sensitive,
-                // An object that an item of a cluster changes belongs to its role. Nothing goes back by way of a host.
-                by_product: false,
-                no_snapshot: t.no_snapshot,
-                node_removal: None,
-                guard: None,
-            },
-        };
-        Managed { entries: self.things.into_iter().map(entry).collect(), folded: self.folded }
+        Managed { entries: self.things.into_iter().map(OwnedThing::entry).collect(), folded: self.folded }
     }
 }
 

@@ -99,18 +99,23 @@ fn renamed(object: &Value, manager: &str) -> Vec<Value> {
     all
 }
 
-/// The entries that a change of an object finds: those of this manager, and those of others as far as they have one of these fields, or have any where the
-/// object goes (`None`).
-pub(crate) fn found(live: &Value, fields: Option<&[Field]>, manager: &str) -> Vec<Value> {
+/// The entries that a change of an object finds, or leaves: those of this manager, and those of others as far as they have one of the changed fields or one
+/// that was this manager's before (`had`), or have any where the object goes (`None`).
+pub(crate) fn found(live: &Value, fields: Option<&[Field]>, had: &FieldSet, manager: &str) -> Vec<Value> {
     let all = all(live);
     let taken = |entry: &Value| -> Option<Value> {
         let Some(fields) = fields.filter(|_| !is_of(entry, manager)) else { return Some(entry.clone()) };
         let set = FieldSet::of(entry);
         let touched = fields.iter().map(|field| set.touching(&field.path, live, &all));
-        with(entry, &touched.collect())
+        with(entry, &touched.chain([set.and(had)]).collect())
     };
     let ours_to_say = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
     entries(live).filter(ours_to_say).filter_map(taken).collect()
+}
+
+/// The fields that a manager owns of an object.
+pub(crate) fn fields_of(live: &Value, manager: &str) -> FieldSet {
+    entries(live).filter(|entry| is_own(entry, manager)).map(FieldSet::of).collect()
 }
 
 /// The entries of an object that an apply of this manager, or of the plain name, made.
@@ -148,7 +153,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Adds what a later change has recorded: what an earlier one says of a field counts.
+    /// Adds the entries of others that a change has found: what an earlier one says of a field counts.
     pub(crate) fn then(&mut self, others: &[Value]) {
         let known = self.others.iter().chain(self.own.iter().flatten());
         let known: FieldSet = known.map(FieldSet::of).collect();

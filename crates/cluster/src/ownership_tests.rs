@@ -41,7 +41,7 @@ fn fields_go_back_to_whom_they_belonged() {
     );
     let changed = [field("a", Some("2")), field("x", Some("2")), field("y", Some("2"))];
     let mut owners = Owners::default();
-    let recorded = found(&first, Some(&changed), "converge-a");
+    let recorded = found(&first, Some(&changed), &fields_of(&first, "converge-a"), "converge-a");
     assert_eq!(
         listed(&recorded),
         [
@@ -194,4 +194,27 @@ fn an_apply_gives_up_what_stays_without_it() {
     let of = |made: &Value| given_up(&applied(&before, "converge-a"), made, "converge-a");
     assert_eq!(of(&made), [json!({"field": ".data.x", "managers": ["converge-b"]})]);
     assert_eq!(of(&before), Vec::<Value>::new());
+}
+
+/// A field of both that the project forces belongs to both again: the change tells who had it.
+#[test]
+fn a_field_of_both_goes_back_to_both() {
+    let values = |c: &str| json!({"c": c, "v": "1"});
+    let both = object(values("1"), &[("converge-b", "Apply", &["c", "v"]), ("argo", "Apply", &["c"])]);
+    // Also where the first of the changes did not touch it.
+    let had = fields_of(&both, "converge-b");
+    let first = found(&both, Some(&[field("v", Some("1"))]), &had, "converge-b");
+    let second = found(&both, Some(&[field("c", Some("2"))]), &had, "converge-b");
+    assert_eq!(listed(&first), [says("converge-b Apply", &["c", "v"]), says("argo Apply", &["c"])]);
+    assert_eq!(first, second);
+    let (own, others): (Vec<Value>, Vec<Value>) = second.into_iter().partition(|e| is_own(e, "converge-b"));
+    let mut owners = Owners::default();
+    owners.then(&others);
+    owners.own = Some(own);
+    let live = object(values("2"), &[("converge-b", "Apply", &["c", "v"])]);
+    let now = object(values("1"), &[("converge-b", "Apply", &["v"]), ("converge-b", "Update", &["c"])]);
+    let fields = [field("c", Some("1"))];
+    let written = Written { live: Some(&live), fields: &fields, before: None };
+    let back = settled(&now, &written, &owners, "converge-b").unwrap();
+    assert_eq!(listed(&back), [says("argo Apply", &["c"]), says("converge-b Apply", &["c", "v"])]);
 }

@@ -414,7 +414,6 @@ async fn plan_undos(
     accounts: &Accounts,
     again: &str,
 ) -> Result<Planned, TargetError> {
-    without_gone_workloads(&mut undos);
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
@@ -425,6 +424,8 @@ async fn plan_undos(
     if !objects.is_empty() {
         target.look(&objects, &mut known).await?;
     }
+    revert::shared::go_with_the_last_part(&mut undos, &known);
+    without_gone_workloads(&mut undos);
     let asked = Accounts::probes(&undos, &known);
     if !asked.is_empty() {
         target.look(&asked, &mut known).await?;

@@ -111,6 +111,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         },
         lies_in: Vec::new(),
         uid: None,
+        heir_by: None,
         scope: ProjectName { playbook: text(playbook)?, inventory: text(inventory)? },
         roles: roles.split(',').map(text).collect::<Option<_>>()?,
         item: text(item)?,
@@ -143,7 +144,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
             Some(SavedGuard { by: by.to_owned(), seconds: seconds.parse().ok()? })
         }),
     };
-    Some(Entry { thing, gone_by: gone.then(|| (*by).to_owned()) })
+    Some(Entry { gone_by: gone.then(|| (*by).to_owned()), ..Entry::of(thing) })
 }
 
 /// The text of a host's base: `converge-owned 1`, a line `folded RUN` for each recorded run that it holds, then one line an object:
@@ -157,7 +158,7 @@ fn base_text(managed: &Managed) -> String {
     for id in &managed.folded {
         text.push_str(&format!("folded\t{id}\n"));
     }
-    for Entry { thing, gone_by } in &managed.entries {
+    for Entry { thing, gone_by, .. } in &managed.entries {
         let roles: Vec<String> = thing.roles.iter().map(|r| encode_field(r)).collect();
         let mut flags = if thing.sensitive { "sensitive" } else { "-" }.to_owned();
         if thing.by_product {

@@ -77,6 +77,9 @@ pub struct Undo {
     pub sealed: bool,
     /// The changes that later runs of other projects made, which are in force: the state that each found and the one that it left.
     pub since: Vec<(State, State)>,
+    /// In a cluster: the project that made the object has pruned its part of it, and no other one but this has any. The object goes unless somebody else has
+    /// fields in it.
+    pub is_heir: bool,
     /// The runs that are missing in the records.
     pub unrecorded: Unrecorded,
     /// The data that it needs besides the states.
@@ -156,6 +159,7 @@ pub(crate) fn compose<'a>(
                 theirs: None,
                 sealed: false,
                 since: Vec::new(),
+                is_heir: false,
                 unrecorded: Unrecorded::default(),
                 node_removal: None,
                 owners: Vec::new(),

@@ -398,6 +398,7 @@ impl<'a> Ledger<'a> {
             let first = steps.clone().find(|(_, l, c, _)| (&c.object, l) == thing && c.may_have_happened());
             if let Some((at, ..)) = first {
                 (undo.theirs, undo.since) = self.theirs(undo, at, project);
+                undo.is_heir = self.is_heir(undo, at, project);
             }
             undo.unrecorded = self.unrecorded(steps.clone().filter(|(_, l, c, _)| (&c.object, l) == thing));
             undo.lies_in = self.places.needed(&undo.object, &undo.layer);

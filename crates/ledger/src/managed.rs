@@ -23,6 +23,46 @@ pub struct Entry {
     pub thing: Owned,
     /// The run that gave it back: it is managed again when that run is rolled back. None while it is managed.
     pub gone_by: Option<String>,
+    /// Of an object that others share by its fields, which the project gave back and has made its own anew: as it was given back. The rollback of the run that
+    /// gave it back leads there, whatever others have changed in it since.
+    pub earlier: Option<Box<Entry>>,
+}
+
+impl Entry {
+    /// An entry of a managed object.
+    pub fn of(thing: Owned) -> Self {
+        Self { thing, gone_by: None, earlier: None }
+    }
+
+    /// It, and what it was earlier, the newest first.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |entry| entry.earlier.as_deref())
+    }
+
+    /// Puts what it was when one of these runs gave it back, the oldest of them, into its place. What has become of the object since stands in its history.
+    fn go_back_to(&mut self, by: &BTreeSet<&str>) {
+        let gave = |entry: &Self| entry.gone_by.as_deref().is_some_and(|run| by.contains(run));
+        while self.earlier.iter().flat_map(|earlier| earlier.all()).any(gave) {
+            let Some(earlier) = self.earlier.take() else { return };
+            let later = std::mem::replace(self, *earlier).thing;
+            let thing = &mut self.thing;
+            if thing.left != later.before {
+                thing.between.push((thing.left.clone(), later.before));
+            }
+            thing.between.extend(later.between);
+            (thing.left, thing.open, thing.uid) = (later.left, later.open, later.uid);
+        }
+    }
+
+    /// Forgets what was given back by runs that are not recorded any more; `None` where nothing stays of it.
+    fn remembered(mut self, is_recorded: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let earlier = self.earlier.take().and_then(|earlier| earlier.remembered(is_recorded));
+        if self.gone_by.as_deref().is_none_or(is_recorded) {
+            self.earlier = earlier.map(Box::new);
+            return Some(self);
+        }
+        earlier
+    }
 }
 
 impl Managed {
@@ -33,7 +73,8 @@ impl Managed {
 
     /// Forgets what was given back by runs that are not recorded any more, since nobody can roll these back.
     pub fn forget_gone(&mut self, is_recorded: &dyn Fn(&str) -> bool) {
-        self.entries.retain(|e| e.gone_by.as_deref().is_none_or(is_recorded));
+        let entries = std::mem::take(&mut self.entries);
+        self.entries = entries.into_iter().filter_map(|entry| entry.remembered(is_recorded)).collect();
     }
 }
 
@@ -197,8 +238,9 @@ impl Table {
         };
         if let Some(role) = own.or_else(beside) {
             if !is_managed {
+                let earlier = known.filter(|_| is_by_fields(&change.object)).cloned().map(Box::new);
                 let thing = Owned { layer: self.layers.of(&change.object), ..first(run, at, change) };
-                self.put(Entry { thing, gone_by: None });
+                self.put(Entry { earlier, ..Entry::of(thing) });
             }
             let Some(Entry { thing, .. }) = self.get(change, scope) else { return };
             thing.by_product = own.is_none();
@@ -207,8 +249,13 @@ impl Table {
             thing.scope = run.scope.clone();
             change.item.clone_into(&mut thing.item);
         }
+        let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         let Some(entry) = self.get(change, scope) else { return };
-        if let Some(by) = &entry.gone_by {
+        if as_planned {
+            entry.go_back_to(reverts);
+        }
+        let gone_by = entry.gone_by.clone();
+        if let Some(by) = &gone_by {
             // Something of it is there again, and not as that rollback wanted it.
             let is_left = *by == run.id && change.outcome != SavedOutcome::Done && !change.arrived;
             if !is_left && change.before != entry.thing.before && !reverts.contains(by.as_str()) {
@@ -224,12 +271,35 @@ impl Table {
         }
         thing.node_removal = change.node_removal.clone().or(thing.node_removal.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
-        let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         // A prune leads an object that is shared to where the project has nothing of it, and not to the state before.
         let pruned = is_by_fields(&change.object) && own.is_none() && !run.is_rollback();
         let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
+        let is_heir = thing.before.is_absent() || thing.heir_by.is_some();
         if (change.is_known() && change.after == thing.before) || put_back {
             entry.gone_by = Some(run.id.clone());
+        }
+        let leaves = (put_back && pruned && is_heir && !change.after.is_absent()).then_some(&run.id);
+        self.inherit(change, scope, gone_by.as_ref(), leaves);
+    }
+
+    /// The other projects in an object that a project made: a prune of its leaves the object to them, until that is rolled back.
+    fn inherit(
+        &mut self,
+        change: &SavedChange,
+        scope: &ProjectName,
+        back: Option<&String>,
+        leaves: Option<&String>,
+    ) {
+        let places: Vec<usize> = self.all(&change.object).map(|(at, _)| at).collect();
+        for at in places {
+            let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) else { continue };
+            let thing = &mut entry.thing;
+            if back.is_some() && thing.heir_by.as_ref() == back {
+                thing.heir_by = None;
+            }
+            if entry.gone_by.is_none() && !thing.scope.is_same_project(scope) && !thing.before.is_absent() {
+                thing.heir_by = leaves.cloned().or(thing.heir_by.take());
+            }
         }
     }
 }
@@ -244,6 +314,7 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
         layer: MountLayer::default(),
         lies_in: Vec::new(),
         uid: None,
+        heir_by: None,
         scope: run.scope.clone(),
         roles: Vec::new(),
         item: String::new(),

@@ -389,16 +389,20 @@ fn a_change_that_was_cut_off_and_how_it_was_guarded_are_kept_in_the_base() {
     assert_eq!(again.things, first.things);
 }
 
+/// The same of an object that others share by its fields.
+fn of_fields(before: &str, after: &str, owner: Option<&str>) -> SavedChange {
+    SavedChange { object: ObjectId::new("k8s", "v1/ConfigMap/n/x"), ..change("", before, after, owner) }
+}
+
+/// A run of another project.
+fn other(id: &str, changes: Vec<SavedChange>) -> RunRecord {
+    let scope = ProjectName { playbook: "other".to_owned(), inventory: "i".to_owned() };
+    RunRecord { scope, ..run(id, changes) }
+}
+
 #[test]
 fn a_prune_gives_an_object_back_in_which_others_have_fields() {
-    let change = |before: &str, after: &str, owner: Option<&str>| SavedChange {
-        object: ObjectId::new("k8s", "v1/ConfigMap/n/x"),
-        ..change("", before, after, owner)
-    };
-    let other = |id: &str, changes| {
-        let scope = ProjectName { playbook: "other".to_owned(), inventory: "i".to_owned() };
-        RunRecord { scope, ..run(id, changes) }
-    };
+    let change = of_fields;
     let mut runs = vec![
         run("r1", vec![change("object f", "object fa", Some("role"))]),
         other("r2", vec![change("object fa", "object fab", Some("role"))]),
@@ -422,4 +426,68 @@ fn a_prune_gives_an_object_back_in_which_others_have_fields() {
     let failed = SavedChange { outcome: SavedOutcome::Failed, ..change("object fab", "object fb", None) };
     runs.push(run("r3", vec![failed]));
     assert_eq!(projects(&runs), ["p", "other"]);
+}
+
+/// What was pruned and declared anew is, after the rollback of both, as it was before the prune.
+#[test]
+fn a_part_that_is_made_anew_hides_what_it_was_earlier() {
+    let mut runs = vec![
+        run("r1", vec![of_fields("absent", "object a", Some("role"))]),
+        other("r2", vec![of_fields("object a", "object ab", Some("role"))]),
+        run("r3", vec![of_fields("object ab", "object b", None)]),
+        run("r4", vec![of_fields("object b", "object Ab", Some("role"))]),
+        rollback("r5", "r4", vec![of_fields("object Ab", "object b", None)]),
+        other("r6", vec![of_fields("object b", "object B", Some("role"))]),
+    ];
+    let own = |managed: &Managed| {
+        let own = managed.present().find(|t| t.scope.playbook == "p");
+        own.map(|t| format!("{} {} {}", t.run, t.before.line(), t.left.line()))
+    };
+    assert_eq!(own(&after(&runs)), None);
+    // The records of both that count no more go first.
+    let mut managed = after(&runs);
+    managed.forget_gone(&|id| !["r4", "r5"].contains(&id));
+    let back = rollback("r7", "r3", vec![of_fields("object B", "object aB", None)]);
+    let first = Some("r1 absent object aB".to_owned());
+    assert_eq!(own(&fold(managed, std::slice::from_ref(&back))), first);
+    runs.push(back);
+    assert_eq!(own(&after(&runs)), first);
+    // Both in one, and all of it.
+    runs.truncate(4);
+    let both = |first: &str, left: &str| {
+        let back = rollback("r5", first, vec![of_fields("object Ab", left, None)]);
+        RunRecord {
+            rolls_back: ["r1", "r3", "r4"]
+                .iter()
+                .skip_while(|r| **r != first)
+                .map(|r| (*r).to_owned())
+                .collect(),
+            ..back
+        }
+    };
+    let of = |last: RunRecord| own(&after(&[&runs[..], &[last]].concat()));
+    assert_eq!(of(both("r3", "object ab")), Some("r1 absent object ab".to_owned()));
+    assert_eq!(of(both("r1", "object b")), None);
+}
+
+/// The project that made an object leaves it to the others in it with its prune, until that is rolled back.
+#[test]
+fn an_object_is_left_to_those_who_have_fields_in_it() {
+    let mut runs = vec![
+        run("r1", vec![of_fields("absent", "object a", Some("role"))]),
+        other("r2", vec![of_fields("object a", "object ab", Some("role"))]),
+        run("r3", vec![of_fields("object ab", "object b", None)]),
+    ];
+    let heirs = |runs: &[RunRecord]| -> Vec<Option<String>> {
+        after(runs).present().map(|t| t.heir_by.clone()).collect()
+    };
+    assert_eq!(heirs(&runs), [Some("r3".to_owned())]);
+    // Who comes later has found it is.
+    let late = RunRecord {
+        scope: ProjectName { playbook: "late".to_owned(), inventory: "i".to_owned() },
+        ..run("r4", vec![of_fields("object b", "object bc", Some("role"))])
+    };
+    assert_eq!(heirs(&[&runs[..], &[late]].concat()), [Some("r3".to_owned()), None]);
+    runs.push(rollback("r4", "r3", vec![of_fields("object b", "object ab", None)]));
+    assert_eq!(heirs(&runs), [None, None]);
 }

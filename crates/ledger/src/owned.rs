@@ -23,6 +23,8 @@ pub struct Owned {
     pub lies_in: Vec<(String, String)>,
     /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
     pub uid: Option<String>,
+    /// In a cluster: the prune by which the project that made the object has left it to this one. With its last field the object goes.
+    pub heir_by: Option<String>,
     /// Whose it is.
     pub scope: ProjectName,
     /// The roles whose items changed it, the last one first.

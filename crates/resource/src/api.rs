@@ -179,8 +179,10 @@ pub struct FieldOwners {
     pub found: Vec<Value>,
     /// Those that it left.
     pub left: Vec<Value>,
-    /// The entries of others that it left, with the fields that it changed.
-    pub others: Vec<Value>,
+    /// The entries of others that it found, with the fields that it changed and those that are the project's too.
+    pub others_found: Vec<Value>,
+    /// Those that it left.
+    pub others_left: Vec<Value>,
 }
 
 impl FieldOwners {

@@ -3,11 +3,11 @@
 use crate::hands::{hand, is_hand};
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
-use converge_objects::k8s::owners::owners;
+use converge_objects::k8s::owners::{owners, staying};
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
     ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
-    counted, pointer_word,
+    pointer_word,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -206,7 +206,7 @@ impl Apply<'_> {
         if state != now || !given_up.is_empty() {
             wanted.calls = vec![ApiCall::Apply { manifest: self.manifest.clone(), force: self.force }];
             if self.force && now != K8sState::Absent {
-                wanted.notes = self.taken(view, &object, &made)?;
+                wanted.notes.extend(self.taken(view, &object, &made)?);
             }
         }
         Ok(wanted)
@@ -311,22 +311,23 @@ impl Apply<'_> {
     }
 }
 
-/// The fields of an object that an apply gives up, for people: they that stay, and are no longer the project's.
+/// The fields of an object that an apply gives up, for people: they that stay, and are no longer the project's. Those of the same managers are named together.
 fn gives_up(answer: &Value) -> Vec<String> {
     let fields = answer.get("gives_up").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let Some((first, more)) = fields.split_first() else { return Vec::new() };
-    let field = first.get("field").and_then(Value::as_str).unwrap_or_default();
-    let more = match more.len() {
-        0 => String::new(),
-        number => format!(" and {}", counted(number, "other field")),
+    let mut by_managers: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+    for field in fields {
+        let managers = field.get("managers").and_then(Value::as_array).into_iter().flatten();
+        let managers: Vec<&str> = managers.filter_map(Value::as_str).collect();
+        let name = field.get("field").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match by_managers.iter_mut().find(|(of, _)| *of == managers) {
+            Some((_, names)) => names.push(name),
+            None => by_managers.push((managers, vec![name])),
+        }
+    }
+    let note = |(managers, names): &(Vec<&str>, Vec<String>)| {
+        staying(names, Some("no longer this project's"), managers)
     };
-    let managers = first.get("managers").and_then(Value::as_array).into_iter().flatten();
-    let managers: Vec<&str> = managers.filter_map(Value::as_str).collect();
-    let whose = match managers.as_slice() {
-        [] => String::new(),
-        names => format!(": it belongs to {} too", names.join(", ")),
-    };
-    vec![format!("{field}{more} stays as it is, and is no longer this project's{whose}")]
+    by_managers.iter().map(note).collect()
 }
 
 /// The part of a path that can hold no value. The names of a Secret's keys are none; of other objects only the first name is surely the kind's own.

@@ -222,3 +222,108 @@ fn a_field_that_another_project_has_brought_back_already_stays_its() {
     assert!(owners(&lab)["c"].contains(&"converge-b".to_owned()));
     begin(&lab, &Value::Null);
 }
+
+/// Two own a field with one value and one of them forces another value: its rollback gives it back to both, the next one to the other alone.
+#[test]
+fn a_field_of_both_that_one_of_them_forces_comes_back_to_both() {
+    let lab = Lab::get();
+    begin(&lab, &Value::Null);
+    of(&lab, "a", &json!({"c": "1", "v": "1"}), &APPLY).expect(0);
+    of(&lab, "b", &json!({"c": "1", "y": "1"}), &APPLY).expect(0);
+    let both = owners(&lab);
+    assert_eq!(both["c"], ["converge-a", "converge-b"]);
+    // Its own other fields count too: a run in between that does not touch the field.
+    of(&lab, "b", &json!({"c": "1", "y": "2"}), &APPLY).expect(0);
+    let between = newest(&lab);
+    of(&lab, "b", &json!({"force": {"c": "2", "y": "2"}}), &APPLY).expect(0);
+    let forced = owners(&lab);
+    assert_eq!(forced["c"], ["converge-b"]);
+    let to = |run: &str| of(&lab, "b", &Value::Null, &[&ROLLBACK[..], &["--to", run]].concat()).expect(0);
+    to(&between);
+    assert_eq!((data(&lab), owners(&lab)), (json!({"c": "1", "v": "1", "y": "1"}), both.clone()));
+    to(&newest(&lab));
+    assert_eq!((data(&lab), owners(&lab)), (json!({"c": "2", "v": "1", "y": "2"}), forced));
+    for _ in 0..2 {
+        of(&lab, "b", &Value::Null, &ROLLBACK).expect(0);
+        assert_eq!(owners(&lab), both);
+    }
+    of(&lab, "b", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!(data(&lab), json!({"c": "1", "v": "1"}));
+    assert_eq!(owners(&lab)["c"], ["converge-a"]);
+
+    // Another deployer's, and one project.
+    begin(&lab, &json!({"c": "1", "q": "1"}));
+    of(&lab, "a", &json!({"c": "1", "v": "1"}), &APPLY).expect(0);
+    let both = owners(&lab);
+    of(&lab, "a", &json!({"force": {"c": "2", "v": "1"}}), &APPLY).expect(0);
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!((data(&lab)["c"].clone(), owners(&lab)), (json!("1"), both));
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!(
+        (data(&lab), owners(&lab)["c"].clone()),
+        (json!({"c": "1", "q": "1"}), vec!["argo".to_owned()])
+    );
+    begin(&lab, &Value::Null);
+}
+
+/// What a prune, or a rollback, brought back of a field that the role had dropped before goes again with the rollback of that.
+#[test]
+fn a_field_that_a_prune_brought_back_goes_again_where_the_role_had_dropped_it() {
+    let lab = Lab::get();
+    begin(&lab, &json!({"c": "1", "q": "1"}));
+    of(&lab, "a", &json!({"force": {"c": "2", "v": "1"}}), &APPLY).expect(0);
+    let first = newest(&lab);
+    of(&lab, "a", &json!({"v": "1"}), &APPLY).expect(0);
+    let (then, owned) = (json!({"q": "1", "v": "1"}), owners(&lab));
+    assert_eq!(data(&lab), then);
+    let to = |run: &str| of(&lab, "a", &Value::Null, &[&ROLLBACK[..], &["--to", run]].concat()).expect(0);
+    of(&lab, "a", &Value::Null, &PRUNE).expect(0);
+    assert_eq!((data(&lab), &*owners(&lab)["c"]), (json!({"c": "1", "q": "1"}), &["argo".to_owned()][..]));
+    let back = of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert!(!back.all().contains("stays as it is"), "{}", back.all());
+    assert_eq!((data(&lab), owners(&lab)), (then.clone(), owned.clone()));
+    for _ in 0..2 {
+        to(&first);
+        assert_eq!(
+            (data(&lab), &*owners(&lab)["c"]),
+            (json!({"c": "1", "q": "1"}), &["argo".to_owned()][..])
+        );
+        to(&newest(&lab));
+        assert_eq!((data(&lab), owners(&lab)), (then.clone(), owned.clone()));
+    }
+    begin(&lab, &Value::Null);
+}
+
+/// A field that a prune gave back has another value since: no older run goes back in its place, and nothing is used up.
+#[test]
+fn a_field_that_has_another_value_since_the_prune_is_refused_by_name() {
+    let lab = Lab::get();
+    begin(&lab, &json!({"x": "1", "q": "1"}));
+    of(&lab, "a", &json!({"force": {"x": "2", "d": "1"}}), &APPLY).expect(0);
+    of(&lab, "a", &Value::Null, &PRUNE).expect(0);
+    assert!(theirs(&lab, &json!({"x": "5", "q": "1"})));
+    let back = of(&lab, "a", &Value::Null, &ROLLBACK).expect(4);
+    says_all(&back, &[".data.x by `argo`"]);
+    assert_eq!(data(&lab), json!({"q": "1", "x": "5"}));
+    // As soon as it is as the prune left it, both go back.
+    assert!(theirs(&lab, &json!({"x": "1", "q": "1"})));
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!(data(&lab), json!({"d": "1", "q": "1", "x": "2"}));
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!(data(&lab), json!({"q": "1", "x": "1"}));
+    begin(&lab, &Value::Null);
+}
+
+/// The plan of an apply that gives a field up names it with its managers, with `force_conflicts` too, and all of them.
+#[test]
+fn a_field_that_is_given_up_is_named_with_force_too() {
+    let lab = Lab::get();
+    begin(&lab, &json!({"c": "1", "e": "1", "f": "1", "g": "1"}));
+    of(&lab, "a", &json!({"force": {"c": "1", "e": "1", "g": "1", "v": "1"}}), &APPLY).expect(0);
+    let plan = of(&lab, "a", &json!({"force": {"v": "1"}}), &["plan"]).expect(2);
+    let note = ".data.c, .data.e and .data.g stay as they are, and are no longer this project's: they belong to argo too";
+    says_all(&plan, &[note]);
+    let plan = of(&lab, "a", &json!({"force": {"v": "1", "e": "1", "g": "1"}}), &["plan"]).expect(2);
+    says_all(&plan, &[".data.c stays as it is, and is no longer this project's: it belongs to argo too"]);
+    begin(&lab, &Value::Null);
+}

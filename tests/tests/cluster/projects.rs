@@ -128,3 +128,69 @@ fn the_project_of_a_run_is_named() {
     says_all(&refused, &["is of another project: playbook pb:playbooks/site.yaml"]);
     lab.kubectl(&["delete", "configmap", "shared"]);
 }
+
+/// The objects that a project manages.
+fn managed(lab: &Lab, project: &str) -> String {
+    of(lab, project, &declared(&Value::Null), &["state", "list"]).all()
+}
+
+/// An object that one project has made and that another has fields in belongs to the other when the first has pruned it: with the last of them it goes.
+#[test]
+fn the_last_project_in_an_object_that_projects_made_takes_it_away() {
+    let lab = Lab::get();
+    lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
+    let live = || lab.value(&["configmap", "shared"], "/data");
+    let none = declared(&Value::Null);
+    for last in [&["rollback", "--yes"][..], &["apply", "--yes", "--prune=1"]] {
+        of(&lab, "a", &declared(&json!({"w": "1", "c": "1"})), &["apply", "--yes"]).expect(0);
+        of(&lab, "b", &declared(&json!({"z": "1", "c": "1"})), &["apply", "--yes"]).expect(0);
+        of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live(), Some(json!({"z": "1", "c": "1"})));
+        let gone = of(&lab, "b", &none, last).expect(0);
+        says_all(&gone, &["delete configmap default/shared"]);
+        assert_eq!(live(), None, "{last:?}");
+        // It comes back as it was.
+        let run = newest(&lab);
+        of(&lab, "b", &none, &["rollback", "--yes", "--to", &run]).expect(0);
+        assert_eq!(live(), Some(json!({"z": "1", "c": "1"})), "{last:?}");
+        // The first takes its part again: then it is the one that made it.
+        of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+        assert_eq!(live(), Some(json!({"w": "1", "z": "1", "c": "1"})));
+        of(&lab, "b", &none, last).expect(0);
+        assert_eq!(live(), Some(json!({"w": "1", "c": "1"})));
+        of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live(), None);
+        lab.kubectl(&["delete", "namespace", "converge-system"]);
+    }
+}
+
+/// A project that has pruned its part of an object and declares it anew manages it after the rollback of both, as before.
+#[test]
+fn a_part_that_was_pruned_and_made_anew_is_managed_after_the_rollback_of_both() {
+    let lab = Lab::get();
+    lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
+    let live = || lab.value(&["configmap", "shared"], "/data");
+    let none = declared(&Value::Null);
+    let apply =
+        |project: &str, data: Value| of(&lab, project, &declared(&data), &["apply", "--yes"]).expect(0);
+    apply("a", json!({"w": "1"}));
+    apply("b", json!({"y": "1"}));
+    of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+    apply("a", json!({"w": "2"}));
+    of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+    assert_eq!(live(), Some(json!({"y": "1"})));
+    // The other one's fields change meanwhile.
+    apply("b", json!({"y": "2"}));
+    of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+    assert_eq!(live(), Some(json!({"w": "1", "y": "2"})));
+    assert!(managed(&lab, "a").contains("ConfigMap/default/shared"), "{}", managed(&lab, "a"));
+    of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+    assert_eq!(live(), Some(json!({"y": "2"})));
+    of(&lab, "b", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+    assert_eq!(live(), None);
+}
+
+fn newest(lab: &Lab) -> String {
+    let runs = of(lab, "a", &declared(&Value::Null), &["snapshots"]).expect(0);
+    runs.stdout.split_whitespace().next().unwrap().to_owned()
+}

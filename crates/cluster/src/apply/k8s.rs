@@ -15,6 +15,7 @@ use crate::records::{Beside, Ended};
 use crate::sealed::{seal, unseal};
 use crate::takeover::TakeOverError;
 use crate::work::WorkEnd;
+use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, State};
@@ -90,16 +91,16 @@ impl<'a> PlannedWrite<'a> {
         Ok(Self { wanted, from, to, from_state, to_state, fields, manifest, manager, secret })
     }
 
-    /// The owners of the fields that it changes, with all that the project's own manager owns.
-    fn finds(&self, live: Option<&Value>, own: &str) -> Option<Vec<Value>> {
+    /// The owners of the fields that it changes and of those that the project's own manager had, with all that this one owns.
+    fn finds(&self, live: Option<&Value>, had: &FieldSet, own: &str) -> Option<Vec<Value>> {
         let fields = self.to.is_some().then_some(self.fields.as_slice());
-        live.map(|live| ownership::found(live, fields, own))
+        live.map(|live| ownership::found(live, fields, had, own))
     }
 
     /// The identity and the owners of what it left.
-    fn left(&self, live: Option<&Value>, own: &str) -> Left {
+    fn left(&self, live: Option<&Value>, had: &FieldSet, own: &str) -> Left {
         let uid = live.map(|live| object::text(live, "/metadata/uid").to_owned());
-        Left { uid, owners: Some(self.finds(live, own).unwrap_or_default()) }
+        Left { uid, owners: Some(self.finds(live, had, own).unwrap_or_default()) }
     }
 
     /// Whether the live object is what the change was planned against. The error tells what moved.
@@ -193,6 +194,7 @@ impl Cluster {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
         let mut seq = None;
+        let mut had = FieldSet::default();
         let values = self.values(&planned).await?;
         for _ in 0..TRIES {
             let live = self.inner.api.object(&planned.wanted).await.map_err(look)?;
@@ -205,7 +207,7 @@ impl Cluster {
                 Err(Miss::End(end)) => {
                     if let Some(number) = seq {
                         // Somebody came in between: the journal says that it began, and nothing was written.
-                        self.stopped(job, &planned, number).await?;
+                        self.stopped(job, &planned, &had, number).await?;
                     }
                     return Err(end);
                 }
@@ -217,19 +219,20 @@ impl Cluster {
                 Some(number) => self.begin_again(job, number, &before, saves).await?,
             };
             seq = Some(number);
-            self.finds(job, number, planned.finds(live.as_ref(), self.manager())).await?;
+            had = live.as_ref().map(|live| ownership::fields_of(live, self.manager())).unwrap_or_default();
+            self.finds(job, number, planned.finds(live.as_ref(), &had, self.manager())).await?;
             let written = self.write(job, &planned, live.as_ref(), &values).await;
             match written {
-                Ok(()) => return self.after_k8s(job, &planned, number).await,
+                Ok(()) => return self.after_k8s(job, &planned, &had, number).await,
                 Err(Miss::Raced) => sleep(AGAIN).await,
                 Err(Miss::End(end)) => {
-                    self.stopped(job, &planned, number).await?;
+                    self.stopped(job, &planned, &had, number).await?;
                     return Err(end);
                 }
             }
         }
         if let Some(number) = seq {
-            self.stopped(job, &planned, number).await?;
+            self.stopped(job, &planned, &had, number).await?;
         }
         Err(failed(format!(
             "{}: others write it all the time; it was compared and tried {TRIES} times",
@@ -392,7 +395,13 @@ impl Cluster {
         }
     }
 
-    async fn after_k8s(&self, job: &Job<'_>, planned: &PlannedWrite<'_>, seq: u32) -> Result<Done, WorkEnd> {
+    async fn after_k8s(
+        &self,
+        job: &Job<'_>,
+        planned: &PlannedWrite<'_>,
+        had: &FieldSet,
+        seq: u32,
+    ) -> Result<Done, WorkEnd> {
         let shown = planned.wanted.shown();
         let established = self.established(planned).await;
         let live = self.inner.api.object(&planned.wanted).await;
@@ -410,7 +419,7 @@ impl Cluster {
             },
         };
         let (found, contents) = observed(live.as_ref());
-        let left = planned.left(live.as_ref(), self.manager());
+        let left = planned.left(live.as_ref(), had, self.manager());
         let ended = if off.is_empty() && established.is_ok() { Ended::Done } else { Ended::Failed };
         self.end(job, seq, ended, Some((&found.state, &contents)), left).await?;
         established?;
@@ -418,11 +427,17 @@ impl Cluster {
     }
 
     /// Records what a write that did not come about has left.
-    async fn stopped(&self, job: &Job<'_>, planned: &PlannedWrite<'_>, seq: u32) -> Result<(), WorkEnd> {
+    async fn stopped(
+        &self,
+        job: &Job<'_>,
+        planned: &PlannedWrite<'_>,
+        had: &FieldSet,
+        seq: u32,
+    ) -> Result<(), WorkEnd> {
         let live = self.inner.api.object(&planned.wanted).await;
         let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
         let live = live.ok().flatten();
-        let left = planned.left(live.as_ref(), self.manager());
+        let left = planned.left(live.as_ref(), had, self.manager());
         // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
         let goes = live.as_ref().is_some_and(object::is_being_deleted);
         let Some((found, contents)) = after.filter(|_| !goes) else { return Ok(()) };

@@ -11,9 +11,10 @@ pub(crate) fn field_owners(
     left: Option<Vec<Value>>,
     manager: &str,
 ) -> Option<FieldOwners> {
-    let found = found.unwrap_or_default().into_iter().filter(|e| is_own(e, manager)).collect();
-    let (left, others) = left?.into_iter().partition(|e| is_own(e, manager));
-    Some(FieldOwners { found, left, others })
+    let parted = |entries: Vec<Value>| entries.into_iter().partition(|e| is_own(e, manager));
+    let (found, others_found) = parted(found.unwrap_or_default());
+    let (left, others_left) = parted(left?);
+    Some(FieldOwners { found, left, others_found, others_left })
 }
 
 /// The owners before the changes of an object by these runs, and the state that the first of them found. `None` where they did not change it.
@@ -43,10 +44,10 @@ pub(crate) fn owners_before(
             entries.into_iter().map(renamed).partition::<Vec<Value>, _>(|e| is_own(e, manager))
         });
         if let Some((own, others)) = recorded {
+            owners.then(&others);
             if is_first {
                 owners.own = Some(own);
             }
-            owners.then(&others);
         }
         for (path, by) in change.managers {
             owners.by_path.entry(path).or_insert(by);

@@ -118,6 +118,7 @@ pub(crate) async fn own(
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
     layers::settle_what_is_seen(&mut undos, known);
     go_with_what_brought_them(&mut undos);
+    shared::go_with_the_last_part(&mut undos, known);
     name_other_projects(&mut undos, &records.things, &scope, known);
     let rests = shared::rest_probes(&undos, &others, known);
     if !rests.is_empty() {

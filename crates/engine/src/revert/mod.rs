@@ -180,6 +180,9 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
     if let Some(why) = lost(undo).map(Verdict::Lost).or_else(|| restarts::judge(undo)) {
         return why;
     }
+    if let Some(why) = shared::given_has_changed(undo, &now, known) {
+        return Verdict::Stays(why);
+    }
     let to = back(undo, &now, known);
     let back = shared::without_shared(undo, now, to, known);
     // An object that converge was about to destroy already is no loss.

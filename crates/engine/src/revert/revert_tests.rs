@@ -27,6 +27,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         comes_back: false,
         lost: None,
         node_removal: None,
+        is_heir: false,
         owners: Vec::new(),
         guard: None,
     }

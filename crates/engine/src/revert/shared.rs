@@ -7,10 +7,11 @@ use crate::revert::undo::{Verdict, back, owners_probe, shows, text_of};
 use converge_ledger::Undo;
 use converge_objects::K8sState;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read, shown, with};
+use converge_objects::k8s::owners::staying;
 use converge_planner::Knowledge;
-use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State, counted};
+use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State};
 use owners::{GivenFields, answer, others, taken_up};
-pub(crate) use owners::{judge_values_of_before, takes_from_others};
+pub(crate) use owners::{given_has_changed, judge_values_of_before, takes_from_others};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -109,24 +110,39 @@ pub(crate) fn part_from_others(undos: &mut [Undo], known: &Knowledge) {
     }
 }
 
+/// An object that the project which made it has left to this one goes as a whole with this one's part, where nobody else has fields in it.
+pub(crate) fn go_with_the_last_part(undos: &mut [Undo], known: &Knowledge) {
+    let is_last = |undo: &Undo| match owners_probe(&undo.object).and_then(|probe| known.answer(&probe)) {
+        Some(Answer::Api(answer)) => answer.get("whose").is_none_or(Value::is_null),
+        _ => false,
+    };
+    for undo in undos.iter_mut().filter(|undo| undo.is_heir && is_last(undo)) {
+        undo.before = State::absent();
+        (undo.theirs, undo.lost) = (None, None);
+        undo.since.clear();
+    }
+}
+
 /// Says which fields stay since others own them too.
 pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
-    let mut note = |judged: &Judged| {
-        let Verdict::Back(change) = &judged.verdict else { return None };
+    let mut notes = |judged: &Judged| {
+        let Verdict::Back(change) = &judged.verdict else { return Vec::new() };
         if let Some(note) = taken_up(&judged.undo, change, known) {
-            return Some(note);
+            return vec![note];
         }
         let to = back(&judged.undo, &change.from, known);
-        let (theirs, _) = parted(&judged.undo, &Change { to, ..change.clone() }, known)?;
-        let (first, manager) = theirs.first()?;
-        let more = match theirs.len() {
-            1 => String::new(),
-            number => format!(" and {}", counted(number - 1, "other field")),
+        let Some((theirs, _)) = parted(&judged.undo, &Change { to, ..change.clone() }, known) else {
+            return Vec::new();
         };
-        let what = format!("{}{more}", shown(&first.path));
-        Some(format!("{}: {what} stays as it is: it belongs to {manager} too", change.object))
+        let managers: BTreeSet<&String> = theirs.iter().map(|(_, manager)| manager).collect();
+        let note = |manager: &String| {
+            let fields = theirs.iter().filter(|(_, of)| of == manager);
+            let fields: Vec<String> = fields.map(|(field, _)| shown(&field.path)).collect();
+            format!("{}: {}", change.object, staying(&fields, None, &[manager]))
+        };
+        managers.into_iter().map(note).collect()
     };
-    members.iter().filter_map(&mut note).collect()
+    members.iter().flat_map(&mut notes).collect()
 }
 
 /// The question what stays of an object without the fields that the project alone has applied.

@@ -2,7 +2,7 @@
 
 use super::{Effect, Ledger, StepInForce, Thing};
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{ProjectName, SavedOutcome};
+use crate::{ProjectName, ProjectScope, SavedOutcome, Undo};
 
 /// The steps of an object that others made after some run.
 #[derive(Default)]
@@ -34,6 +34,29 @@ impl<'a> Ledger<'a> {
         }
         others.standing.sort_by_key(|s| (s.run, s.change));
         others
+    }
+
+    /// Whether another project made the object and has pruned its part of it after this run, the first of the project's, and no further one has any.
+    pub(super) fn is_heir(&self, undo: &Undo, first: usize, project: &ProjectScope) -> bool {
+        let thing = (&undo.object, undo.layer.clone());
+        let stack = self.stacks.get(&thing).map(Vec::as_slice).unwrap_or_default();
+        let (own, others): (Vec<&StepInForce>, Vec<&StepInForce>) =
+            stack.iter().partition(|s| self.is_of(s.run, project));
+        let made = others.first().and_then(|step| self.change(step)).is_some_and(|c| c.before.is_absent());
+        let has_pruned = |step: &&&StepInForce| {
+            let scope = |step: &StepInForce| self.runs.get(step.run).map(|run| &run.scope);
+            let is_same =
+                |s: &&&StepInForce| scope(s).zip(scope(step)).is_some_and(|(a, b)| a.is_same_project(b));
+            let last = others.iter().rev().find(is_same).filter(|last| last.run > first);
+            let change = last.and_then(|last| self.change(last));
+            change
+                .is_some_and(|c| c.owner.is_none() && c.outcome == SavedOutcome::Done && !c.after.is_absent())
+        };
+        is_by_fields(&undo.object)
+            && !undo.before.is_absent()
+            && made
+            && own.iter().all(|step| step.run >= first)
+            && others.iter().filter(has_pruned).count() == others.len()
     }
 
     /// Whether a step changed the object: one that only gives fields up has not.

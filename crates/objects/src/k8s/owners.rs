@@ -24,6 +24,26 @@ pub fn entries(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }
 
+/// Says that fields stay as they are: what else is to be said of them, and to whom they belong too.
+pub fn staying(fields: &[String], and: Option<&str>, managers: &[&str]) -> String {
+    let names = match fields.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, more)) => format!("{} and {last}", more.join(", ")),
+        None => String::new(),
+    };
+    let [stay, are, belong] = match fields.len() {
+        1 => ["stays as it is", "and is", "it belongs"],
+        _ => ["stay as they are", "and are", "they belong"],
+    };
+    let and = and.map(|and| format!(", {are} {and}")).unwrap_or_default();
+    let whose = if managers.is_empty() {
+        String::new()
+    } else {
+        format!(": {belong} to {} too", managers.join(", "))
+    };
+    format!("{names} {stay}{and}{whose}")
+}
+
 /// Whether it is an entry of this manager, of the object itself.
 pub fn is_own(entry: &Value, manager: &str) -> bool {
     entry.get("manager").and_then(Value::as_str) == Some(manager) && entry.get("subresource").is_none()
@@ -54,6 +74,20 @@ mod tests {
         assert_eq!(of(&["data", "y"]), ["converge"]);
         assert_eq!(of(&["args"]), ["kubectl-create"]);
         assert_eq!(of(&["data"]), ["kubectl-create", "converge"]);
+    }
+
+    #[test]
+    fn fields_that_stay_are_all_named() {
+        let fields = [".a", ".b", ".c"].map(str::to_owned);
+        assert_eq!(staying(&fields[..1], None, &["x"]), ".a stays as it is: it belongs to x too");
+        assert_eq!(
+            staying(&fields[..1], Some("this project's again"), &[]),
+            ".a stays as it is, and is this project's again"
+        );
+        assert_eq!(
+            staying(&fields, None, &["x", "y"]),
+            ".a, .b and .c stay as they are: they belong to x, y too"
+        );
     }
 
     #[test]

@@ -204,6 +204,7 @@ pub(crate) fn undo_of(
         theirs: None,
         sealed: false,
         since: Vec::new(),
+        is_heir: thing.heir_by.is_some(),
         // The base has every run, also those that are not recorded any more.
         unrecorded: Unrecorded::default(),
         item: thing.item.clone(),
@@ -258,6 +259,7 @@ mod tests {
             layer: converge_ledger::MountLayer::default(),
             lies_in: Vec::new(),
             uid: None,
+            heir_by: None,
             scope: ProjectName { playbook: "p".to_owned(), inventory: "i".to_owned() },
             roles: roles.iter().map(|r| (*r).to_owned()).collect(),
             item: "r/x".to_owned(),

@@ -1,14 +1,14 @@
 //! Follows the owners of an object's fields in a cluster through recorded runs, and judges what a rollback may take again. Pure.
 
-use crate::revert::undo::{Verdict, owners_probe, same, text_of};
+use crate::revert::undo::{Verdict, changed_by, owners_probe, same, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{Field, leaf_differences, shown};
-use converge_objects::k8s::owners::{entries, is_own, owners_of_part};
+use converge_objects::k8s::owners::{entries, is_own, owners_of_part, staying};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The server's answer about the owners of an object: the object, and the project's own manager.
 pub(super) fn answer<'k>(object: &ObjectId, known: &'k Knowledge) -> Option<(&'k Value, &'k str)> {
@@ -23,45 +23,71 @@ pub(super) fn others(field: &Field, live: &Value, own: &str) -> BTreeSet<String>
     all
 }
 
-/// The fields that a project owned before some runs and that these gave up, each with the managers to whom they left it.
+/// The fields that some runs gave to others, each with these: fields that they brought back, and those that the project owned before them and that they gave
+/// up.
+#[derive(Default)]
 pub(super) struct GivenFields {
+    brought: FieldSet,
     lost: FieldSet,
     others: Vec<(String, FieldSet)>,
 }
 
 impl GivenFields {
     pub(super) fn by(undo: &Undo) -> Self {
-        let mut given = Self { lost: FieldSet::default(), others: Vec::new() };
+        let mut given = Self::default();
         for owners in &undo.owners {
             let Some(owners) = owners else {
                 // Nobody knows what became of it.
-                given = Self { lost: FieldSet::default(), others: Vec::new() };
+                given = Self::default();
                 continue;
             };
             let (found, left) = (all(&owners.found), all(&owners.left));
-            let lost = found.without(&left);
-            given.keep(&|set| set.without(&left).without(&lost));
-            let manager = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
-            let others = owners.others.iter().filter_map(|e| Some((manager(e)?, FieldSet::of(e).and(&lost))));
-            given.others.extend(others.filter(|(manager, _)| manager != FIELD_MANAGER));
-            given.lost = given.lost.or(&lost);
+            let (had, has) = (by_manager(&owners.others_found), by_manager(&owners.others_left));
+            let news = has.iter().map(|(manager, set)| match had.get(manager) {
+                Some(had) => set.without(had),
+                None => set.clone(),
+            });
+            let (lost, brought): (_, FieldSet) = (found.without(&left), news.collect());
+            // The project has taken these again.
+            let of_all = |of: &BTreeMap<String, FieldSet>| of.values().cloned().collect::<FieldSet>();
+            let again = left.without(&found).or(&of_all(&had).without(&of_all(&has)));
+            let new = lost.or(&brought);
+            given.keep(&|set| set.without(&again).without(&new));
+            given.others.extend(has.into_iter().map(|(manager, set)| (manager, set.and(&new))));
+            (given.lost, given.brought) = (given.lost.or(&lost), given.brought.or(&brought));
         }
-        let before = owned_before(undo);
-        given.keep(&|set| set.and(&before));
+        given.lost = given.lost.and(&owned_before(undo));
         given
     }
 
     fn keep(&mut self, part: &dyn Fn(&FieldSet) -> FieldSet) {
-        self.lost = part(&self.lost);
+        (self.lost, self.brought) = (part(&self.lost), part(&self.brought));
         self.others.iter_mut().for_each(|(_, set)| *set = part(set));
     }
 
-    /// The managers to whom the runs left a field; `None` where they did not give it up.
+    /// The managers to whom the runs left a field; `None` where they did not give it to anybody.
     pub(super) fn to(&self, field: &Field, live: &Value) -> Option<BTreeSet<String>> {
         let has = |set: &FieldSet| !set.touching(&field.path, live, set).is_empty();
         let others = || self.others.iter().filter(|(_, set)| has(set)).map(|(manager, _)| manager.clone());
-        has(&self.lost).then(|| others().collect())
+        (has(&self.lost) || self.has_brought(field, live)).then(|| others().collect())
     }
+
+    /// Whether the runs brought a field back for another manager.
+    fn has_brought(&self, field: &Field, live: &Value) -> bool {
+        !self.brought.touching(&field.path, live, &self.brought).is_empty()
+    }
+}
+
+/// The fields of each manager. The plain name was that of every project once.
+fn by_manager(entries: &[Value]) -> BTreeMap<String, FieldSet> {
+    let mut all: BTreeMap<String, FieldSet> = BTreeMap::new();
+    for entry in entries {
+        let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
+        let set = all.entry(manager.to_owned()).or_default();
+        *set = set.or(&FieldSet::of(entry));
+    }
+    all.remove(FIELD_MANAGER);
+    all
 }
 
 /// The reason why a change is not made: a field that the runs gave up has changed hands since. Or why an object must not be taken away: it is others' too,
@@ -125,6 +151,15 @@ fn changed_hands(undo: &Undo, change: &Change, known: &Knowledge) -> Option<Stri
     })
 }
 
+/// The reason why an object stays in which a field that the runs brought back for another manager has another value by now, whatever else goes back.
+pub(crate) fn given_has_changed(undo: &Undo, now: &State, known: &Knowledge) -> Option<String> {
+    let (live, _) = answer(&undo.object, known)?;
+    let text = |state: &State| text_of(&undo.object, state, known);
+    let given = GivenFields::by(undo);
+    let changed = leaf_differences(&text(&undo.left)?, &text(now)?);
+    changed.iter().any(|field| given.has_brought(field, live)).then(|| changed_by(undo, known))
+}
+
 /// The verdict on an object that has the values of before, or of which the runs have changed nothing but owners; `None` for any other.
 pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
     let is_same = || same(&undo.object, now, &undo.before);
@@ -176,7 +211,7 @@ pub(super) fn taken_up(undo: &Undo, change: &Change, known: &Knowledge) -> Optio
     let MovedOwners { comes, goes, .. } = MovedOwners::by(undo, &change.from, known)?;
     let (fields, now) =
         if comes.is_empty() { (goes, "no longer this project's") } else { (comes, "this project's again") };
-    Some(format!("{}: {} stays as it is, and is {now}", change.object, fields.join(", ")))
+    Some(format!("{}: {}", change.object, staying(&fields, Some(now), &[])))
 }
 
 /// The fields that a manager owns of an object.
