@@ -14,6 +14,8 @@ mod targets;
 mod terms;
 #[path = "walls/text_errors.rs"]
 mod text_errors;
+#[path = "walls/type_names.rs"]
+mod type_names;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};

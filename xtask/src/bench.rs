@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The measurements to make.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct BenchArguments {
     /// Runs of each case; the median counts.
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -41,7 +41,7 @@ pub struct Arguments {
 }
 
 /// One row of the table, in seconds.
-struct Row {
+struct BenchRow {
     case: &'static str,
     hosts: u8,
     rtt: u64,
@@ -57,7 +57,7 @@ struct Bench<'a> {
 }
 
 /// Measures and prints a Markdown table.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.write_templates {
         return workload::write();
     }
@@ -110,9 +110,10 @@ fn release(package: &str, program: &str) -> Result<PathBuf> {
 
 impl Bench<'_> {
     /// The two rows of one fleet; the floor and converge take turns.
-    fn measure(&self, hosts: &[Host], count: u8, rtt: u64, runs: usize) -> Result<[Row; 2]> {
+    fn measure(&self, hosts: &[Host], count: u8, rtt: u64, runs: usize) -> Result<[BenchRow; 2]> {
         let inventory = self.inventory(hosts)?;
-        let row = |case, aim| Row { case, hosts: count, rtt, floor: Vec::new(), converge: Vec::new(), aim };
+        let row =
+            |case, aim| BenchRow { case, hosts: count, rtt, floor: Vec::new(), converge: Vec::new(), aim };
         let (mut first, mut noop) = (row("first apply", 2.0), row("no-op", 1.5));
         let payloads = hosts.iter().map(|host| self.payload(host)).collect::<Result<Vec<_>>>()?;
         for turn in 1..=runs {
@@ -237,7 +238,7 @@ impl Bench<'_> {
     }
 }
 
-fn table(rows: &[Row], runs: usize) -> String {
+fn table(rows: &[BenchRow], runs: usize) -> String {
     let mut text =
         format!("Medians of {runs} runs, wall seconds; the floor is OpenSSH with one script a host.\n\n");
     text.push_str(
@@ -282,7 +283,8 @@ mod tests {
 
     #[test]
     fn a_row_shows_the_ratio() {
-        let row = Row { case: "no-op", hosts: 1, rtt: 20, floor: vec![0.5], converge: vec![0.6], aim: 1.5 };
+        let row =
+            BenchRow { case: "no-op", hosts: 1, rtt: 20, floor: vec![0.5], converge: vec![0.6], aim: 1.5 };
         assert!(table(&[row], 1).contains("| no-op | 1 | 20 | 0.50 | 0.60 | 1.20 | 1.5 |"));
     }
 

@@ -1,7 +1,7 @@
 //! Every check there is.
 
 use crate::process::{Result, cargo, gently, limited, run as run_command, shown, target_dir, workspace};
-use crate::tiers::{Choice, Tier};
+use crate::tiers::{TestChoice, Tier};
 use crate::{generate, shell, suite, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,18 +24,18 @@ enum CheckOutcome {
     Failed(String),
 }
 
-struct Step {
+struct CheckStep {
     name: String,
     outcome: CheckOutcome,
     took: Duration,
 }
 
 #[derive(Default)]
-struct Report {
-    steps: Vec<Step>,
+struct CheckReport {
+    steps: Vec<CheckStep>,
 }
 
-impl Report {
+impl CheckReport {
     fn step(&mut self, name: &str, check: impl FnOnce() -> CheckOutcome) {
         println!("\n== {name}");
         let start = Instant::now();
@@ -45,7 +45,7 @@ impl Report {
             CheckOutcome::Skipped(why) => println!("*** SKIPPED: {why}"),
             CheckOutcome::Failed(why) => println!("*** FAILED: {why}"),
         }
-        self.steps.push(Step { name: name.to_owned(), outcome, took: start.elapsed() });
+        self.steps.push(CheckStep { name: name.to_owned(), outcome, took: start.elapsed() });
     }
 
     fn command(&mut self, command: &Command) {
@@ -97,9 +97,9 @@ fn outcome(result: Result<()>) -> CheckOutcome {
 
 /// Runs the tests that are chosen, or all checks, failed ones notwithstanding, and fails at the end when one did; `CI=true` in the environment
 /// makes a test that could not run a failure.
-pub fn run(choice: &Choice) -> Result<()> {
+pub fn run(choice: &TestChoice) -> Result<()> {
     let on_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
-    let mut report = Report::default();
+    let mut report = CheckReport::default();
     if !choice.is_all() {
         some(choice, &mut report, on_ci);
         return report.finish();
@@ -140,7 +140,7 @@ pub fn run(choice: &Choice) -> Result<()> {
 }
 
 /// The tests that are chosen, and what they need.
-fn some(choice: &Choice, report: &mut Report, on_ci: bool) {
+fn some(choice: &TestChoice, report: &mut CheckReport, on_ci: bool) {
     let mut venv = None;
     report.step("tools", || {
         let unit = choice.tier == Some(Tier::Unit);
@@ -163,7 +163,7 @@ fn some(choice: &Choice, report: &mut Report, on_ci: bool) {
 
 /// All tests, or those that are chosen: of the units, of properties, and on lab hosts (the package `converge-tests` starts its labs itself); beside them, since they
 /// wait more than they work, the roles' own tests and rustdoc.
-fn tests(choice: &Choice, venv: Option<&Path>, on_ci: bool) -> CheckOutcome {
+fn tests(choice: &TestChoice, venv: Option<&Path>, on_ci: bool) -> CheckOutcome {
     // The binary is: the tests of its own crate need it.
     let mut environment = vec![(BUILT, Path::new("1")), (FEW_PACKAGES.0, Path::new(FEW_PACKAGES.1))];
     environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
@@ -241,7 +241,7 @@ fn skipped_test(line: &str) -> bool {
     line.contains(SKIPPED) || ignored.is_some_and(|part| part.trim() != "0 ignored")
 }
 
-fn deny(report: &mut Report, program: &Path) {
+fn deny(report: &mut CheckReport, program: &Path) {
     let mut command = Command::new(program);
     command.current_dir(workspace()).args(["check", "bans", "licenses", "sources"]);
     report.command(&command);

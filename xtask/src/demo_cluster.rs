@@ -16,7 +16,7 @@ const PLAYBOOK: &str = "playbooks/demo_cluster.yaml";
 const ALLOCATABLE: &str =
     "kubectl get nodes -o custom-columns=NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\\\.com/gpu";
 
-struct Demo {
+struct ClusterDemo {
     lab: Lab,
     inventory: PathBuf,
     done: Vec<String>,
@@ -44,10 +44,10 @@ pub fn run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let inventory = folder.path().join("demo-cluster.yaml");
     fs::write(&inventory, inventory_of(&lab, &repositories)?)?;
-    let mut demo = Demo { lab, inventory, done: Vec::new() };
+    let mut demo = ClusterDemo { lab, inventory, done: Vec::new() };
     let result = demo.show();
     println!("\n== cleaning up");
-    let Demo { lab, done, .. } = demo;
+    let ClusterDemo { lab, done, .. } = demo;
     drop(repositories);
     lab.down()?;
     println!("\n== what you saw");
@@ -76,7 +76,7 @@ fn inventory_of(lab: &Lab, from: &Repositories) -> Result<String> {
     Ok(json!({"all": {"vars": vars, "children": {"k8s": {"children": groups}}}}).to_string())
 }
 
-impl Demo {
+impl ClusterDemo {
     fn show(&mut self) -> Result<()> {
         self.converge("Look: one plan from bare hosts to shared GPUs; nothing is changed yet", &["plan"], 2)?;
         self.converge("Converge", &["apply", "--yes"], 0)?;

@@ -41,13 +41,13 @@ enum Chore {
     /// Build the programs of Kubernetes that tests and `demo cluster` run, where they are not built yet: minutes, once.
     Parts,
     /// Run every check there is; this decides about a change. With a filter or a tier: these tests alone.
-    Test(tiers::Choice),
+    Test(tiers::TestChoice),
     /// Check all files of shell, as `test` does: shfmt, shellcheck, names and comments of functions, globals.
     Shell,
     /// Look every crate up in the database of advisories, which grows by itself: for a job that runs by the clock.
     Audit,
     /// Measure beside the floor: OpenSSH and one script.
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Seed wrong rules into `crates/ledger`, one at a time in a copy, and fail when its tests do not catch one: half an hour.
     Mutate,
     /// Write the generated documents.

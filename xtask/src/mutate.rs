@@ -3,7 +3,7 @@
 //! A table of our own in the place of `cargo-mutants`: what is seeded are wrong rules of a rollback, chosen by what each would do to a host, and
 //! the same ones each time. A tool that draws every operator of the crate seeds some that change nothing, and takes hours with 10,000 sequences each.
 
-use crate::process::{Failure, Result, cargo, limited, workspace};
+use crate::process::{AnyError, Result, cargo, limited, workspace};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -243,7 +243,7 @@ fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
                 "{} holds `{}` {times} times: bring xtask/src/mutate.rs up to date",
                 mutation.file, mutation.from
             );
-            Err(Failure::from(reported))
+            Err(AnyError::from(reported))
         }
     }
 }

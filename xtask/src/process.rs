@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Any error; its text is for people.
-pub type Failure = Box<dyn Error + Send + Sync>;
+pub type AnyError = Box<dyn Error + Send + Sync>;
 /// The result of a chore.
-pub type Result<T> = std::result::Result<T, Failure>;
+pub type Result<T> = std::result::Result<T, AnyError>;
 
 /// The top of the workspace.
 pub fn workspace() -> PathBuf {

@@ -19,7 +19,7 @@ const K8S: usize = 300;
 const SCRIPTS: [&str; 5] = ["run", "unless", "undo", "until", "command"];
 
 /// A role: its name and the text of its files.
-struct Role {
+struct RoleText {
     name: String,
     /// `role.yaml`
     tree: Node,
@@ -28,7 +28,7 @@ struct Role {
     files: BTreeMap<String, String>,
 }
 
-fn roles() -> Vec<Role> {
+fn roles() -> Vec<RoleText> {
     let mut roles = Vec::new();
     for entry in std::fs::read_dir(workspace().join("roles")).unwrap() {
         let folder = entry.unwrap().path();
@@ -41,7 +41,7 @@ fn roles() -> Vec<Role> {
             collect(&folder.join(part), part, &mut files);
         }
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        roles.push(Role { name, tree, text, files });
+        roles.push(RoleText { name, tree, text, files });
     }
     roles.sort_by(|a, b| a.name.cmp(&b.name));
     roles
@@ -103,7 +103,7 @@ fn included(tree: &Node) -> BTreeMap<&str, &str> {
 }
 
 /// Plain shell of a template: texts that it includes are in their place, other expressions are a word, and statements are gone.
-fn plain(script: &str, role: &Role, depth: usize) -> String {
+fn plain(script: &str, role: &RoleText, depth: usize) -> String {
     let included = included(&role.tree);
     let mut shell = String::new();
     let mut rest = script;
@@ -148,7 +148,7 @@ fn lines(shfmt: &Path, script: &str) -> Result<usize, String> {
 }
 
 /// The scripts of a role with their places: of items, files that are run, and templates of shell that no item includes.
-fn shell_of(role: &Role) -> Vec<(String, String)> {
+fn shell_of(role: &RoleText) -> Vec<(String, String)> {
     let mut found = Vec::new();
     scripts(&role.tree, "", &mut found);
     for (name, text) in &role.files {
@@ -162,7 +162,7 @@ fn shell_of(role: &Role) -> Vec<(String, String)> {
 }
 
 /// The roles that this one needs, itself included.
-fn with_required<'a>(role: &'a Role, all: &'a [Role], found: &mut BTreeSet<&'a str>) {
+fn with_required<'a>(role: &'a RoleText, all: &'a [RoleText], found: &mut BTreeSet<&'a str>) {
     if !found.insert(&role.name) {
         return;
     }
@@ -242,7 +242,7 @@ fn shell_is_counted_as_shfmt_writes_it() {
         "inputs: {f: {type: str, default: \"f() { a; b; }\"}}\nresources:\n  - name: x\n    resources:\n      - name: y\n        \
          command: {run: \"{{ f }}\\n{% if z %}\\nf {{ z }}\\n{% endif %}\", unless: \"{{ lookup('template', 't.sh.j2') }}\"}\n",
     );
-    let role = Role {
+    let role = RoleText {
         name: "r".to_owned(),
         text: String::new(),
         tree: parse_yaml(source, Dialect::Native).unwrap_or_default().remove(0),

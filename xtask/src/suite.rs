@@ -2,7 +2,7 @@
 //! are idle. cargo would run one program after another, and most of them wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
-use crate::tiers::{self, Choice, HOSTS as LONG, Part};
+use crate::tiers::{self, HOSTS as LONG, ProgramPart, TestChoice};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// A program of tests.
 #[derive(Debug, PartialEq)]
-struct Program {
+struct TestProgram {
     package: String,
     name: String,
     path: PathBuf,
@@ -35,8 +35,8 @@ struct Program {
     folder: PathBuf,
 }
 
-impl Program {
-    fn job(&self, environment: &[(&str, &Path)], filter: Option<&str>) -> Job {
+impl TestProgram {
+    fn job(&self, environment: &[(&str, &Path)], filter: Option<&str>) -> TestJob {
         let mut command = Command::new(&self.path);
         command.args(filter);
         // The output of tests that pass is shown: one that could not run says so there.
@@ -44,12 +44,12 @@ impl Program {
         // The environment that cargo gives to a test.
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command.envs(environment.iter().copied());
-        Job { name: format!("{} {}", self.package, self.name), command }
+        TestJob { name: format!("{} {}", self.package, self.name), command }
     }
 }
 
 /// A program to run.
-struct Job {
+struct TestJob {
     name: String,
     command: Command,
 }
@@ -82,7 +82,7 @@ impl Ran {
 }
 
 /// The program that a message of cargo tells of, if it is one of tests.
-fn program(message: &Value) -> Option<Program> {
+fn program(message: &Value) -> Option<TestProgram> {
     let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
     let test = message.pointer("/profile/test").and_then(Value::as_bool) == Some(true);
     if text("/reason") != Some("compiler-artifact") || !test {
@@ -96,7 +96,7 @@ fn program(message: &Value) -> Option<Program> {
         Some((name, _)) => name.to_owned(),
         None => folder.file_name()?.to_string_lossy().into_owned(),
     };
-    Some(Program {
+    Some(TestProgram {
         package,
         name: text("/target/name")?.to_owned(),
         path: PathBuf::from(text("/executable")?),
@@ -105,14 +105,14 @@ fn program(message: &Value) -> Option<Program> {
 }
 
 /// Its place in the order: the smaller, the earlier.
-fn turn(program: &Program) -> usize {
+fn turn(program: &TestProgram) -> usize {
     let long = LONGEST.iter().position(|name| program.package == LONG && program.name == *name);
     let last = if LONGEST_UNIT.contains(&program.package.as_str()) { 1 } else { 2 };
     long.unwrap_or(LONGEST.len() + if program.package == LONG { 0 } else { last })
 }
 
 /// Builds what is chosen. With it comes the binary itself, since the tests of its own crate need it.
-fn build(choice: &Choice) -> Result<Vec<Program>> {
+fn build(choice: &TestChoice) -> Result<Vec<TestProgram>> {
     let mut command = cargo(&["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
     command.args(choice.targets()?);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -120,7 +120,7 @@ fn build(choice: &Choice) -> Result<Vec<Program>> {
         return Err("the tests do not build".into());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut programs: Vec<Program> =
+    let mut programs: Vec<TestProgram> =
         text.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect();
     programs.sort_by_key(turn);
     Ok(programs)
@@ -129,7 +129,7 @@ fn build(choice: &Choice) -> Result<Vec<Program>> {
 /// Builds and runs what is chosen, and says how many programs that were; `environment` is added to that of each. `more` runs among them, early.
 /// `done` gets each as it ends, one at a time.
 pub fn run(
-    choice: &Choice,
+    choice: &TestChoice,
     environment: &[(&str, &Path)],
     more: Vec<Command>,
     done: impl FnMut(Ran) + Send,
@@ -139,13 +139,13 @@ pub fn run(
     let mut jobs = Vec::new();
     for program in &programs {
         match choice.part(&program.package, &program.name, || tiers::list(&program.path))? {
-            Part::Whole => jobs.push(program.job(environment, None)),
-            Part::Some => jobs.push(program.job(environment, choice.filter.as_deref())),
-            Part::None => {}
+            ProgramPart::Whole => jobs.push(program.job(environment, None)),
+            ProgramPart::Some => jobs.push(program.job(environment, choice.filter.as_deref())),
+            ProgramPart::None => {}
         }
     }
     let early = early.min(jobs.len());
-    jobs.splice(early..early, more.into_iter().map(|command| Job { name: shown(&command), command }));
+    jobs.splice(early..early, more.into_iter().map(|command| TestJob { name: shown(&command), command }));
     let all = jobs.len();
     let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
@@ -199,7 +199,7 @@ fn processor_times() -> Option<(u64, u64)> {
     Some((*times.get(3)?, times.iter().sum()))
 }
 
-fn one(Job { name, command }: Job) -> Ran {
+fn one(TestJob { name, command }: TestJob) -> Ran {
     let begun = Instant::now();
     // Nothing can be done about a closed standard output.
     drop(writeln!(std::io::stdout(), "-- {name} begins"));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_takes_longest_begins_first() {
-        let program = |package: &str, name: &str| Program {
+        let program = |package: &str, name: &str| TestProgram {
             package: package.into(),
             name: name.into(),
             path: PathBuf::new(),

@@ -48,7 +48,7 @@ pub fn tier(package: &str, program: &str) -> Tier {
 
 /// Which tests to run; all of them, with every other check, where nothing is said.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Choice {
+pub struct TestChoice {
     /// Only tests whose name, or whose program's name, contains this: `k8s_role`, `converge-ssh`, `a_lost_host`.
     pub filter: Option<String>,
     /// Only tests that need this.
@@ -58,7 +58,7 @@ pub struct Choice {
 
 /// The part of a program of tests that runs.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ProgramPart {
     /// All.
     Whole,
     /// The tests whose names contain the filter.
@@ -67,7 +67,7 @@ pub enum Part {
     None,
 }
 
-impl Choice {
+impl TestChoice {
     /// Whether it is every test, with all other checks.
     pub fn is_all(&self) -> bool {
         self.filter.is_none() && self.tier.is_none()
@@ -94,15 +94,19 @@ impl Choice {
         package: &str,
         program: &str,
         list: impl FnOnce() -> Result<Vec<String>>,
-    ) -> Result<Part> {
+    ) -> Result<ProgramPart> {
         if self.tier.is_some_and(|wanted| wanted != tier(package, program)) {
-            return Ok(Part::None);
+            return Ok(ProgramPart::None);
         }
         match &self.filter {
-            None => Ok(Part::Whole),
-            Some(filter) if format!("{package} {program}").contains(filter.as_str()) => Ok(Part::Whole),
-            Some(filter) if list()?.iter().any(|name| name.contains(filter.as_str())) => Ok(Part::Some),
-            Some(_) => Ok(Part::None),
+            None => Ok(ProgramPart::Whole),
+            Some(filter) if format!("{package} {program}").contains(filter.as_str()) => {
+                Ok(ProgramPart::Whole)
+            }
+            Some(filter) if list()?.iter().any(|name| name.contains(filter.as_str())) => {
+                Ok(ProgramPart::Some)
+            }
+            Some(_) => Ok(ProgramPart::None),
         }
     }
 }
@@ -173,14 +177,14 @@ mod tests {
 
     #[test]
     fn a_filter_takes_programs_and_tests_by_name() {
-        let choice = |filter: &str, tier| Choice { filter: Some(filter.to_owned()), tier };
+        let choice = |filter: &str, tier| TestChoice { filter: Some(filter.to_owned()), tier };
         let tests = || Ok(vec!["keys::an_rsa_key_is_warned_about".to_owned()]);
-        let part = |choice: Choice| choice.part("converge-ssh", "all", tests).unwrap();
-        assert_eq!(part(Choice::default()), Part::Whole);
-        assert_eq!(part(choice("ssh all", None)), Part::Whole);
-        assert_eq!(part(choice("rsa_key", None)), Part::Some);
-        assert_eq!(part(choice("rsa_key", Some(Tier::Unit))), Part::Some);
-        assert_eq!(part(choice("rsa_key", Some(Tier::Host))), Part::None);
-        assert_eq!(part(choice("no such", None)), Part::None);
+        let part = |choice: TestChoice| choice.part("converge-ssh", "all", tests).unwrap();
+        assert_eq!(part(TestChoice::default()), ProgramPart::Whole);
+        assert_eq!(part(choice("ssh all", None)), ProgramPart::Whole);
+        assert_eq!(part(choice("rsa_key", None)), ProgramPart::Some);
+        assert_eq!(part(choice("rsa_key", Some(Tier::Unit))), ProgramPart::Some);
+        assert_eq!(part(choice("rsa_key", Some(Tier::Host))), ProgramPart::None);
+        assert_eq!(part(choice("no such", None)), ProgramPart::None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::output_file::put;
-use crate::session::{Session, operator};
+use crate::session::{CommandSession, operator};
 use camino::Utf8PathBuf;
 use converge_engine::{ApplyReport, FleetPlan};
 use converge_render::{About, Tone, html_report};
@@ -42,7 +42,7 @@ pub struct Page {
 
 impl Page {
     /// At this place; what the page says about the run is known beforehand.
-    pub fn new(path: Option<PagePath>, inventory: &str, session: &Session) -> Self {
+    pub fn new(path: Option<PagePath>, inventory: &str, session: &CommandSession) -> Self {
         let engine = session.engine();
         let graph = engine.graph();
         let after = |role: &str| graph.requires(role).into_iter().map(str::to_owned).collect();

@@ -4,7 +4,7 @@ use crate::args::Select;
 use crate::console::Console;
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_engine::Scope;
+use converge_engine::ProjectName;
 use converge_model::inventory::InventorySource;
 use converge_model::{KindCatalog, KindSpec, LoadOptions, Moment, Project, parse_set};
 use converge_syntax::Diagnostics;
@@ -142,11 +142,11 @@ fn real(path: &str) -> Utf8PathBuf {
 
 /// The name of the project in records: playbook and inventories by their paths below its folder, which are the same in every checkout and on
 /// every controller. What lies outside of it has its absolute path.
-pub fn scope(project: &Project, inventories: &str) -> Scope {
+pub fn scope(project: &Project, inventories: &str) -> ProjectName {
     let top = folder(project);
     let below =
         |path: Utf8PathBuf| path.strip_prefix(&top).map(Utf8Path::to_owned).unwrap_or(path).into_string();
-    Scope {
+    ProjectName {
         inventory: inventories.split(' ').map(|path| below(real(path))).collect::<Vec<_>>().join(" "),
         playbook: below(real(project.playbook().path.as_str())),
     }

@@ -19,7 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// An engine with the eyes on it.
-pub struct Session {
+pub struct CommandSession {
     engine: Engine,
     events: UnboundedReceiver<TimedEvent>,
     progress: Progress,
@@ -33,7 +33,7 @@ pub struct Session {
     trace: Trace,
 }
 
-impl Session {
+impl CommandSession {
     /// An engine for this project. Nothing is contacted yet.
     pub fn open(
         project: Project,

@@ -3,7 +3,7 @@
 mod discovery;
 
 use crate::error::ClusterError;
-use crate::fault::{Fault, Said};
+use crate::fault::{Fault, ServerRefusal};
 use bytes::Bytes;
 use converge_resource::ApiRef;
 use discovery::Known;
@@ -46,7 +46,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 /// A kind as the addresses of the API name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resource {
+pub(crate) struct ApiKind {
     kind: String,
     plural: String,
     pub(crate) namespaced: bool,
@@ -286,12 +286,12 @@ impl Api {
             return Ok(bytes);
         }
         if status == StatusCode::UNAUTHORIZED {
-            return Err(Fault::Lost(self.unauthorized(&Said::of(401, &bytes))));
+            return Err(Fault::Lost(self.unauthorized(&ServerRefusal::of(401, &bytes))));
         }
-        Err(Fault::Said(Box::new(Said::of(status.as_u16(), &bytes))))
+        Err(Fault::Said(Box::new(ServerRefusal::of(status.as_u16(), &bytes))))
     }
 
-    fn unauthorized(&self, said: &Said) -> ClusterError {
+    fn unauthorized(&self, said: &ServerRefusal) -> ClusterError {
         let cluster = self.cluster.clone();
         match self.client_expires.filter(|end| *end < self.now()) {
             Some(end) => ClusterError::ClientExpired { cluster, when: end.to_string() },
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_the_api() {
-        let pods = Resource { kind: "Pod".into(), plural: "pods".into(), namespaced: true };
+        let pods = ApiKind { kind: "Pod".into(), plural: "pods".into(), namespaced: true };
         assert_eq!(list_path("v1", &pods, Some("a")), "/api/v1/namespaces/a/pods");
         assert_eq!(list_path("apps/v1", &pods, None), "/apis/apps/v1/pods");
         assert_eq!(escaped("a=b,c in (d)"), "a%3Db%2Cc%20in%20%28d%29");

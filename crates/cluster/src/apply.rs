@@ -10,7 +10,7 @@ use crate::open_run::Left;
 use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
 use crate::records::{Beside, Ended};
-use crate::work::{Work, WorkEnd, Worked};
+use crate::work::{ClusterWork, WorkEnd, Worked};
 use converge_objects::k8s as text;
 use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 /// One change on its way.
 pub(crate) struct Job<'a> {
     pub(crate) run: &'a str,
-    pub(crate) work: &'a Work,
+    pub(crate) work: &'a ClusterWork,
     pub(crate) change: &'a Change,
     pub(crate) tell: Tell<'a>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Done {
 
 impl Cluster {
     /// Does an item. What it finds otherwise than planned it leaves alone; what it changes it saves before.
-    pub async fn work(&self, run: &str, work: &Work, tell: &(dyn Fn(&str) + Sync)) -> Worked {
+    pub async fn work(&self, run: &str, work: &ClusterWork, tell: &(dyn Fn(&str) + Sync)) -> Worked {
         let mut worked = Worked::default();
         if work.adopt {
             if let Err(end) = self.adopt(run, work).await {
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// Only records are written. With no owner things are given out of our hands; a workload is told what it runs with.
-    async fn adopt(&self, run: &str, work: &Work) -> Result<(), WorkEnd> {
+    async fn adopt(&self, run: &str, work: &ClusterWork) -> Result<(), WorkEnd> {
         for change in &work.changes {
             if work.owner.is_empty() {
                 self.disown(run, &change.object).await.map_err(failed)?;
@@ -203,6 +203,6 @@ pub(crate) fn shown(id: &ObjectId) -> String {
 }
 
 /// The object that a state names.
-pub(crate) fn named(work: &Work, digest: &Digest) -> Option<Value> {
+pub(crate) fn named(work: &ClusterWork, digest: &Digest) -> Option<Value> {
     work.contents.get(digest).and_then(text::from_text)
 }

@@ -14,7 +14,7 @@ pub enum Fault {
     Lost(#[from] ClusterError),
     /// The server refused.
     #[error("{0}")]
-    Said(Box<Said>),
+    Said(Box<ServerRefusal>),
     /// The object's kind lives in a namespace, and none is named.
     #[error("{0}: this kind lives in a namespace; name one")]
     NoNamespace(String),
@@ -47,7 +47,7 @@ impl Fault {
 
 /// The server's refusal.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ServerRefusal {
     /// HTTP status.
     pub(crate) code: u16,
     /// `NotFound`, `Conflict`, `Invalid` …
@@ -58,7 +58,7 @@ pub struct Said {
     pub(crate) details: Value,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             403 => write!(f, "the API server forbids it: {}", self.message),
@@ -67,7 +67,7 @@ impl fmt::Display for Said {
     }
 }
 
-impl Said {
+impl ServerRefusal {
     /// Out of the answer's status and body.
     pub(crate) fn of(code: u16, body: &[u8]) -> Self {
         let status: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
@@ -121,9 +121,9 @@ mod tests {
     fn a_conflict_names_both() {
         let body = json!({"reason": "Conflict", "message": "Apply failed", "details": {"causes": [
             {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"}]}});
-        let said = Said::of(409, body.to_string().as_bytes());
+        let said = ServerRefusal::of(409, body.to_string().as_bytes());
         assert_eq!(said.conflicts(), [("kubectl".to_owned(), ".data.a".to_owned())]);
         assert!(!said.lacks_namespace());
-        assert_eq!(Said::of(502, b"<html>\nbad gateway").message, "<html>bad gateway");
+        assert_eq!(ServerRefusal::of(502, b"<html>\nbad gateway").message, "<html>bad gateway");
     }
 }

@@ -4,7 +4,7 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::ownership;
 use crate::record_error::RecordsError;
-use converge_ledger::Project;
+use converge_ledger::ProjectScope;
 use converge_resource::{ApiRef, FIELD_MANAGER, ObjectId, field_manager};
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Cluster {
             open.doc.forgotten.extend(objects.iter().cloned());
             open.write().await?;
             // Another project may have this very manager: projects without a name, or two of one name.
-            let project = Project(open.meta.scope.clone());
+            let project = ProjectScope(open.meta.scope.clone());
             let others = open.base.present().filter(|thing| !project.is(&thing.scope));
             let same = others.filter(|thing| field_manager(thing.scope.project()) == self.manager());
             apart.extend(same.map(|thing| thing.object.clone()));

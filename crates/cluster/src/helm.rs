@@ -29,7 +29,7 @@ const OUTPUT: u64 = 64 << 20;
 /// A file of this machine that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", path.display())]
-pub(crate) struct FileError {
+pub(crate) struct HelmFileError {
     pub(crate) path: PathBuf,
     pub(crate) error: io::Error,
 }
@@ -50,7 +50,7 @@ pub(crate) enum HelmError {
     #[error("helm gets no port on this machine: {0}")]
     Port(io::Error),
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] HelmFileError),
     #[error("the content of the packaged chart is not at hand; plan again")]
     NoChart,
     #[error("what a release was is not rendered again")]
@@ -145,10 +145,11 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, HelmError> {
 }
 
 /// Puts a file there that only we can read.
-pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), FileError> {
+pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), HelmFileError> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text)).map_err(|error| FileError { path: path.to_owned(), error })
+    file.and_then(|mut file| file.write_all(text))
+        .map_err(|error| HelmFileError { path: path.to_owned(), error })
 }
 
 /// The same kubeconfig with another server, verified by the name of the first.

@@ -36,8 +36,8 @@ pub(crate) enum LockError {
     NotKnown(#[from] Fault),
 }
 
-/// The lock, held. It is no longer renewed when this is dropped, and expires; see [`Held::give_back`].
-pub(crate) struct Held {
+/// The lock, held. It is no longer renewed when this is dropped, and expires; see [`HeldLease::give_back`].
+pub(crate) struct HeldLease {
     api: Arc<Api>,
     run: String,
     lost: Arc<AtomicBool>,
@@ -45,7 +45,7 @@ pub(crate) struct Held {
     task: JoinHandle<()>,
 }
 
-impl Drop for Held {
+impl Drop for HeldLease {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -102,7 +102,7 @@ impl From<Refused> for NotTaken {
 }
 
 /// Takes the lock for a run. One that is not renewed any more is waited for until it ends: its holder died. As soon as it is renewed, the holder lives.
-pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, Refused> {
+pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLease, Refused> {
     let mut first = None;
     loop {
         let NotTaken { refused, renewed } = match try_to_take(api, run, operator).await {
@@ -116,7 +116,7 @@ pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<He
     }
 }
 
-async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, NotTaken> {
+async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLease, NotTaken> {
     let unfit = |fault: Fault| Refused::Unfit(format!("the lock of the cluster cannot be taken: {fault}"));
     let one = format!("{}/{FIELD_MANAGER}", path());
     // Somebody may come in between: then it is looked at again.
@@ -158,10 +158,10 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<Held, 
     Err(Refused::Busy("other runs begin on the cluster at this moment; try again".to_owned()).into())
 }
 
-fn held(api: Arc<Api>, run: &str) -> Held {
+fn held(api: Arc<Api>, run: &str) -> HeldLease {
     let lost = Arc::new(AtomicBool::new(false));
     let task = tokio::spawn(keep(Arc::clone(&api), run.to_owned(), Arc::clone(&lost)));
-    Held { api, run: run.to_owned(), lost, confirmed: Mutex::new(Instant::now()), task }
+    HeldLease { api, run: run.to_owned(), lost, confirmed: Mutex::new(Instant::now()), task }
 }
 
 async fn keep(api: Arc<Api>, run: String, lost: Arc<AtomicBool>) {
@@ -201,7 +201,7 @@ async fn renew(api: &Api, run: &str, last: bool) -> Result<bool, Fault> {
     }
 }
 
-impl Held {
+impl HeldLease {
     /// Renews it, unless that was just done.
     pub(crate) async fn confirm(&self) -> Result<(), LockError> {
         if self.lost.load(Ordering::Relaxed) {

@@ -37,14 +37,14 @@ mod work;
 
 pub use connect::{Cluster, ClusterAccess};
 pub use error::{ClusterError, Refused};
-pub use fault::{Fault, Said};
+pub use fault::{Fault, ServerRefusal};
 pub use forget::StillOwned;
 pub use kubeconfig::KubeconfigError;
 pub use login::{Login, LoginError};
 pub use object::{changed_by, edited_since};
 pub use options::{ClusterOptions, UnreadIdentities};
 pub use program::{environment, in_path};
-pub use record_error::{Damage, RecordsError, SealError, Unread};
+pub use record_error::{Damage, RecordsError, SecretSealError, Unread};
 pub use records::NAMESPACE;
 pub use run::SavedContents;
-pub use work::{Observation, Work, WorkEnd, Worked};
+pub use work::{ClusterWork, Observation, WorkEnd, Worked};

@@ -131,8 +131,9 @@ pub fn edited_since(
     }
     let since = edits(last, &live_text);
     theirs.extend(since.into_iter().filter(|field| !others.iter().any(|other| shows(other, field))));
-    let of_a_controller =
-        |path: &fields::Path| owners(live, path).iter().any(|owner| CONTROLLERS.contains(&owner.as_str()));
+    let of_a_controller = |path: &fields::FieldPath| {
+        owners(live, path).iter().any(|owner| CONTROLLERS.contains(&owner.as_str()))
+    };
     let theirs: Vec<Deviation> = theirs
         .into_iter()
         .filter(|field| shows(&live_text, field) && !of_a_controller(&field.path))
@@ -144,16 +145,16 @@ pub fn edited_since(
 /// The fields of a live object that are not as runs left it, with those who own them now, for people: of what the runs changed (`before` to `left`), or of
 /// all where nothing of that differs. No values.
 pub fn changed_by(live: &Value, before: Option<&Value>, left: &Value) -> Option<String> {
-    let paths = |from: &Value, to: &Value| -> Vec<fields::Path> {
+    let paths = |from: &Value, to: &Value| -> Vec<fields::FieldPath> {
         fields::leaf_differences(from, to).into_iter().map(|field| field.path).collect()
     };
     let now = normalised(live);
     let all = paths(left, &now);
     let own = before.map(|before| paths(before, left)).unwrap_or_default();
-    let of_runs: Vec<&fields::Path> =
+    let of_runs: Vec<&fields::FieldPath> =
         all.iter().filter(|path| own.iter().any(|own| fields::touch(own, path))).collect();
     let named = if of_runs.is_empty() { all.iter().collect() } else { of_runs };
-    let shown = |path: &&fields::Path| match owners(live, path).as_slice() {
+    let shown = |path: &&fields::FieldPath| match owners(live, path).as_slice() {
         _ if fields::read(&now, path).is_none() => format!("{} was taken away", fields::shown(path)),
         [] => fields::shown(path),
         managers => format!("{} by `{}`", fields::shown(path), managers.join("`, `")),

@@ -8,7 +8,7 @@ pub(crate) mod release;
 mod workload;
 
 pub(crate) use error::LookError;
-pub(crate) use workload::Running;
+pub(crate) use workload::RunningWorkload;
 
 use crate::api::escaped;
 use crate::connect::Cluster;
@@ -29,10 +29,10 @@ const AT_ONCE: usize = 32;
 const BY_LIST: usize = 4;
 
 /// Kind, version, namespace.
-type Group = (String, String, Option<String>);
+type ListedKind = (String, String, Option<String>);
 
 /// Lists that stand for many single questions.
-type Lists = BTreeMap<Group, Result<BTreeMap<String, Value>, Arc<Fault>>>;
+type Lists = BTreeMap<ListedKind, Result<BTreeMap<String, Value>, Arc<Fault>>>;
 
 /// An answer, and the content that its state names.
 pub(crate) type Answered = (Answer, Vec<Content>);
@@ -66,7 +66,7 @@ impl Cluster {
 
     /// One list for each kind and namespace of which many objects are asked for.
     async fn lists(&self, probes: &BTreeSet<Probe>) -> Lists {
-        let mut groups: BTreeMap<Group, usize> = BTreeMap::new();
+        let mut groups: BTreeMap<ListedKind, usize> = BTreeMap::new();
         for probe in probes {
             if let Probe::Object(id) = probe
                 && let Some(found) = api_ref(id)

@@ -2,16 +2,16 @@
 
 use crate::api::{APPLY, Api, escaped};
 use crate::fault::Fault;
-use crate::lease::Held;
+use crate::lease::HeldLease;
 use crate::options::ClusterOptions;
 use crate::owned::OwnedDoc;
 use crate::record_error::RecordsError;
 use crate::records::{
-    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, Need, RECORD_LABEL, RUN_LABEL, RunDoc, Standing,
-    StoredContent,
+    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, Need, RECORD_LABEL, RUN_LABEL, RunDoc,
+    RunStanding, StoredContent,
 };
 use crate::sealed::closed;
-use crate::work::Work;
+use crate::work::ClusterWork;
 use converge_executor::RunMeta;
 use converge_ledger::{Managed, fold};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
@@ -30,7 +30,7 @@ pub(crate) struct Left {
 pub(crate) struct OpenRun {
     pub(crate) api: Arc<Api>,
     pub(crate) meta: RunMeta,
-    pub(crate) lease: Held,
+    pub(crate) lease: HeldLease,
     pub(crate) doc: RunDoc,
     /// The managed objects before it.
     pub(crate) base: Managed,
@@ -154,7 +154,7 @@ impl OpenRun {
         &mut self,
         change: &Change,
         before: &State,
-        work: &Work,
+        work: &ClusterWork,
         no_snapshot: Option<String>,
     ) -> Result<u32, RecordsError> {
         let seq = self.doc.changes.last().map_or(1, |c| c.seq + 1);
@@ -256,7 +256,7 @@ impl OpenRun {
             Vec::new()
         } else {
             let runs = self.api.list(&labelled(&format!("{RECORD_LABEL}=run"))).await?;
-            let standing = Standing::of(&records::runs(&runs, now)?.0.runs);
+            let standing = RunStanding::of(&records::runs(&runs, now)?.0.runs);
             let entries = managed.entries.iter().filter(|e| !e.thing.before.is_absent());
             let needs: Vec<Need> = entries.map(|e| (e.thing.run.clone(), e.gone_by.clone())).collect();
             records::to_drop(&listed, &self.meta.id, &standing, &needs, now)

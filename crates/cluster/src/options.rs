@@ -1,6 +1,6 @@
 //! The options of a connection to a cluster.
 
-use converge_ledger::Scope;
+use converge_ledger::ProjectName;
 use secrecy::SecretString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct ClusterOptions {
     /// Where helm keeps charts and indexes.
     pub cache: PathBuf,
     /// The project that works: what it applied before projects had managers of their own is known by it.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// The name of that project, if it has one: it is part of the field manager.
     pub project: Option<String>,
     /// Drop no record of a run, however many there are.
@@ -55,7 +55,7 @@ impl Default for ClusterOptions {
             unread_identities: None,
             operator: String::new(),
             cache: std::env::temp_dir().join("converge-helm"),
-            scope: Scope::default(),
+            scope: ProjectName::default(),
             project: None,
             keep_all_runs: false,
         }

@@ -1,7 +1,7 @@
 //! The managed objects of a cluster, as the Secret `owned` keeps them: the base over which the runs are folded that it does not name. Pure.
 
 use crate::records::{FORMAT, Record};
-use converge_ledger::{Entry, Layer, Managed, Owned, Scope};
+use converge_ledger::{Entry, Managed, MountLayer, Owned, ProjectName};
 use converge_resource::{ObjectId, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ struct OwnedThing {
     object: ObjectId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
-    scope: Scope,
+    scope: ProjectName,
     roles: Vec<String>,
     item: String,
     since: String,
@@ -82,7 +82,7 @@ impl OwnedDoc {
             thing: Owned {
                 object: t.object,
                 // A cluster mounts nothing.
-                layer: Layer::default(),
+                layer: MountLayer::default(),
                 lies_in: Vec::new(),
                 uid: t.uid,
                 scope: t.scope,

@@ -6,7 +6,7 @@
 
 use crate::connect::Cluster;
 use crate::fault::Fault;
-use crate::helm::{FileError, Helm, HelmError, private};
+use crate::helm::{Helm, HelmError, HelmFileError, private};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields;
@@ -58,7 +58,7 @@ impl Helm {
         private(&program, PROGRAM.as_bytes())?;
         let rights = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(&program, rights)
-            .map_err(|error| FileError { path: program.clone(), error })?;
+            .map_err(|error| HelmFileError { path: program.clone(), error })?;
         let mut arguments = arguments.to_vec();
         let (program, argument) = (program.display().to_string(), folder.display().to_string());
         arguments.extend([
@@ -98,7 +98,7 @@ async fn answer(
     let part = folder.join("answer.part");
     private(&part, text.as_bytes())?;
     let answer = folder.join(name);
-    std::fs::rename(part, &answer).map_err(|error| FileError { path: answer, error })?;
+    std::fs::rename(part, &answer).map_err(|error| HelmFileError { path: answer, error })?;
     Ok(true)
 }
 

@@ -24,7 +24,7 @@ pub enum RecordsError {
     Pack(#[from] io::Error),
     /// It cannot be encrypted.
     #[error(transparent)]
-    Seal(#[from] SealError),
+    Seal(#[from] SecretSealError),
     /// The journal is above the limit of a Secret.
     #[error("the journal of this run is full; divide the run with --tags or --limit")]
     JournalFull,
@@ -90,7 +90,7 @@ pub enum Damage {
 /// The reason why saved values were not encrypted, or cannot be read again.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum SealError {
+pub enum SecretSealError {
     /// One of the recipients is none of age's.
     #[error("{0}")]
     Recipient(&'static str),

@@ -11,12 +11,12 @@ use crate::record_error::{Damage, RecordsError, Unread};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
-use converge_ledger::{Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope, in_order};
+use converge_ledger::{ProjectName, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, in_order};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 use owners::field_owners;
 pub(crate) use owners::owners_before;
-pub(crate) use retention::{Listed, Need, Standing, is_full, listed, next_seq, to_drop};
+pub(crate) use retention::{Listed, Need, RunStanding, is_full, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub(crate) struct RunDoc {
     pub(crate) operator: String,
     pub(crate) inventory: String,
     pub(crate) playbook: String,
-    pub(crate) scope: Scope,
+    pub(crate) scope: ProjectName,
     /// The field manager under which it wrote. `None` for the plain name, and in records of versions that knew no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manager: Option<String>,

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::lease::{self};
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
-use crate::record_error::{RecordsError, SealError, Unread};
+use crate::record_error::{RecordsError, SecretSealError, Unread};
 use crate::records::{
     self, Beside, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
 };
@@ -239,7 +239,7 @@ impl Cluster {
 }
 
 /// Contents of states with what stands beside them, and those that stay sealed.
-type KeptOrSealed = (BTreeMap<Digest, StoredContent>, BTreeMap<Digest, SealError>);
+type KeptOrSealed = (BTreeMap<Digest, StoredContent>, BTreeMap<Digest, SecretSealError>);
 
 /// Contents that runs have saved. Those that were not saved are missing.
 #[derive(Debug, Default)]
@@ -247,7 +247,7 @@ pub struct SavedContents {
     /// Those that can be read.
     pub found: BTreeMap<Digest, Content>,
     /// Those of which the values, or all, are encrypted and cannot be read here.
-    pub sealed: BTreeMap<Digest, SealError>,
+    pub sealed: BTreeMap<Digest, SecretSealError>,
 }
 
 /// Makes the namespace of the records.

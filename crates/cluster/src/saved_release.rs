@@ -3,7 +3,7 @@
 //! A rollback cannot count on the chart: its repository may be gone, and helm's own record holds no subcharts. It needs none: what the
 //! chart rendered stands in helm's record, and a chart that is nothing but these manifests brings back the same release.
 
-use crate::helm::{FileError, private};
+use crate::helm::{HelmFileError, private};
 use crate::packed;
 use base64::DecodeError;
 use base64::Engine as _;
@@ -101,14 +101,15 @@ impl SavedRelease {
     }
 
     /// Lays the chart into a folder that only we can read; helm's arguments that name it and its values.
-    pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, FileError> {
+    pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, HelmFileError> {
         let (chart, values) = (folder.join("former"), folder.join("values.json"));
         let mut metadata = self.metadata.clone();
         metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
         let place = |name: &str, text: &str| {
             let path = chart.join(name);
             let above = path.parent().unwrap_or(folder);
-            std::fs::create_dir_all(above).map_err(|error| FileError { path: above.to_owned(), error })?;
+            std::fs::create_dir_all(above)
+                .map_err(|error| HelmFileError { path: above.to_owned(), error })?;
             private(&path, text.as_bytes())
         };
         place("Chart.yaml", &Value::Object(metadata).to_string())?;

@@ -1,12 +1,15 @@
 //! Saved values of sensitive items, encrypted to the recipients of the options.
 
 use crate::options::ClusterOptions;
-use crate::record_error::SealError;
+use crate::record_error::SecretSealError;
 use crate::records::{Beside, StoredContent};
 use serde_json::Value;
 
 /// The saved part of a sensitive item, as it was before it was sealed.
-pub(crate) fn opened(stored: StoredContent, options: &ClusterOptions) -> Result<StoredContent, SealError> {
+pub(crate) fn opened(
+    stored: StoredContent,
+    options: &ClusterOptions,
+) -> Result<StoredContent, SecretSealError> {
     let Some(Beside::Whole(sealed)) = &stored.beside else { return Ok(stored) };
     Ok(serde_json::from_value(unseal(sealed, options)?)?)
 }
@@ -15,20 +18,20 @@ pub(crate) fn opened(stored: StoredContent, options: &ClusterOptions) -> Result<
 pub(crate) fn closed(
     stored: &StoredContent,
     options: &ClusterOptions,
-) -> Result<Option<StoredContent>, SealError> {
+) -> Result<Option<StoredContent>, SecretSealError> {
     let whole = serde_json::to_value(stored)?;
     let sealed = seal(&whole, options)?;
     Ok(sealed.map(|sealed| StoredContent { text: String::new(), beside: Some(Beside::Whole(sealed)) }))
 }
 
 /// Encrypts values to the recipients; `None` when there are none.
-pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, SealError> {
+pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<String>, SecretSealError> {
     use base64::Engine as _;
     use std::io::Write as _;
     let recipients: Vec<age::x25519::Recipient> = options
         .recipients
         .iter()
-        .map(|r| r.parse().map_err(SealError::Recipient))
+        .map(|r| r.parse().map_err(SecretSealError::Recipient))
         .collect::<Result<_, _>>()?;
     if recipients.is_empty() {
         return Ok(None);
@@ -42,7 +45,7 @@ pub(crate) fn seal(values: &Value, options: &ClusterOptions) -> Result<Option<St
 }
 
 /// Reads what [`seal`] wrote.
-pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, SealError> {
+pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, SecretSealError> {
     use base64::Engine as _;
     use secrecy::ExposeSecret as _;
     use std::io::Read as _;
@@ -51,12 +54,12 @@ pub(crate) fn unseal(sealed: &str, options: &ClusterOptions) -> Result<Value, Se
         .iter()
         .map(|i| i.expose_secret().parse())
         .collect::<Result<_, _>>()
-        .map_err(|_| SealError::Identity)?;
+        .map_err(|_| SecretSealError::Identity)?;
     if let Some(unread) = &options.unread_identities {
-        return Err(SealError::Unread(unread.clone()));
+        return Err(SecretSealError::Unread(unread.clone()));
     }
     if identities.is_empty() {
-        return Err(SealError::NoIdentity);
+        return Err(SecretSealError::NoIdentity);
     }
     let sealed = base64::engine::general_purpose::STANDARD.decode(sealed)?;
     let decryptor = age::Decryptor::new(sealed.as_slice())?;
@@ -82,10 +85,10 @@ mod tests {
         };
         let values = json!({"token": "aHVudGVyMg=="});
         let sealed = seal(&values, &options).unwrap().unwrap();
-        assert!(matches!(unseal(&sealed, &options), Err(SealError::NoIdentity)));
+        assert!(matches!(unseal(&sealed, &options), Err(SecretSealError::NoIdentity)));
         options.identities =
             vec![age::x25519::Identity::generate().to_string().expose_secret().to_owned().into()];
-        assert!(matches!(unseal(&sealed, &options), Err(SealError::Decrypt(_))));
+        assert!(matches!(unseal(&sealed, &options), Err(SecretSealError::Decrypt(_))));
         options.identities = vec![identity.to_string().expose_secret().to_owned().into()];
         assert_eq!(unseal(&sealed, &options).unwrap(), values);
         assert_eq!(seal(&values, &ClusterOptions::default()).unwrap(), None);

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::ownership;
 use crate::record_error::RecordsError;
 use crate::records::RunDoc;
-use converge_ledger::{Managed, Project, Scope};
+use converge_ledger::{Managed, ProjectName, ProjectScope};
 use converge_resource::{ApiRef, FIELD_MANAGER, ObjectId};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,13 +53,13 @@ pub(crate) enum TakeOverError {
 fn plainly_ours(
     docs: &[RunDoc],
     managed: &Managed,
-    scope: &Scope,
+    scope: &ProjectName,
     project: Option<&str>,
 ) -> BTreeSet<ObjectId> {
-    let named = Project(scope.clone());
+    let named = ProjectScope(scope.clone());
     // The project may have got its name since.
-    let unnamed = project.map(|name| Project(named.without(name)));
-    let own = |of: &Scope| named.is(of) || unnamed.as_ref().is_some_and(|unnamed| unnamed.is(of));
+    let unnamed = project.map(|name| ProjectScope(named.without(name)));
+    let own = |of: &ProjectName| named.is(of) || unnamed.as_ref().is_some_and(|unnamed| unnamed.is(of));
     let mut docs: Vec<&RunDoc> = docs.iter().filter(|doc| doc.manager.is_none()).collect();
     docs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
     let mut last: BTreeMap<&ObjectId, bool> = BTreeMap::new();

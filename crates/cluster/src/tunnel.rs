@@ -55,7 +55,7 @@ pub(crate) fn address(uri: &Uri) -> Option<(String, u16)> {
 }
 
 impl tower::Service<Uri> for Dialer {
-    type Response = TokioIo<Link>;
+    type Response = TokioIo<TunnelStream>;
     type Error = io::Error;
     type Future = BoxFuture<'static, io::Result<Self::Response>>;
 
@@ -68,21 +68,21 @@ impl tower::Service<Uri> for Dialer {
         Box::pin(async move {
             let (host, port) = address(&uri)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the address names no host"))?;
-            Ok(TokioIo::new(Link(road.dial(&host, port).await?)))
+            Ok(TokioIo::new(TunnelStream(road.dial(&host, port).await?)))
         })
     }
 }
 
 /// A stream as hyper wants it.
-pub(crate) struct Link(Box<dyn Duplex>);
+pub(crate) struct TunnelStream(Box<dyn Duplex>);
 
-impl Connection for Link {
+impl Connection for TunnelStream {
     fn connected(&self) -> Connected {
         Connected::new()
     }
 }
 
-impl AsyncRead for Link {
+impl AsyncRead for TunnelStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -92,7 +92,7 @@ impl AsyncRead for Link {
     }
 }
 
-impl AsyncWrite for Link {
+impl AsyncWrite for TunnelStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }

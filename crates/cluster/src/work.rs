@@ -16,7 +16,7 @@ pub struct Observation {
 
 /// One planned item on its way to a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Work {
+pub struct ClusterWork {
     /// The item's address, for records.
     pub address: String,
     /// Its role: what it makes is recorded as that role's own. Empty when nothing becomes anybody's own: a rollback, a prune.
@@ -38,7 +38,7 @@ pub struct Work {
     pub allow_destroy: Vec<String>,
 }
 
-impl Work {
+impl ClusterWork {
     /// A release as its role wants it; `None` where no role says it, as in a rollback.
     pub(crate) fn release(&self, object: &ObjectId) -> Option<&ReleaseSpec> {
         self.calls.iter().find_map(|call| match call {

@@ -6,12 +6,12 @@ mod common;
 
 use common::*;
 use converge_cluster::{
-    Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, NAMESPACE, Refused, Work, WorkEnd,
+    Cluster, ClusterAccess, ClusterError, ClusterOptions, ClusterWork, Login, NAMESPACE, Refused, WorkEnd,
 };
 use converge_executor::RunEnd;
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
-use converge_objects::condition::{ConditionState, Pick, Test, Wait, What};
+use converge_objects::condition::{ConditionState, Expectation, Pick, Test, TimedCondition};
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, ObjectId, Probe};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -212,8 +212,8 @@ async fn a_wait_goes_on_when_the_server_comes_back() {
     let cluster = connect(&api).await;
     let pick = Pick::Named(vec![ApiRef::from_key("v1/ConfigMap/default/x").unwrap()]);
     let (path, test) = ("{.data.a}".to_owned(), Test::Exists);
-    let wait = Wait {
-        what: What::Field {
+    let wait = TimedCondition {
+        what: Expectation::Field {
             of: pick,
             path,
             or: Vec::new(),
@@ -228,7 +228,7 @@ async fn a_wait_goes_on_when_the_server_comes_back() {
         from: ConditionState::Open.into(),
         to: ConditionState::Met.into(),
     };
-    let item = Work { changes: vec![change], ..Work::default() };
+    let item = ClusterWork { changes: vec![change], ..ClusterWork::default() };
     let run = meta();
     let (worked, ()) = tokio::join!(work(&cluster, &run, &item), async {
         tokio::time::sleep(Duration::from_secs(1)).await;

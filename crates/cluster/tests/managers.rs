@@ -8,7 +8,7 @@ use common::*;
 use converge_cluster::{Cluster, ClusterOptions};
 use converge_executor::{RunEnd, RunMeta};
 use converge_lab::kube::LocalApi;
-use converge_ledger::Scope;
+use converge_ledger::ProjectName;
 use converge_resource::Segment;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ async fn what_a_rollback_wrote_belongs_to_the_next_apply() {
 
 /// A project by its name, with a connection of its own.
 async fn project(api: &'static LocalApi, name: &str) -> (Cluster, RunMeta) {
-    let scope = Scope { playbook: format!("{name}:play"), inventory: format!("{name}:inv") };
+    let scope = ProjectName { playbook: format!("{name}:play"), inventory: format!("{name}:inv") };
     let options = ClusterOptions { scope: scope.clone(), project: Some(name.to_owned()), ..options() };
     (connect_with(api, options).await, RunMeta { scope, ..meta() })
 }

@@ -9,7 +9,7 @@ mod rollback;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::*;
-use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, Work, WorkEnd};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, ClusterWork, WorkEnd};
 use converge_executor::RunEnd;
 use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
 use converge_objects::release::{self, ReleaseState};
@@ -17,7 +17,7 @@ use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, ApiRef, Change, Chart, Content, ObjectId, PreservedField, ReleaseSpec,
     Segment, State,
 };
-use converge_ssh::{Options, Session, Target, Transport};
+use converge_ssh::{Session, SessionOptions, SshEndpoint, Transport};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -85,8 +85,8 @@ async fn fresh(namespace: &str) -> (&'static LocalApi, Cluster, Content) {
 async fn fresh_with(namespace: &str, options: ClusterOptions) -> (&'static LocalApi, Cluster, Content) {
     let api = server(|| ApiOptions::new().controllers());
     api.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}")).unwrap();
-    let local = Target { transport: Transport::Local, ..Target::ssh("here") };
-    let session = Session::connect(&local, &Options::default()).await.unwrap();
+    let local = SshEndpoint { transport: Transport::Local, ..SshEndpoint::ssh("here") };
+    let session = Session::connect(&local, &SessionOptions::default()).await.unwrap();
     let access = ClusterAccess::Tunnel { session, text: kubeconfig(api).into(), context: None };
     let options = ClusterOptions { helm: Some(helm()), cache: folder().join("helm"), ..options };
     let cluster = Cluster::connect("test", access, options).await.unwrap();
@@ -115,7 +115,7 @@ async fn render(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Value
 }
 
 /// The plan of the kind.
-async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
+async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> ClusterWork {
     let id = ObjectId::new("release", format!("{}/r", spec.namespace));
     let (from, before) = look(cluster, &id).await;
     let rendered = render(cluster, spec, chart).await;
@@ -127,13 +127,13 @@ async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Work {
         chart: "small-1.0.0".to_owned(),
         digest: content.digest().clone(),
     };
-    Work {
+    ClusterWork {
         address: "role[release]".to_owned(),
         owner: "role".to_owned(),
         changes: vec![Change { object: id, from, to: to.into() }],
         calls: vec![ApiCall::Release(spec.clone())],
         contents: by_digest(before.into_iter().chain([content, chart.clone()])),
-        ..Work::default()
+        ..ClusterWork::default()
     }
 }
 
@@ -156,19 +156,19 @@ async fn statuses(cluster: &Cluster, namespace: &str) -> Vec<(u64, String)> {
 }
 
 /// The plan of a rollback: back to this state, with these fields left to others.
-async fn back(cluster: &Cluster, id: &ObjectId, to: &State, keep: Option<ReleaseSpec>) -> Work {
+async fn back(cluster: &Cluster, id: &ObjectId, to: &State, keep: Option<ReleaseSpec>) -> ClusterWork {
     let (from, before) = look(cluster, id).await;
-    Work {
+    ClusterWork {
         address: "rollback".to_owned(),
         changes: vec![Change { object: id.clone(), from, to: to.clone() }],
         calls: keep.map(ApiCall::Release).into_iter().collect(),
         contents: by_digest(before),
-        ..Work::default()
+        ..ClusterWork::default()
     }
 }
 
 /// One item as a run of its own.
-async fn alone_in_a_run(cluster: &Cluster, item: &Work) -> WorkEnd {
+async fn alone_in_a_run(cluster: &Cluster, item: &ClusterWork) -> WorkEnd {
     let run = meta();
     cluster.open(&run).await.unwrap();
     let end = work(cluster, &run, item).await.end;
@@ -223,7 +223,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
     assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("plan again")), "{end:?}");
     // Back, by what helm keeps.
     let change = &two.changes[0];
-    let back = Work {
+    let back = ClusterWork {
         address: "rollback".to_owned(),
         changes: vec![Change {
             object: change.object.clone(),
@@ -231,16 +231,16 @@ async fn a_release_is_installed_upgraded_rolled_back_and_taken_away() {
             to: change.from.clone(),
         }],
         contents: two.contents.clone(),
-        ..Work::default()
+        ..ClusterWork::default()
     };
     done(&cluster, &run, &back).await;
     assert_eq!(size(api, "whole"), "2");
     assert_eq!(look(&cluster, &change.object).await.0, change.from);
     let (from, before) = look(&cluster, &change.object).await;
-    let gone = Work {
+    let gone = ClusterWork {
         changes: vec![Change { object: change.object.clone(), from, to: State::absent() }],
         contents: by_digest(before),
-        ..Work::default()
+        ..ClusterWork::default()
     };
     done(&cluster, &run, &gone).await;
     assert!(look(&cluster, &map).await.0.is_absent());
@@ -389,13 +389,13 @@ async fn a_chart_is_reported_what_the_cluster_is_and_keeps_what_it_draws() {
         let content = release::content("draws", "1.0.0", &spec.values, manifests);
         let (status, version) = ("deployed".to_owned(), "draws-1.0.0".to_owned());
         let to = ReleaseState::Installed { status, chart: version, digest: content.digest().clone() };
-        Work {
+        ClusterWork {
             address: "role[release]".to_owned(),
             owner: "role".to_owned(),
             changes: vec![Change { object: ObjectId::new("release", "draws/r"), from, to: to.into() }],
             calls: vec![ApiCall::Release(spec.clone())],
             contents: by_digest([content, chart.clone()]),
-            ..Work::default()
+            ..ClusterWork::default()
         }
     };
     done(&cluster, &run, &install(&first, State::absent(), &rendered)).await;

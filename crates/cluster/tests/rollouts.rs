@@ -5,10 +5,12 @@
 mod common;
 
 use common::*;
-use converge_cluster::{Cluster, Work, WorkEnd};
+use converge_cluster::{Cluster, ClusterWork, WorkEnd};
 use converge_executor::RunEnd;
 use converge_lab::kube::{ApiOptions, LocalApi, NodeSpec};
-use converge_objects::condition::{Amount, ConditionState, CountTest, Pick, Test, Wait, What};
+use converge_objects::condition::{
+    Amount, ConditionState, CountTest, Expectation, Pick, Test, TimedCondition,
+};
 use converge_objects::workload::WorkloadState;
 use converge_resource::{ApiProbe, ApiRef, Change, ObjectId, Probe, State};
 use serde_json::{Value, json};
@@ -51,12 +53,12 @@ async fn until_complete(cluster: &Cluster, id: &ObjectId) -> State {
     panic!("{id} does not get complete: {:?}", look(cluster, id).await.0);
 }
 
-fn item(change: Change) -> Work {
-    Work {
+fn item(change: Change) -> ClusterWork {
+    ClusterWork {
         address: "role[wait]".to_owned(),
         owner: "role".to_owned(),
         changes: vec![change],
-        ..Work::default()
+        ..ClusterWork::default()
     }
 }
 
@@ -91,8 +93,10 @@ async fn a_restart_reaches_every_node_that_is_ready_and_is_remembered() {
         done(&cluster, &run, &item(Change { object: id.clone(), from, to: running(Some(with), true) })).await;
         assert!(pods(api).iter().all(|uid| !before.contains(uid)));
     }
-    let adopt =
-        Work { adopt: true, ..item(Change { object: id.clone(), from, to: running(Some("noted"), true) }) };
+    let adopt = ClusterWork {
+        adopt: true,
+        ..item(Change { object: id.clone(), from, to: running(Some("noted"), true) })
+    };
     let before = pods(api);
     done(&cluster, &run, &adopt).await;
     assert_eq!(look(&cluster, &id).await.0, running(Some("noted"), true));
@@ -162,7 +166,7 @@ async fn an_operator_that_writes_its_workload_anew_takes_no_record_away() {
     assert_eq!(until_complete(&cluster, &id).await, running(Some("abc"), true));
     // Made anew it is another one, and a rollback finds nothing to restart where it has gone.
     api.kubectl(&["-n", "operated", "delete", "daemonset", "d"]).unwrap();
-    let back = Work {
+    let back = ClusterWork {
         owner: String::new(),
         ..item(Change { object: id.clone(), from: running(Some("abc"), true), to: running(None, true) })
     };
@@ -199,15 +203,15 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
 async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
     let (api, cluster) = fresh("waited").await;
     let run = meta();
-    let wait = |what: What, seconds: u64| Wait { what, seconds };
-    let gpus = |times: u64| What::Allocatable {
+    let wait = |what: Expectation, seconds: u64| TimedCondition { what, seconds };
+    let gpus = |times: u64| Expectation::Allocatable {
         resource: "nvidia.com/gpu".to_owned(),
         or: Vec::new(),
         nodes: None,
         amount: Amount { label: None, times, or_more: false },
         none_is_fine: false,
     };
-    let change = |wait: &Wait| Change {
+    let change = |wait: &TimedCondition| Change {
         object: ObjectId::new("condition", wait.key()),
         from: ConditionState::Open.into(),
         to: ConditionState::Met.into(),
@@ -227,7 +231,7 @@ async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
         namespace: Some("waited".to_owned()),
         labels: Some("mine=1".to_owned()),
     };
-    let one = wait(What::Count { of: pick, condition: None, test: CountTest::Equals(1) }, 20);
+    let one = wait(Expectation::Count { of: pick, condition: None, test: CountTest::Equals(1) }, 20);
     let item = item(change(&one));
     let (worked, ()) = tokio::join!(work(&cluster, &run, &item), async {
         tokio::time::sleep(std::time::Duration::from_millis(700)).await;
@@ -241,7 +245,7 @@ async fn conditions_are_waited_for_and_tell_why_they_do_not_hold() {
 
 /// The output of a wait for a value that no field of the object has.
 async fn told_of_a_wait_in_vain(cluster: &Cluster, object: ApiRef) -> String {
-    let what = What::Field {
+    let what = Expectation::Field {
         of: Pick::Named(vec![object]),
         path: "{.status.state}".to_owned(),
         or: Vec::new(),
@@ -250,7 +254,7 @@ async fn told_of_a_wait_in_vain(cluster: &Cluster, object: ApiRef) -> String {
         ready_nodes_only: false,
     };
     let change = Change {
-        object: ObjectId::new("condition", Wait { what, seconds: 1 }.key()),
+        object: ObjectId::new("condition", TimedCondition { what, seconds: 1 }.key()),
         from: ConditionState::Open.into(),
         to: ConditionState::Met.into(),
     };
@@ -334,7 +338,7 @@ async fn a_service_that_nobody_stands_behind_is_reported() {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "asked"},
         "spec": {"ports": [{"port": 80}]}});
     api.apply(&service.to_string()).unwrap();
-    let what = What::Answers {
+    let what = Expectation::Answers {
         namespace: "asked".to_owned(),
         service: "s".to_owned(),
         port: 80,
@@ -343,7 +347,7 @@ async fn a_service_that_nobody_stands_behind_is_reported() {
         status: 200,
     };
     let change = Change {
-        object: ObjectId::new("condition", Wait { what, seconds: 1 }.key()),
+        object: ObjectId::new("condition", TimedCondition { what, seconds: 1 }.key()),
         from: ConditionState::Open.into(),
         to: ConditionState::Met.into(),
     };

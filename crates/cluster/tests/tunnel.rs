@@ -7,7 +7,7 @@ use converge_cluster::{Cluster, ClusterAccess, ClusterOptions};
 use converge_lab::kube::{ApiOptions, ApiServer, Part, ensure};
 use converge_lab::{Lab, LabOptions};
 use converge_resource::{Answer, ApiProbe, Chart, Content, ObjectId, Probe, ReleaseSpec};
-use converge_ssh::{Options, Session, Target};
+use converge_ssh::{Session, SessionOptions, SshEndpoint};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,13 +17,15 @@ async fn a_cluster_is_worked_with_through_a_host() {
     let lab = Lab::open(LabOptions::new("t-tunnel").install_nothing()).unwrap();
     let host = lab.up(1).unwrap().remove(0);
     let api = ApiServer::start(&host, ApiOptions::new().controllers()).unwrap();
-    let mut target = Target::ssh(host.name());
+    let mut target = SshEndpoint::ssh(host.name());
     target.address = host.address().to_string();
     target.user = Some("root".to_owned());
     target.key_files = vec![lab.identity().try_into().unwrap()];
     target.known_hosts = vec![lab.known_hosts().try_into().unwrap()];
     target.identities_only = true;
-    let session = Session::connect(&target, &Options { agent: None, ..Options::default() }).await.unwrap();
+    let session = Session::connect(&target, &SessionOptions { agent: None, ..SessionOptions::default() })
+        .await
+        .unwrap();
     let nobody = session.tcp("127.0.0.1", 1).await.unwrap_err();
     assert!(nobody.to_string().contains("cannot connect there"), "{nobody}");
     let text = host.exec("cat /etc/kubernetes/admin.conf").unwrap().stdout;

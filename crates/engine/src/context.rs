@@ -3,7 +3,7 @@
 use crate::event::InProgress;
 use crate::session::pool::Pool;
 use crate::{Activity, Event, EventSink, Options, Traffic};
-use converge_ledger::{Project as ProjectScope, Scope};
+use converge_ledger::{ProjectName, ProjectScope};
 use converge_model::Project;
 use converge_planner::RoleGraph;
 use converge_syntax::Span;
@@ -66,12 +66,13 @@ impl RunContext {
     }
 
     /// The name of the project for a host: that of the inventory's `converge_project`, with the places of the files below the project.
-    pub fn scope(&self, host: &str) -> Scope {
-        let Scope { playbook, inventory } = &self.options.scope;
+    pub fn scope(&self, host: &str) -> ProjectName {
+        let ProjectName { playbook, inventory } = &self.options.scope;
         match self.project_name(host) {
-            Some(name) => {
-                Scope { playbook: format!("{name}:{playbook}"), inventory: format!("{name}:{inventory}") }
-            }
+            Some(name) => ProjectName {
+                playbook: format!("{name}:{playbook}"),
+                inventory: format!("{name}:{inventory}"),
+            },
             None => self.options.scope.clone(),
         }
     }

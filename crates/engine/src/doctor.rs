@@ -12,7 +12,7 @@ use converge_executor::without_name as bare;
 use converge_ledger::{FORMAT, reads_format};
 use converge_objects::KUBEADM_FILES;
 use converge_planner::Summary;
-use converge_ssh::{Batch, Become, ConnectError, Mark, Session, ShellError, ShellItem, Target, Trust};
+use converge_ssh::{Batch, Become, ConnectError, Mark, Session, ShellError, ShellItem, SshEndpoint, Trust};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -208,7 +208,7 @@ fn tell_trail(chart: &mut HostDoctor, trail: &[Mark]) {
 }
 
 /// The step at which the way in ended, why, and what to do.
-fn tell_refusal(chart: &mut HostDoctor, target: &Target, trail: &[Mark], error: &ConnectError) {
+fn tell_refusal(chart: &mut HostDoctor, target: &SshEndpoint, trail: &[Mark], error: &ConnectError) {
     let found = bare(&target.name, &error.to_string());
     let connected = trail.iter().any(|mark| matches!(mark, Mark::Dialled { .. } | Mark::Through { .. }));
     let (step, help): (&'static str, Option<String>) = match error {

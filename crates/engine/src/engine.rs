@@ -31,9 +31,9 @@ impl Engine {
     /// Roles that require each other in a circle.
     pub fn new(project: Project, options: Options, events: EventSink) -> Result<Self, Diagnostics> {
         let graph = Arc::new(role_graph(&project)?);
-        let ssh = converge_ssh::Options {
+        let ssh = converge_ssh::SessionOptions {
             accept_new: options.accept_new_host_keys,
-            ..converge_ssh::Options::default()
+            ..converge_ssh::SessionOptions::default()
         };
         let pool = Arc::new(Pool::new(options.forks, ssh));
         Ok(Self(RunContext { project: Arc::new(project), graph, options, events, pool }))

@@ -8,7 +8,7 @@ use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use converge_cluster::StillOwned;
 use converge_executor::RunEnd;
-use converge_ledger::{Ledger, Project, RunRecord, stands_in_lines};
+use converge_ledger::{Ledger, ProjectScope, RunRecord, stands_in_lines};
 use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ pub(crate) fn names_since(
     place: Option<usize>,
     runs: &[RunRecord],
     ledger: &Ledger<'_>,
-    project: &Project,
+    project: &ProjectScope,
 ) -> Vec<String> {
     let later = runs.iter().enumerate().skip(place.unwrap_or(runs.len()));
     let forgotten = later.filter(|(at, _)| ledger.is_of(*at, project)).flat_map(|(_, run)| &run.forgotten);

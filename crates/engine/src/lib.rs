@@ -31,7 +31,7 @@ mod verify;
 pub use activity::{Activity, ItemPhase};
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
-pub use converge_ledger::Scope;
+pub use converge_ledger::ProjectName;
 pub use converge_ssh::{KeyFileError, Traffic};
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};

@@ -8,7 +8,7 @@ use crate::revert::undo::shows;
 use crate::tasks::on_each;
 use crate::{Activity, TargetError};
 use converge_executor::Questions;
-use converge_ledger::{Owned, OwnedRecords, Scope, Undo};
+use converge_ledger::{Owned, OwnedRecords, ProjectName, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe, State};
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub struct ManagedObject {
     /// The run that first changed it.
     pub run: String,
     /// The project that manages it.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// True for another project's.
     pub is_of_others: bool,
     /// True if it came with something that a resource manages, such as a package's dependency.

@@ -1,6 +1,6 @@
 //! The options of a run.
 
-use converge_ledger::Scope;
+use converge_ledger::ProjectName;
 use secrecy::SecretString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Options {
     /// Read old contents that only a diff needs.
     pub diffs: bool,
     /// The project: playbook and inventory by their paths below its folder, the same in every checkout. Recorded with snapshots.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// The folder of the project on this machine, below which files of hosts come to lie. Without it none can be fetched.
     pub folder: Option<camino::Utf8PathBuf>,
     /// Give back what is no longer declared.
@@ -57,7 +57,7 @@ impl Default for Options {
             no_deferred: false,
             operator: "unknown".to_owned(),
             diffs: true,
-            scope: Scope::default(),
+            scope: ProjectName::default(),
             folder: None,
             prune: false,
             allow_destroy: Vec::new(),

@@ -2,15 +2,15 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::look::{Look, Looked};
+use crate::plan::look::{LookScope, Looked};
 use crate::plan::other_targets::{ByRole, OtherRoles};
-use crate::plan::source::{HostSource, Part};
-use crate::plan::target::{Held, Planned};
+use crate::plan::source::{HostSource, ItemSelection};
+use crate::plan::target::{HeldPlan, PlanProgress};
 use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_executor::FactGroups as Groups;
 use converge_model::Facts;
-use converge_planner::{Folded, History, Knowledge, Outputs, Resolved, Source, fold};
+use converge_planner::{Folded, History, ItemSource, Knowledge, Outputs, Resolved, fold};
 use converge_resource::{Answer, Claim, ObjectId, Probe, RunAnswer, State};
 use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
 use converge_syntax::Diagnostics;
@@ -102,10 +102,17 @@ pub(crate) async fn states(
 pub(crate) async fn claims(context: &RunContext, host: &str) -> Result<Vec<ItemClaims>, TargetError> {
     let target = crate::connect::target::connect(context, host).await?;
     let folded =
-        crate::plan::look::plan_part(context, &target, Part::Converge, &History::default(), false).await?;
+        crate::plan::look::plan_part(context, &target, ItemSelection::Converge, &History::default(), false)
+            .await?;
     let facts = crate::plan::facts::facts(context, |_| true).await;
-    let source =
-        HostSource::new(&context.project, &context.graph, host, &facts, Part::Converge, &folded.outputs);
+    let source = HostSource::new(
+        &context.project,
+        &context.graph,
+        host,
+        &facts,
+        ItemSelection::Converge,
+        &folded.outputs,
+    );
     let claimed = source.items().iter().enumerate().filter_map(|(index, item)| {
         let Resolved::Ready { resource, sensitive, .. } =
             source.resolve(index, &folded.outputs, &converge_planner::Altered::default())
@@ -142,7 +149,7 @@ pub(crate) async fn plan_and_record(
             Ok((target, looked, recording)) => {
                 recordings.insert(host.clone(), recording);
                 if looked.reads_others {
-                    begun.push(Planned::Held(Box::new(Held::new(target, looked, start.elapsed()))));
+                    begun.push(PlanProgress::Held(Box::new(HeldPlan::new(target, looked, start.elapsed()))));
                     continue;
                 }
                 HostResult::Planned(looked.folded.plan)
@@ -151,7 +158,7 @@ pub(crate) async fn plan_and_record(
         };
         let entry = HostEntry { host, result, took: start.elapsed() };
         roles.take(&entry);
-        begun.push(Planned::Ended(Box::new(entry)));
+        begun.push(PlanProgress::Ended(Box::new(entry)));
     }
     for name in context.targets().iter().filter(|name| context.project.entry_hosts(name).is_some()) {
         begun.push(crate::plan::target::plan_one(context, name, roles.before(name)).await);
@@ -167,7 +174,8 @@ async fn record_one(
     host: &str,
 ) -> Result<(Target, Looked, HostRecording), TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
-    let look = Look { part: Part::Converge, history: &History::default(), diffs: true, records: true };
+    let look =
+        LookScope { part: ItemSelection::Converge, history: &History::default(), diffs: true, records: true };
     let target = crate::connect::target::host(context, Arc::clone(&link));
     let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
     let (folded, known) = (&looked.folded, &looked.known);
@@ -225,7 +233,7 @@ fn fold_recorded(
     guessed: &mut Vec<ObjectId>,
 ) -> Folded {
     let source = |outputs: &Outputs| {
-        HostSource::new(&context.project, &context.graph, host, facts, Part::Converge, outputs)
+        HostSource::new(&context.project, &context.graph, host, facts, ItemSelection::Converge, outputs)
     };
     let mut round = 1;
     loop {

@@ -11,15 +11,15 @@ use crate::revert::undo::{
     Verdict, base_of, brought_along, changed_probes, goes_back, owners_probe, role_of, take_contents,
     without_gone_workloads,
 };
-use crate::revert::{self, Group, Judged, holders, layers, restarts};
+use crate::revert::{self, Judged, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
-use converge_ledger::{Ledger, Project, Records, Undo};
+use converge_ledger::{Ledger, ProjectScope, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
 use passed::{idle_runs, say_passed_over, taken_back, why_passed_over};
-use start::{Start, again};
+use start::{ReturnPoint, again};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,10 +46,10 @@ fn unseen(plan: &FleetPlan) -> Option<(&str, String)> {
 }
 
 /// The records that were read of a host.
-type Read = Arc<Result<(Target, Records), TargetError>>;
+type ReadRecords = Arc<Result<(Target, Records), TargetError>>;
 
 /// The ID that begins so, of all runs on the hosts that were read.
-fn resolve(read: &[Read], prefix: &str) -> Result<Option<String>, Diagnostics> {
+fn resolve(read: &[ReadRecords], prefix: &str) -> Result<Option<String>, Diagnostics> {
     let runs =
         read.iter().filter_map(|read| read.as_ref().as_ref().ok()).flat_map(|(_, records)| &records.runs);
     let found: BTreeSet<&str> = runs.map(|r| r.id.as_str()).filter(|id| id.starts_with(prefix)).collect();
@@ -101,7 +101,7 @@ pub(crate) async fn plan_rollback(
 async fn plan_to(
     context: &Arc<RunContext>,
     hosts: &[String],
-    read: &[Read],
+    read: &[ReadRecords],
     prefix: &str,
     roles: &[String],
 ) -> Result<FleetPlan, Diagnostics> {
@@ -147,7 +147,7 @@ async fn plan_to(
             let id = if records.runs.is_empty() { "" } else { id.as_str() };
             warnings.push(format!("{host} is left as it is: {why} {id}").trim_end().to_owned());
         }
-        starts.push(place.map(Start::To));
+        starts.push(place.map(ReturnPoint::To));
     }
     let (mut plan, _) = plan_starts(context, hosts, read, &starts, roles).await;
     plan.warnings.extend(warnings);
@@ -158,10 +158,10 @@ async fn plan_to(
 async fn plan_newest(
     context: &Arc<RunContext>,
     hosts: &[String],
-    read: &[Read],
+    read: &[ReadRecords],
     roles: &[String],
 ) -> FleetPlan {
-    let ledgers: Vec<Option<(Ledger<'_>, Project, &Records)>> = hosts
+    let ledgers: Vec<Option<(Ledger<'_>, ProjectScope, &Records)>> = hosts
         .iter()
         .zip(read)
         .map(|(host, read)| {
@@ -197,7 +197,7 @@ async fn plan_newest(
             })
             .collect();
         let Some(newest) = converge_ledger::newest(&named) else {
-            idle.extend(idle_runs(&ledgers, &vec![Some(Start::From(0)); hosts.len()]));
+            idle.extend(idle_runs(&ledgers, &vec![Some(ReturnPoint::From(0)); hosts.len()]));
             over.extend(idle.iter().map(|id| format!("run {id}, which changed nothing")));
             let none = vec![None; hosts.len()];
             let mut plan = match left {
@@ -207,21 +207,22 @@ async fn plan_newest(
             say_passed_over(&mut plan, &over);
             return plan;
         };
-        let starts: Vec<Option<Start>> = ledgers
+        let starts: Vec<Option<ReturnPoint>> = ledgers
             .iter()
             .zip(&candidates)
             .map(|(of, runs)| {
                 let (ledger, project, _) = of.as_ref()?;
                 let at = own_newest(ledger, runs, newest)?;
                 let is_alone = alone.as_deref() == Some(newest);
-                Some(Start::From(if is_alone { at } else { ledger.start_of(at, project) }))
+                Some(ReturnPoint::From(if is_alone { at } else { ledger.start_of(at, project) }))
             })
             .collect();
         let (mut plan, sealed) = plan_starts(context, hosts, read, &starts, roles).await;
         if !nothing_to_do(&plan) {
             let mut back: BTreeSet<&str> = BTreeSet::new();
             for (of, start) in ledgers.iter().zip(&starts) {
-                let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start)
+                let (Some((ledger, project, records)), Some(ReturnPoint::From(at) | ReturnPoint::To(at))) =
+                    (of, start)
                 else {
                     continue;
                 };
@@ -256,7 +257,7 @@ async fn plan_newest(
         let is_left = plan.hosts.iter().any(says);
         let goes_on = ledgers.iter().zip(&candidates).zip(&starts).any(|((of, runs), start)| {
             let at = of.as_ref().and_then(|(ledger, ..)| own_newest(ledger, runs, newest));
-            matches!((at, start), (Some(at), Some(Start::From(start))) if *start < at)
+            matches!((at, start), (Some(at), Some(ReturnPoint::From(start))) if *start < at)
         });
         if goes_on {
             alone = Some(newest.to_owned());
@@ -284,8 +285,8 @@ fn own_newest(ledger: &Ledger<'_>, runs: &[usize], chosen: &str) -> Option<usize
 async fn plan_starts(
     context: &Arc<RunContext>,
     hosts: &[String],
-    read: &[Read],
-    starts: &[Option<Start>],
+    read: &[ReadRecords],
+    starts: &[Option<ReturnPoint>],
     roles: &[String],
 ) -> (FleetPlan, Option<(String, ObjectId)>) {
     let planning = hosts.iter().zip(read).zip(starts).map(|((host, read), start)| {
@@ -296,7 +297,7 @@ async fn plan_starts(
     let outcomes = in_parallel(planning).await;
     let mut returns: Vec<Return> = Vec::new();
     for (host, run) in hosts.iter().zip(read).zip(starts).filter_map(|((host, read), start)| {
-        let (Start::To(at) | Start::From(at)) = (*start)?;
+        let (ReturnPoint::To(at) | ReturnPoint::From(at)) = (*start)?;
         Some((host, read.as_ref().as_ref().ok()?.1.runs.get(at)?))
     }) {
         match returns.iter_mut().find(|r| r.run == run.id) {
@@ -349,7 +350,7 @@ struct Planned {
 }
 
 /// The plan of one host, with the runs that it undoes.
-struct Back {
+struct HostReturn {
     entry: HostEntry,
     runs: Vec<String>,
     sealed: Sealed,
@@ -360,10 +361,10 @@ struct Back {
 async fn plan_back(
     context: &RunContext,
     host: &str,
-    read: &Read,
-    start: Option<Start>,
+    read: &ReadRecords,
+    start: Option<ReturnPoint>,
     roles: &[String],
-) -> Back {
+) -> HostReturn {
     let begun = Instant::now();
     let _plans = context.begin(host, Activity::Plan);
     let planned = match &**read {
@@ -371,8 +372,8 @@ async fn plan_back(
         Ok((target, records)) => {
             let (ledger, project) = (Ledger::of(&records.runs), context.project_of(host));
             let (undos, runs) = match start {
-                Some(Start::To(at)) => ledger.revert_to(at, &project, &goes_back),
-                Some(Start::From(at)) => ledger.revert_from(at, &project, &goes_back),
+                Some(ReturnPoint::To(at)) => ledger.revert_to(at, &project, &goes_back),
+                Some(ReturnPoint::From(at)) => ledger.revert_from(at, &project, &goes_back),
                 None => (Vec::new(), Vec::new()),
             };
             let mut undos = brought_along(undos);
@@ -397,7 +398,12 @@ async fn plan_back(
             (HostResult::Lost(lost), Vec::new(), Sealed::new(), Vec::new())
         }
     };
-    Back { entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() }, runs, sealed, hidden }
+    HostReturn {
+        entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() },
+        runs,
+        sealed,
+        hidden,
+    }
 }
 
 /// Looks at the objects and plans them back.
@@ -442,7 +448,7 @@ async fn plan_undos(
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
     revert::packages::leave_what_takes_others_along(target, &mut groups, &[], &mut known).await?;
     revert::name_what_stays(&mut groups);
-    for Group { address, members, after } in groups {
+    for RevertGroup { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
         let notes = revert::shared::notes(&members, &mut known);
         let mut item = revert::item(id, &address, members);

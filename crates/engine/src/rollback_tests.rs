@@ -13,7 +13,8 @@ fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
         |runs: [String; 2]| parse_records(&format!("converge\t5\nnow\t1000\n{}", runs.concat())).unwrap();
     let honest = records([run("old", 1, 100), run("new", 2, 900)]);
     let liar = records([run("new", 1, 100), run("old", 2, 999)]);
-    let candidates = |records: &Records| Ledger::of(&records.runs).candidates(&Project::default(), &|_| true);
+    let candidates =
+        |records: &Records| Ledger::of(&records.runs).candidates(&ProjectScope::default(), &|_| true);
     let named = |records: &Records| -> Vec<(String, i64)> {
         candidates(records)
             .iter()
@@ -59,7 +60,7 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
     };
     let text = format!("converge\t5\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
     let records = parse_records(&text).unwrap();
-    let ledgers = [Some((Ledger::of(&records.runs), Project::default(), &records))];
-    assert_eq!(idle_runs(&ledgers, &[Some(Start::From(0))]), BTreeSet::from(["two"]));
+    let ledgers = [Some((Ledger::of(&records.runs), ProjectScope::default(), &records))];
+    assert_eq!(idle_runs(&ledgers, &[Some(ReturnPoint::From(0))]), BTreeSet::from(["two"]));
     assert_eq!(idle_runs(&ledgers, &[None]), BTreeSet::new());
 }

@@ -1,7 +1,7 @@
 //! The roles' live checks.
 
 use crate::context::RunContext;
-use crate::plan::source::Part;
+use crate::plan::source::ItemSelection;
 use crate::tasks::on_each;
 use crate::{Activity, HostVerify, TargetError};
 use converge_executor::Questions;
@@ -19,8 +19,14 @@ pub(crate) async fn verify(context: &Arc<RunContext>) -> Vec<HostVerify> {
         let folded = match crate::connect::target::connect(&context, &host).await {
             Err(lost) => Err(lost),
             Ok(target) => {
-                crate::plan::look::plan_part(&context, &target, Part::Verify, &History::default(), false)
-                    .await
+                crate::plan::look::plan_part(
+                    &context,
+                    &target,
+                    ItemSelection::Verify,
+                    &History::default(),
+                    false,
+                )
+                .await
             }
         };
         match folded {
@@ -61,7 +67,7 @@ async fn checks_in_place(
         return Ok(Vec::new());
     }
     // A check of another role may wait for minutes for what the rollback has removed: it is not run.
-    let part = Part::VerifyOf(&roles);
+    let part = ItemSelection::VerifyOf(&roles);
     let folded = crate::plan::look::plan_part(context, &target, part, &History::default(), false).await?;
     Ok(checks(&folded.plan))
 }
@@ -189,7 +195,7 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::apply::lane::tests::item;
-    use converge_objects::condition::{self, Pick, What};
+    use converge_objects::condition::{self, Expectation, Pick};
     use converge_planner::{PlannedChange, Problem};
     use converge_resource::{Change, Reversibility};
 
@@ -259,9 +265,12 @@ mod tests {
                 ..item(id, "r", &[], Outcome::Changed(vec![planned]))
             }
         };
-        let ready =
-            What::Condition { of: Pick::Named(Vec::new()), name: "Ready".into(), status: "True".into() };
-        let key = condition::Wait { what: ready, seconds: 40 }.key();
+        let ready = Expectation::Condition {
+            of: Pick::Named(Vec::new()),
+            name: "Ready".into(),
+            status: "True".into(),
+        };
+        let key = condition::TimedCondition { what: ready, seconds: 40 }.key();
         let items = vec![wait(1, &key), behind(2, "r/1", "`r/1` changes this host first")];
         let plan = HostPlan { items, ..HostPlan::default() };
         let open = settling(&plan, |_| false);

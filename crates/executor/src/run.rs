@@ -1,6 +1,6 @@
 //! A run, as a target records it.
 
-use converge_ledger::{RunPurpose, Scope};
+use converge_ledger::{ProjectName, RunPurpose};
 use converge_resource::State;
 
 /// The end of a run, as a target records it.
@@ -42,7 +42,7 @@ pub struct RunMeta {
     /// Its purpose.
     pub purpose: RunPurpose,
     /// Whose are the things that it makes.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// The runs that this one rolls back.
     pub rolls_back: Vec<String>,
     /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.

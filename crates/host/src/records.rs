@@ -14,7 +14,7 @@ pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
 
 use converge_executor::{RunEnd, RunMeta};
-use converge_ledger::{NewBase, Scope};
+use converge_ledger::{NewBase, ProjectName};
 use converge_resource::{Content, Digest, ObjectId, State, encode_field, quote};
 
 /// Where the records lie on a host.
@@ -68,7 +68,7 @@ pub fn open_script(meta: &RunMeta) -> String {
         format!("playbook\t{}", encode_field(&meta.playbook)),
     ];
     text.push(meta.purpose.line());
-    let Scope { playbook, inventory } = &meta.scope;
+    let ProjectName { playbook, inventory } = &meta.scope;
     text.push(format!("scope\t{}\t{}", encode_field(playbook), encode_field(inventory)));
     text.extend(meta.rolls_back.iter().map(|id| format!("undoes\t{id}")));
     text.extend(meta.planned.iter().map(|address| format!("planned\t{}", encode_field(address))));

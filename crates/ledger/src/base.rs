@@ -2,8 +2,8 @@
 
 use crate::lines::is_by_lines;
 use crate::managed::{Entry, Managed, fold};
-use crate::record::Reader;
-use crate::{Layer, Moved, Owned, RunRecord, SavedGuard, Scope};
+use crate::record::RunReader;
+use crate::{MountLayer, Moved, Owned, ProjectName, RunRecord, SavedGuard};
 use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::BTreeSet;
 
@@ -37,13 +37,13 @@ pub struct NewBase {
 pub fn parse_owned(output: &str) -> OwnedRecords {
     let mut records = OwnedRecords::default();
     let (mut base, mut of, mut recorded) = (Managed::default(), "-", BTreeSet::new());
-    let mut runs: Vec<Reader> = Vec::new();
+    let mut runs: Vec<RunReader> = Vec::new();
     for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
         let fields: Vec<&str> = line.split('\t').collect();
         // The text of a line may hold what is secret.
         let odd = || format!("line {} of the record of what is managed is damaged and not considered", n + 1);
         match (fields.as_slice(), runs.last_mut()) {
-            (["run", id], _) => runs.push(Reader::new(id)),
+            (["run", id], _) => runs.push(RunReader::new(id)),
             (fields, Some(run)) => run.read(fields),
             (["converge-managed" | "converge-owned", "1"], None) => {}
             (["busy", "yes"], None) => records.busy = true,
@@ -58,7 +58,7 @@ pub fn parse_owned(output: &str) -> OwnedRecords {
             _ => records.broken.push(odd()),
         }
     }
-    let runs: Vec<RunRecord> = runs.into_iter().map(Reader::end_of_run).collect();
+    let runs: Vec<RunRecord> = runs.into_iter().map(RunReader::end_of_run).collect();
     records.broken.extend(runs.iter().filter_map(|r| r.broken.clone()));
     // A run that still grows is folded for this once only, and so are the runs after it.
     let (closed, open) = runs.split_at(runs.iter().position(|r| !r.closed).unwrap_or(runs.len()));
@@ -106,12 +106,12 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
     let thing = Owned {
         object: ObjectId::new(kind, text(key)?),
         layer: match flags.split(',').find_map(|flag| flag.strip_prefix("layer=")) {
-            Some(layer) => Layer::from_text(&text(layer)?),
-            None => Layer::default(),
+            Some(layer) => MountLayer::from_text(&text(layer)?),
+            None => MountLayer::default(),
         },
         lies_in: Vec::new(),
         uid: None,
-        scope: Scope { playbook: text(playbook)?, inventory: text(inventory)? },
+        scope: ProjectName { playbook: text(playbook)?, inventory: text(inventory)? },
         roles: roles.split(',').map(text).collect::<Option<_>>()?,
         item: text(item)?,
         since: (*since).to_owned(),
@@ -150,7 +150,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the rollback needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`Layer`]),
+/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`MountLayer`]),
 /// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
@@ -169,7 +169,7 @@ fn base_text(managed: &Managed) -> String {
         if let Some(Moved { by, before }) = &thing.moved {
             flags.push_str(&format!(",moved={}:{}", octal(by), octal(before.line())));
         }
-        if thing.layer != Layer::default() {
+        if thing.layer != MountLayer::default() {
             flags.push_str(&format!(",layer={}", octal(&thing.layer.text())));
         }
         for (left, found) in thing.between.iter().filter(|_| is_by_lines(&thing.object)) {

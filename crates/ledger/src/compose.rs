@@ -1,7 +1,7 @@
 //! The composition of the changes of several runs, for each object.
 
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{Layer, SavedChange, SavedGuard, SavedOutcome};
+use crate::{MountLayer, SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, Past, State};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct Undo {
     /// The object.
     pub object: ObjectId,
     /// The file system in which it lies, where runs mount one above it.
-    pub layer: Layer,
+    pub layer: MountLayer,
     /// The mounts above it, each with the file system that must be there for it to be seen.
     pub lies_in: Vec<(String, String)>,
     /// The state that the runs left; any other is someone else's.
@@ -127,12 +127,12 @@ impl Undo {
 /// corrected later still goes before what it stands on: a user before its group. With each change come its run and the states in which a
 /// rollback of it may have left the object, and the file system in which it lies. `goes_back` says which changes a rollback takes back at all.
 pub(crate) fn compose<'a>(
-    steps: impl Iterator<Item = (&'a str, Layer, &'a SavedChange, Vec<State>)>,
+    steps: impl Iterator<Item = (&'a str, MountLayer, &'a SavedChange, Vec<State>)>,
     goes_back: &dyn Fn(&SavedChange) -> bool,
 ) -> Vec<Undo> {
     // In the order in which the runs first touched them. The map of places keeps the time linear but for a logarithm: records hold thousands of changes.
     let mut undos: BTreeMap<usize, Undo> = BTreeMap::new();
-    let mut places: BTreeMap<(ObjectId, Layer), usize> = BTreeMap::new();
+    let mut places: BTreeMap<(ObjectId, MountLayer), usize> = BTreeMap::new();
     for (run, layer, change, also) in steps.filter(|(_, _, c, _)| c.may_have_happened() && goes_back(c)) {
         let next = places.len();
         let place = *places.entry((change.object.clone(), layer.clone())).or_insert(next);
@@ -197,7 +197,7 @@ pub(crate) fn compose<'a>(
 /// come back without it. What lies in a file system that a run has mounted there was there before.
 fn below_nothing(undos: &mut [Undo]) {
     let paths = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent());
-    let absent: BTreeMap<(String, Layer), State> =
+    let absent: BTreeMap<(String, MountLayer), State> =
         paths.map(|u| ((u.object.key.clone(), u.layer.clone()), u.before.clone())).collect();
     for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {
         let mut above = undo.object.key.as_str();

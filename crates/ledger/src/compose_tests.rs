@@ -1,4 +1,4 @@
-use crate::{Layer, Ledger, Project, SavedChange, Undo, parse_records};
+use crate::{Ledger, MountLayer, ProjectScope, SavedChange, Undo, parse_records};
 use converge_resource::{ObjectId, State};
 
 fn state(line: &str) -> State {
@@ -21,7 +21,7 @@ fn undos(runs: &[&str]) -> Vec<Undo> {
         .collect();
     let records = parse_records(&format!("converge\t5\n{}", runs.concat())).unwrap();
     assert_eq!(records.broken, Vec::<String>::new());
-    Ledger::of(&records.runs).revert_from(0, &Project::default(), &|_| true).0
+    Ledger::of(&records.runs).revert_from(0, &ProjectScope::default(), &|_| true).0
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn composed_by_object(steps: &[(String, SavedChange)]) -> Vec<Undo> {
     }
     let own = |object: &&ObjectId| {
         let own = steps.iter().filter(|(_, change)| change.object == **object);
-        super::compose(own.map(|(run, c)| (run.as_str(), Layer::default(), c, Vec::new())), &|_| true)
+        super::compose(own.map(|(run, c)| (run.as_str(), MountLayer::default(), c, Vec::new())), &|_| true)
     };
     objects.iter().rev().flat_map(own).collect()
 }
@@ -146,10 +146,10 @@ fn many_changes_are_composed_object_by_object_in_the_order_of_their_first_touch(
     let steps = records.runs.iter().flat_map(|run| run.changes.iter().map(|c| (run.id.clone(), c.clone())));
     let steps: Vec<(String, SavedChange)> = steps.collect();
     assert_eq!(steps.len(), 5000);
-    let whole =
-        super::compose(steps.iter().map(|(run, c)| (run.as_str(), Layer::default(), c, Vec::new())), &|_| {
-            true
-        });
+    let whole = super::compose(
+        steps.iter().map(|(run, c)| (run.as_str(), MountLayer::default(), c, Vec::new())),
+        &|_| true,
+    );
     let by_object = composed_by_object(&steps);
     assert!(whole.len() > 500 && whole.iter().any(|undo| undo.between.len() > 5), "{}", whole.len());
     assert!(whole == by_object, "the reverts of {} objects differ", whole.len());

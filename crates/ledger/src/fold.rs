@@ -5,29 +5,29 @@
 
 mod others;
 
-use crate::layers::{Layer, Layers};
+use crate::layers::{MountLayer, MountLayers};
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{Project, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
+use crate::{ProjectScope, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A change that is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Step {
+struct StepInForce {
     run: usize,
     change: usize,
     /// States in which a rollback that failed or was cut off may have left the object, each with that rollback.
     also: Vec<(usize, State)>,
 }
 
-impl Step {
+impl StepInForce {
     fn is(&self, other: &Self) -> bool {
         (self.run, self.change) == (other.run, other.change)
     }
 }
 
 /// The states in which a rollback may have left the object count no more.
-fn drop_also(stack: &mut [Step], by: usize) {
+fn drop_also(stack: &mut [StepInForce], by: usize) {
     for step in stack {
         step.also.retain(|(run, _)| *run != by);
     }
@@ -37,21 +37,21 @@ fn drop_also(stack: &mut [Step], by: usize) {
 #[derive(Clone, Debug, Default)]
 struct Effect {
     /// Steps as they were, which it took off or changed.
-    taken: Vec<Step>,
-    given: Vec<Step>,
+    taken: Vec<StepInForce>,
+    given: Vec<StepInForce>,
 }
 
 impl Effect {
-    fn retain(&mut self, stays: &dyn Fn(&Step) -> bool) {
+    fn retain(&mut self, stays: &dyn Fn(&StepInForce) -> bool) {
         self.taken.retain(stays);
         self.given.retain(stays);
     }
 }
 
 /// An object in the file system in which it lies.
-type Thing<'a> = (&'a ObjectId, Layer);
+type Thing<'a> = (&'a ObjectId, MountLayer);
 
-type Stacks<'a> = BTreeMap<Thing<'a>, Vec<Step>>;
+type Stacks<'a> = BTreeMap<Thing<'a>, Vec<StepInForce>>;
 
 /// The runs of one host or cluster in their order, and what is in force of them.
 #[derive(Clone, Debug)]
@@ -63,9 +63,9 @@ pub struct Ledger<'a> {
     /// The last rollback that took back something of each run, or all of it.
     taken_by: BTreeMap<usize, usize>,
     /// The layer of each change of each run.
-    layers: Vec<Vec<Layer>>,
+    layers: Vec<Vec<MountLayer>>,
     /// The places at which runs mount something.
-    places: Layers,
+    places: MountLayers,
     /// The changes, by run and place, to objects that the project has forgotten since: in force no more, and no rollback's matter.
     forgotten: BTreeSet<(usize, usize)>,
 }
@@ -81,7 +81,7 @@ fn is_whole(run: &RunRecord) -> bool {
 impl<'a> Ledger<'a> {
     /// Of all runs, in the order of [`crate::in_order`].
     pub fn of(runs: &'a [RunRecord]) -> Self {
-        let mut places = Layers::default();
+        let mut places = MountLayers::default();
         let mut layer_of = |change: &SavedChange| {
             let layer = places.of(&change.object);
             places.take(&change.object, &change.before, &change.after);
@@ -109,7 +109,7 @@ impl<'a> Ledger<'a> {
     /// Takes all earlier changes of the project to the objects that this run forgets off their stacks, and with a command those that its script has made:
     /// no rollback puts them on again.
     fn forget(&mut self, by: usize, run: &RunRecord) {
-        let project = Project(run.scope.clone());
+        let project = ProjectScope(run.scope.clone());
         for (at, of) in self.runs.iter().enumerate().take(by).filter(|(_, of)| project.has(&of.scope)) {
             let named = |change: &SavedChange| run.forgotten.contains(&change.object);
             let commands = of.changes.iter().filter(|c| c.object.kind == "command" && named(c));
@@ -120,7 +120,7 @@ impl<'a> Ledger<'a> {
             self.forgotten.extend(changes.map(|(change, _)| (at, change)));
         }
         let forgotten = &self.forgotten;
-        let stays = |step: &Step| !forgotten.contains(&(step.run, step.change));
+        let stays = |step: &StepInForce| !forgotten.contains(&(step.run, step.change));
         self.stacks.values_mut().for_each(|stack| stack.retain(stays));
         let effects = self.effects.values_mut().flat_map(BTreeMap::values_mut);
         effects.for_each(|effect| effect.retain(&stays));
@@ -129,7 +129,7 @@ impl<'a> Ledger<'a> {
     fn push(&mut self, at: usize, run: &'a RunRecord) {
         for (n, change) in run.changes.iter().enumerate().filter(|(_, c)| c.may_have_happened()) {
             let stack = self.stacks.entry(self.thing(at, n, change)).or_default();
-            stack.push(Step { run: at, change: n, also: Vec::new() });
+            stack.push(StepInForce { run: at, change: n, also: Vec::new() });
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Ledger<'a> {
         (&saved.object, self.layer(run, change))
     }
 
-    fn layer(&self, run: usize, change: usize) -> Layer {
+    fn layer(&self, run: usize, change: usize) -> MountLayer {
         self.layers.get(run).and_then(|run| run.get(change)).cloned().unwrap_or_default()
     }
 
@@ -239,11 +239,11 @@ impl<'a> Ledger<'a> {
         self.replace(by, object, old, stack);
     }
 
-    fn replace(&mut self, by: usize, object: &Thing<'a>, old: Vec<Step>, stack: Vec<Step>) {
+    fn replace(&mut self, by: usize, object: &Thing<'a>, old: Vec<StepInForce>, stack: Vec<StepInForce>) {
         if old == stack {
             return;
         }
-        let without = |all: &[Step], others: &[Step]| -> Vec<Step> {
+        let without = |all: &[StepInForce], others: &[StepInForce]| -> Vec<StepInForce> {
             all.iter().filter(|s| !others.iter().any(|o| o.is(s))).cloned().collect()
         };
         for step in without(&old, &stack) {
@@ -252,14 +252,15 @@ impl<'a> Ledger<'a> {
         let given = without(&stack, &old);
         let effect = self.effects.entry(by).or_default().entry(object.clone()).or_default();
         // A step that the run has given itself was not there before it.
-        let is_own = |step: &Step| effect.given.iter().any(|given| given.is(step));
-        let taken: Vec<Step> = old.iter().filter(|s| !stack.contains(s) && !is_own(s)).cloned().collect();
+        let is_own = |step: &StepInForce| effect.given.iter().any(|given| given.is(step));
+        let taken: Vec<StepInForce> =
+            old.iter().filter(|s| !stack.contains(s) && !is_own(s)).cloned().collect();
         effect.taken.extend(taken);
         effect.given.extend(given);
         self.stacks.insert(object.clone(), stack);
     }
 
-    fn change(&self, step: &Step) -> Option<&'a SavedChange> {
+    fn change(&self, step: &StepInForce) -> Option<&'a SavedChange> {
         self.runs.get(step.run)?.changes.get(step.change)
     }
 
@@ -306,7 +307,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Whether a run is one of this project; a record that does not say so is. What `undo.sh` undid, it did for that run's project.
-    pub fn is_of(&self, at: usize, project: &Project) -> bool {
+    pub fn is_of(&self, at: usize, project: &ProjectScope) -> bool {
         let Some(run) = self.runs.get(at) else { return false };
         match run.attempts.as_ref().and_then(|id| self.place(id)) {
             Some(target) if target < at => self.is_of(target, project),
@@ -320,7 +321,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// The runs of a project that a rollback can take back, oldest first: those that converged and of which something is in force.
-    pub fn candidates(&self, project: &Project, goes_back: &dyn Fn(&SavedChange) -> bool) -> Vec<usize> {
+    pub fn candidates(&self, project: &ProjectScope, goes_back: &dyn Fn(&SavedChange) -> bool) -> Vec<usize> {
         let runs = self.runs.iter().enumerate().filter(|(_, r)| !r.is_rollback());
         runs.map(|(at, _)| at)
             .filter(|at| self.is_of(*at, project) && self.in_force(*at, goes_back))
@@ -328,7 +329,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Where a rollback of this candidate begins: an earlier rollback that set out for it and others is gone on with.
-    pub fn start_of(&self, candidate: usize, project: &Project) -> usize {
+    pub fn start_of(&self, candidate: usize, project: &ProjectScope) -> usize {
         let Some(id) = self.runs.get(candidate).map(|r| &r.id) else { return candidate };
         let later = self.runs.iter().enumerate().skip(candidate + 1).rev();
         let tried = later.filter(|(n, r)| {
@@ -356,10 +357,10 @@ impl<'a> Ledger<'a> {
     pub fn revert_from(
         &self,
         start: usize,
-        project: &Project,
+        project: &ProjectScope,
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> (Vec<Undo>, Vec<usize>) {
-        let mut steps: Vec<&Step> = self.stacks.values().flatten().collect();
+        let mut steps: Vec<&StepInForce> = self.stacks.values().flatten().collect();
         steps.sort_by_key(|s| (s.run, s.change));
         steps.retain(|s| s.run >= start && self.is_of(s.run, project));
         let runs: BTreeSet<usize> = steps.iter().map(|s| s.run).collect();
@@ -374,7 +375,7 @@ impl<'a> Ledger<'a> {
     pub fn revert_to(
         &self,
         target: usize,
-        project: &Project,
+        project: &ProjectScope,
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> (Vec<Undo>, Vec<usize>) {
         let runs: Vec<usize> = (target..self.runs.len()).filter(|at| self.is_of(*at, project)).collect();
@@ -385,8 +386,8 @@ impl<'a> Ledger<'a> {
 
     fn compose(
         &self,
-        steps: impl Iterator<Item = (usize, Layer, &'a SavedChange, Vec<State>)> + Clone,
-        project: &Project,
+        steps: impl Iterator<Item = (usize, MountLayer, &'a SavedChange, Vec<State>)> + Clone,
+        project: &ProjectScope,
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> Vec<Undo> {
         let run = |at: usize| self.runs.get(at).map_or("", |r| r.id.as_str());
@@ -407,7 +408,7 @@ impl<'a> Ledger<'a> {
     /// The runs that are missing beside these changes of one object, oldest first.
     fn unrecorded(
         &self,
-        steps: impl Iterator<Item = (usize, Layer, &'a SavedChange, Vec<State>)>,
+        steps: impl Iterator<Item = (usize, MountLayer, &'a SavedChange, Vec<State>)>,
     ) -> Unrecorded {
         let mut missing = Unrecorded::default();
         let mut last: Option<(usize, &SavedChange)> = None;
@@ -430,7 +431,12 @@ impl<'a> Ledger<'a> {
     }
 
     /// The reason why an object is left: a later run of another project changed it. With it, what such runs changed.
-    fn theirs(&self, undo: &Undo, after: usize, project: &Project) -> (Option<String>, Vec<(State, State)>) {
+    fn theirs(
+        &self,
+        undo: &Undo,
+        after: usize,
+        project: &ProjectScope,
+    ) -> (Option<String>, Vec<(State, State)>) {
         let thing = (&undo.object, undo.layer.clone());
         let Some((thing, _)) = self.stacks.get_key_value(&thing) else { return (None, Vec::new()) };
         let theirs = self.others(thing, after, &|run| self.is_of(run, project)).standing;

@@ -11,10 +11,10 @@ pub(crate) fn is_at_path(kind: &str) -> bool {
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
 /// runs found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Layer(BTreeMap<String, String>);
+pub struct MountLayer(BTreeMap<String, String>);
 
-impl Layer {
-    /// The layer as one text, empty where the object lies in what was there before; [`Layer::from_text`] reads it.
+impl MountLayer {
+    /// The layer as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it.
     pub(crate) fn text(&self) -> String {
         let places = self.0.iter().map(|(place, system)| format!("{place}\n{system}"));
         places.collect::<Vec<_>>().join("\n")
@@ -42,33 +42,33 @@ pub fn file_system(mount: &State) -> &str {
 
 /// The file systems at one place: the one that the first run found, and the present one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct MountPlace {
     first: String,
     now: String,
 }
 
 /// The places at which runs have mounted or unmounted something, as of some change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layers(BTreeMap<String, Place>);
+pub struct MountLayers(BTreeMap<String, MountPlace>);
 
-impl Layers {
+impl MountLayers {
     /// Takes a change of an object.
     pub(crate) fn take(&mut self, object: &ObjectId, before: &State, after: &State) {
         if object.kind == "mount" {
             let first = file_system(before).to_owned();
-            let place = self.0.entry(object.key.clone()).or_insert(Place { now: first.clone(), first });
+            let place = self.0.entry(object.key.clone()).or_insert(MountPlace { now: first.clone(), first });
             file_system(after).clone_into(&mut place.now);
         }
     }
 
     /// The layer in which an object lies now.
-    pub(crate) fn of(&self, object: &ObjectId) -> Layer {
+    pub(crate) fn of(&self, object: &ObjectId) -> MountLayer {
         let moved = self.above(object).filter(|(_, place)| place.now != place.first);
-        Layer(moved.map(|(at, place)| (at.clone(), place.now.clone())).collect())
+        MountLayer(moved.map(|(at, place)| (at.clone(), place.now.clone())).collect())
     }
 
     /// The mounts above an object, with what is mounted there where it is seen in this layer.
-    pub(crate) fn needed(&self, object: &ObjectId, layer: &Layer) -> Vec<(String, String)> {
+    pub(crate) fn needed(&self, object: &ObjectId, layer: &MountLayer) -> Vec<(String, String)> {
         let mut needed: BTreeMap<String, String> =
             self.above(object).map(|(at, place)| (at.clone(), place.first.clone())).collect();
         // A place that no record tells of any more counts too.
@@ -76,7 +76,7 @@ impl Layers {
         needed.into_iter().collect()
     }
 
-    fn above(&self, object: &ObjectId) -> impl Iterator<Item = (&String, &Place)> {
+    fn above(&self, object: &ObjectId) -> impl Iterator<Item = (&String, &MountPlace)> {
         let lies = is_at_path(&object.kind);
         self.0.iter().filter(move |(at, _)| {
             let rest = object.key.strip_prefix(at.trim_end_matches('/'));
@@ -98,14 +98,14 @@ mod tests {
     #[test]
     fn a_path_is_another_object_while_something_is_mounted_above_it() {
         let (file, mount) = (ObjectId::new("path", "/srv/m/file"), ObjectId::new("mount", "/srv/m"));
-        let mut layers = Layers::default();
+        let mut layers = MountLayers::default();
         let below = layers.of(&file);
-        assert_eq!(below, Layer::default());
+        assert_eq!(below, MountLayer::default());
         layers.take(&mount, &state("absent"), &state("mount /dev/sdb ext4 rw -"));
         let inside = layers.of(&file);
         assert_ne!(inside, below);
-        assert_eq!(Layer::from_text(&inside.text()), inside);
-        assert_eq!(Layer::from_text(&below.text()), below);
+        assert_eq!(MountLayer::from_text(&inside.text()), inside);
+        assert_eq!(MountLayer::from_text(&below.text()), below);
         assert_eq!(layers.needed(&file, &below), [("/srv/m".to_owned(), "-".to_owned())]);
         assert_eq!(layers.needed(&file, &inside), [("/srv/m".to_owned(), "/dev/sdb".to_owned())]);
         assert_eq!(layers.of(&ObjectId::new("path", "/srv/m")), inside);

@@ -15,12 +15,12 @@ mod records;
 pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
 pub use fold::Ledger;
-pub use layers::{Layer, Layers, file_system};
+pub use layers::{MountLayer, MountLayers, file_system};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;
 pub use owned::{Moved, Owned};
-pub use project::{Project, Scope};
+pub use project::{ProjectName, ProjectScope};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,
     id_seconds, reads_format,

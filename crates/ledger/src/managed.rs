@@ -1,7 +1,9 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
 use crate::lines::is_by_fields;
-use crate::{Layer, Layers, Moved, Owned, RunPurpose, RunRecord, SavedChange, SavedOutcome, Scope};
+use crate::{
+    MountLayer, MountLayers, Moved, Owned, ProjectName, RunPurpose, RunRecord, SavedChange, SavedOutcome,
+};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +63,7 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     for run in runs {
         if folded.insert(run.id.clone()) {
             // `undo.sh` of older versions wrote no project: what it undid says it.
-            let target = run.attempts.as_ref().filter(|_| run.scope == Scope::default());
+            let target = run.attempts.as_ref().filter(|_| run.scope == ProjectName::default());
             let target = target.and_then(|id| runs.iter().find(|r| r.id == *id));
             table.lay(run, target.map_or(&run.scope, |r| &r.scope));
         }
@@ -77,8 +79,8 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
 #[derive(Default)]
 struct Table {
     entries: Vec<Option<Entry>>,
-    places: BTreeMap<(ObjectId, Layer), Vec<usize>>,
-    layers: Layers,
+    places: BTreeMap<(ObjectId, MountLayer), Vec<usize>>,
+    layers: MountLayers,
 }
 
 impl Table {
@@ -90,7 +92,7 @@ impl Table {
         self.entries.push(Some(entry));
     }
 
-    fn remove(&mut self, place: &(ObjectId, Layer), scope: &Scope) {
+    fn remove(&mut self, place: &(ObjectId, MountLayer), scope: &ProjectName) {
         let (entries, places) = (&mut self.entries, &mut self.places);
         places.entry(place.clone()).or_default().retain(|at| {
             let entry = entries.get_mut(*at);
@@ -105,22 +107,22 @@ impl Table {
     }
 
     /// The place of the entry that a change of this project's concerns. A run that names no project concerns the one that left the state which it found.
-    fn place(&self, change: &SavedChange, scope: &Scope) -> Option<usize> {
+    fn place(&self, change: &SavedChange, scope: &ProjectName) -> Option<usize> {
         let all = || self.all(&change.object);
-        if *scope != Scope::default() {
+        if *scope != ProjectName::default() {
             return all().find(|(_, e)| e.thing.scope.is_same_project(scope)).map(|(at, _)| at);
         }
         let left = |e: &Entry| e.gone_by.is_none() && e.thing.left == change.before;
         all().filter(|(_, e)| left(e)).last().or_else(|| all().last()).map(|(at, _)| at)
     }
 
-    fn get(&mut self, change: &SavedChange, scope: &Scope) -> Option<&mut Entry> {
+    fn get(&mut self, change: &SavedChange, scope: &ProjectName) -> Option<&mut Entry> {
         let at = self.place(change, scope)?;
         self.entries.get_mut(at)?.as_mut()
     }
 
     /// An object that is given out of management is that in every file system.
-    fn disown(&mut self, object: &ObjectId, scope: &Scope) {
+    fn disown(&mut self, object: &ObjectId, scope: &ProjectName) {
         let places: Vec<_> = self.places.keys().filter(|(of, _)| of == object).cloned().collect();
         places.iter().for_each(|place| self.remove(place, scope));
     }
@@ -147,7 +149,7 @@ impl Table {
     }
 
     /// A run of this project.
-    fn lay(&mut self, run: &RunRecord, scope: &Scope) {
+    fn lay(&mut self, run: &RunRecord, scope: &ProjectName) {
         let reverts: BTreeSet<&str> =
             run.rolls_back.iter().chain(&run.attempts).map(String::as_str).collect();
         let owners: BTreeMap<&str, &str> =
@@ -167,7 +169,7 @@ impl Table {
 
     fn take(
         &mut self,
-        (run, scope): (&RunRecord, &Scope),
+        (run, scope): (&RunRecord, &ProjectName),
         at: usize,
         change: &SavedChange,
         reverts: &BTreeSet<&str>,
@@ -239,7 +241,7 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
     let moved = moved.map(|c| Moved { by: c.item.clone(), before: c.before.clone() });
     Owned {
         object: change.object.clone(),
-        layer: Layer::default(),
+        layer: MountLayer::default(),
         lies_in: Vec::new(),
         uid: None,
         scope: run.scope.clone(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{RunRecord, SavedChange, SavedOutcome, Scope};
+use crate::{ProjectName, RunRecord, SavedChange, SavedOutcome};
 use converge_resource::State;
 
 /// A change: the object's key, its states before and after, the role whose own it becomes.
@@ -23,7 +23,7 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
 }
 
 fn run(id: &str, changes: Vec<SavedChange>) -> RunRecord {
-    let scope = Scope { playbook: "p".to_owned(), inventory: "i".to_owned() };
+    let scope = ProjectName { playbook: "p".to_owned(), inventory: "i".to_owned() };
     RunRecord { id: id.to_owned(), time: format!("time of {id}"), scope, changes, ..RunRecord::default() }
 }
 
@@ -84,7 +84,7 @@ fn what_a_role_makes_is_managed_until_it_is_given_back() {
 #[test]
 fn an_object_that_two_projects_change_is_managed_for_each() {
     let of = |project: &str, run: RunRecord| RunRecord {
-        scope: Scope { playbook: project.to_owned(), inventory: "i".to_owned() },
+        scope: ProjectName { playbook: project.to_owned(), inventory: "i".to_owned() },
         ..run
     };
     let mut runs = vec![
@@ -107,7 +107,7 @@ fn an_object_that_two_projects_change_is_managed_for_each() {
         RunRecord {
             purpose: RunPurpose::Undo,
             attempts: Some("r2".to_owned()),
-            scope: Scope::default(),
+            scope: ProjectName::default(),
             ..run("r3", vec![change("f", "orig b a", "orig b", None)])
         },
     ] {
@@ -396,7 +396,7 @@ fn a_prune_gives_an_object_back_in_which_others_have_fields() {
         ..change("", before, after, owner)
     };
     let other = |id: &str, changes| {
-        let scope = Scope { playbook: "other".to_owned(), inventory: "i".to_owned() };
+        let scope = ProjectName { playbook: "other".to_owned(), inventory: "i".to_owned() };
         RunRecord { scope, ..run(id, changes) }
     };
     let mut runs = vec![

@@ -1,6 +1,6 @@
 //! The objects that runs made on a host, and the roles that they belong to.
 
-use crate::{Layer, SavedGuard, Scope};
+use crate::{MountLayer, ProjectName, SavedGuard};
 use converge_resource::{NodeRemoval, ObjectId, State};
 
 /// A change of an object by the foreign code of an item, before an item of the same run changed it.
@@ -18,13 +18,13 @@ pub struct Owned {
     /// The object.
     pub object: ObjectId,
     /// The file system in which it lies, where runs mount one above it.
-    pub layer: Layer,
+    pub layer: MountLayer,
     /// The mounts above it, each with the file system that must be there for it to be seen.
     pub lies_in: Vec<(String, String)>,
     /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
     pub uid: Option<String>,
     /// Whose it is.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// The roles whose items changed it, the last one first.
     pub roles: Vec<String>,
     /// The address of the item that changed it last.

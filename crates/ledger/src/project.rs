@@ -4,35 +4,35 @@ use serde::{Deserialize, Serialize};
 
 /// Whose things are: a playbook used with an inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scope {
+pub struct ProjectName {
     /// The playbook, by a name that stays the same from run to run.
     pub playbook: String,
     /// The inventories, as for the playbook.
     pub inventory: String,
 }
 
-impl Scope {
+impl ProjectName {
     /// `converge_project` of the inventory, where it says one.
     pub fn project(&self) -> Option<&str> {
         let (name, _) = self.playbook.split_once(':')?;
         self.inventory.strip_prefix(name)?.starts_with(':').then_some(name)
     }
 
-    /// Whether both are names of one project: the one may be of an older record ([`Project::is`]).
+    /// Whether both are names of one project: the one may be of an older record ([`ProjectScope::is`]).
     pub(crate) fn is_same_project(&self, other: &Self) -> bool {
-        self == other || Project(self.clone()).is(other) || Project(other.clone()).is(self)
+        self == other || ProjectScope(self.clone()).is(other) || ProjectScope(other.clone()).is(self)
     }
 }
 
 /// The project that a rollback or a prune works for, as it is named now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Project(pub Scope);
+pub struct ProjectScope(pub ProjectName);
 
-impl Project {
+impl ProjectScope {
     /// Whether records of this name are of the project. Older ones hold absolute paths of some controller: these are of it if they are its
     /// paths below one folder.
-    pub fn is(&self, recorded: &Scope) -> bool {
-        let Self(Scope { playbook, inventory }) = self;
+    pub fn is(&self, recorded: &ProjectName) -> bool {
+        let Self(ProjectName { playbook, inventory }) = self;
         if *recorded == self.0 {
             return true;
         }
@@ -47,15 +47,15 @@ impl Project {
     }
 
     /// The names that it had before it was given this one.
-    pub fn without(&self, name: &str) -> Scope {
+    pub fn without(&self, name: &str) -> ProjectName {
         let plain = |text: &str| {
             text.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).unwrap_or(text).to_owned()
         };
-        Scope { playbook: plain(&self.0.playbook), inventory: plain(&self.0.inventory) }
+        ProjectName { playbook: plain(&self.0.playbook), inventory: plain(&self.0.inventory) }
     }
 
     /// The same; a record that names no project is of every one.
-    pub fn has(&self, recorded: &Scope) -> bool {
-        *recorded == Scope::default() || self.is(recorded)
+    pub fn has(&self, recorded: &ProjectName) -> bool {
+        *recorded == ProjectName::default() || self.is(recorded)
     }
 }

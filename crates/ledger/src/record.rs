@@ -1,6 +1,6 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
-use crate::Scope;
+use crate::ProjectName;
 use crate::layers::is_at_path;
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ pub struct RunRecord {
     /// When it began by the host's own clock, in seconds since 1970.
     pub opened: Option<i64>,
     /// The project that it was for; empty in records of format 1.
-    pub scope: Scope,
+    pub scope: ProjectName,
     /// When it began, as the controller wrote it: `2026-11-21T04:05:06Z`.
     pub time: String,
     /// Who ran it.
@@ -218,7 +218,7 @@ pub fn reads_format(version: &str) -> bool {
     [FORMAT, "4", "3", "2", "1"].contains(&version)
 }
 
-pub(crate) struct Reader {
+pub(crate) struct RunReader {
     pub(crate) record: RunRecord,
     places: BTreeMap<u32, usize>,
     /// Changes that bear [`IN_PART`].
@@ -227,7 +227,7 @@ pub(crate) struct Reader {
     bad: Vec<usize>,
 }
 
-impl Reader {
+impl RunReader {
     pub(crate) fn new(id: &str) -> Self {
         let record = RunRecord { id: id.to_owned(), ..RunRecord::default() };
         Self { record, places: BTreeMap::new(), in_part: BTreeSet::new(), lines: 0, bad: Vec::new() }
@@ -264,7 +264,7 @@ impl Reader {
             ["opened", seconds, ..] => self.record.opened = Some(seconds.parse().ok()?),
             ["scope", playbook, inventory, ..] => {
                 self.record.scope =
-                    Scope { playbook: decode_field(playbook)?, inventory: decode_field(inventory)? };
+                    ProjectName { playbook: decode_field(playbook)?, inventory: decode_field(inventory)? };
             }
             ["time", time, ..] => (*time).clone_into(&mut self.record.time),
             ["operator", who, ..] => self.record.operator = decode_field(who)?,

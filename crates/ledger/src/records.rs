@@ -1,7 +1,7 @@
 //! All runs that a host or a cluster has recorded.
 
 use crate::Ledger;
-use crate::record::{FORMAT, Reader, RecordError, Records, RunRecord, clip};
+use crate::record::{FORMAT, RecordError, Records, RunReader, RunRecord, clip};
 use converge_resource::decode_field;
 
 /// Reads all runs of a host, as its functions print them. A line that is not understood does not hide the others.
@@ -10,7 +10,7 @@ use converge_resource::decode_field;
 /// Another format, or lines that no converge writes before the first run.
 pub fn parse_records(output: &str) -> Result<Records, RecordError> {
     let mut records = Records::default();
-    let mut runs: Vec<Reader> = Vec::new();
+    let mut runs: Vec<RunReader> = Vec::new();
     // A line without its end was cut off while it was written (power, full disk): it counts as not written.
     for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -21,12 +21,12 @@ pub fn parse_records(output: &str) -> Result<Records, RecordError> {
             }
             (["now", seconds], None) => records.now = seconds.parse().ok(),
             (["broken", what], None) => records.broken.push(decode_field(what).unwrap_or_default()),
-            (["run", id], _) => runs.push(Reader::new(id)),
+            (["run", id], _) => runs.push(RunReader::new(id)),
             (_, None) => return Err(RecordError(format!("line {}: {}", n + 1, clip(line)))),
             (fields, Some(run)) => run.read(fields),
         }
     }
-    records.runs = runs.into_iter().map(Reader::end_of_run).collect();
+    records.runs = runs.into_iter().map(RunReader::end_of_run).collect();
     in_order(&mut records.runs);
     records.broken.extend(records.runs.iter().filter_map(|r| r.broken.clone()));
     Ok(records)

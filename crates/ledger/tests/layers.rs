@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_ledger::{Ledger, Project, Records, Scope, Undo, parse_owned, parse_records};
+use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, Undo, parse_owned, parse_records};
 
 const FILE: &str = "/srv/m/file";
 
@@ -31,8 +31,8 @@ fn records(runs: &[(&str, &[&str])]) -> Records {
     records
 }
 
-fn project() -> Project {
-    Project(Scope { playbook: "p".to_owned(), inventory: "hosts.yaml".to_owned() })
+fn project() -> ProjectScope {
+    ProjectScope(ProjectName { playbook: "p".to_owned(), inventory: "hosts.yaml".to_owned() })
 }
 
 const WRITE: (&str, &[&str]) = ("converge", &["path /srv/m/file|absent|v a"]);

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_ledger::{Ledger, Project, Records, RunRecord, Scope, Unrecorded, parse_records};
+use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, RunRecord, Unrecorded, parse_records};
 
 /// The project of a run, lines of its meta, and from where to where it took the one object (nothing where that was as before already).
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
@@ -21,8 +21,8 @@ fn records(runs: &[Run<'_>]) -> Records {
     records
 }
 
-fn project(name: &str) -> Project {
-    Project(Scope { playbook: name.to_owned(), inventory: "hosts.yaml".to_owned() })
+fn project(name: &str) -> ProjectScope {
+    ProjectScope(ProjectName { playbook: name.to_owned(), inventory: "hosts.yaml".to_owned() })
 }
 
 #[test]

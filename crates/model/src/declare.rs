@@ -43,7 +43,7 @@ impl Registered {
 }
 
 /// All that is declared for one host, in the order of the playbook.
-pub struct HostPlan {
+pub struct HostDeclarations {
     /// The host.
     pub host: String,
     /// Its roles, each once.
@@ -54,7 +54,7 @@ pub struct HostPlan {
     pub scope: Scope,
 }
 
-impl HostPlan {
+impl HostDeclarations {
     /// A role of this host.
     pub fn role(&self, name: &str) -> Option<&RoleUse> {
         self.roles.iter().find(|used| used.role.name == name)
@@ -81,7 +81,7 @@ pub struct RoleUse {
     pub selected: bool,
     /// Whether all of its items take part, each fully known. Only then may orphaned objects be removed.
     pub complete: bool,
-    /// The role's inputs have errors on this host; they are in [`HostPlan::errors`].
+    /// The role's inputs have errors on this host; they are in [`HostDeclarations::errors`].
     pub problems: Diagnostics,
     pub(crate) when: ConditionAnswer,
     /// The conditions of its use, as written, and what they read.

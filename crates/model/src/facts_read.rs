@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 
-use crate::declare::{HostPlan, RoleUse};
+use crate::declare::{HostDeclarations, RoleUse};
 use crate::fact_names::FactNames;
 use crate::loaded::Inner;
 
 /// The facts that the roles of a host, their templates and the variables that they see read.
-pub(crate) fn read_by(inner: &Arc<Inner>, plan: &HostPlan) -> FactNames {
+pub(crate) fn read_by(inner: &Arc<Inner>, plan: &HostDeclarations) -> FactNames {
     let mut names = FactNames::default();
     for used in plan.roles.iter().filter(|used| used.selected) {
         role(&mut names, inner, used);

@@ -6,14 +6,19 @@ use std::sync::{Arc, PoisonError};
 use converge_syntax::{Diagnostics, Node, Span, Value};
 use converge_template::{HostScopes, Variable};
 
-use crate::declare::{ConditionAnswer, HostPlan, Registered, UseContext, declare, gate};
+use crate::declare::{ConditionAnswer, HostDeclarations, Registered, UseContext, declare, gate};
 use crate::item::Item;
 use crate::loaded::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
 use crate::vars::role_layers;
 
 impl Inner {
-    pub(crate) fn host_plan(self: Arc<Self>, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
+    pub(crate) fn host_plan(
+        self: Arc<Self>,
+        host: &str,
+        facts: &Facts,
+        registered: &Registered,
+    ) -> HostDeclarations {
         let hosts = self.hostvars(facts);
         let mut errors = Diagnostics::new();
         let mut uses = Vec::new();
@@ -50,7 +55,7 @@ impl Inner {
             roles.push(declare(&self, host, context, made, registered));
         }
         let scope = host_scope(&self.shared, facts, &hosts, host);
-        HostPlan { host: name.to_owned(), roles, errors, scope }
+        HostDeclarations { host: name.to_owned(), roles, errors, scope }
     }
 
     /// Whether the run goes through a role on its host: neither narrowed away nor switched off by the `when` of its use.

@@ -43,14 +43,14 @@ pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use converge_template::{
     AnsibleName, AnsibleSort, Moment, ansible_instead, ansible_names, ansible_option, ansible_page,
 };
-pub use declare::{DeclaredItem, HostPlan, Registered, RoleUse};
+pub use declare::{DeclaredItem, HostDeclarations, Registered, RoleUse};
 pub use empty::blank_limit;
 pub use expressions::Expression;
 pub use fact_names::FactNames;
 pub use group::{GROUP_KEYS, ItemGroup};
 pub use input::{Input, InputType};
 pub use item::{DISRUPTIONS, GUARD_SECONDS, GUARDS, Item};
-pub use loaded::{HostErrors, Needs};
+pub use loaded::{FactNeeds, HostErrors};
 pub use magic::MAGIC;
 pub use options::{GivenPlays, LoadOptions};
 pub use play::{Play, Playbook, RoleRef};

@@ -18,7 +18,7 @@ use crate::tags::TagFilter;
 
 /// The facts to read before the declarations of a host are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct FactNeeds {
     /// Its own facts.
     pub facts: bool,
     /// Facts of other hosts, as far as it is known of which.
@@ -61,7 +61,7 @@ pub(crate) struct Inner {
     pub warnings: Diagnostics,
     pub errors: HostErrors,
     pub maintenance: BTreeSet<String>,
-    pub needs: BTreeMap<String, Needs>,
+    pub needs: BTreeMap<String, FactNeeds>,
     pub files: Files,
     /// The `hostvars` that belong to the facts of the last call: all hosts share what is rendered in it.
     pub hostvars: Mutex<Option<(Facts, Arc<dyn HostScopes>)>>,

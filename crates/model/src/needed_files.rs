@@ -6,7 +6,7 @@ use converge_syntax::Diagnostics;
 use indexmap::IndexMap;
 
 use crate::clusters::Clusters;
-use crate::inventory::{Host, Inventory};
+use crate::inventory::{Inventory, InventoryHost};
 use crate::options::LoadOptions;
 use crate::play::Playbook;
 use crate::role::Role;
@@ -23,7 +23,7 @@ pub(crate) fn problems(
 ) -> Diagnostics {
     let entry_hosts = selected.iter().filter_map(|name| clusters.entry_hosts(name)).flatten();
     let own = inventory.problems_of(selected.iter().chain(entry_hosts).map(String::as_str));
-    let all = inventory.problems_of(inventory.hosts().map(Host::name));
+    let all = inventory.problems_of(inventory.hosts().map(InventoryHost::name));
     if all.len() == own.len() {
         return own;
     }

@@ -8,10 +8,10 @@ use converge_syntax::{Diagnostics, Node, Span, Spanned};
 use converge_template::Moment;
 
 use crate::catalog::KindCatalog;
-use crate::declare::{HostPlan, Registered};
+use crate::declare::{HostDeclarations, Registered};
 use crate::fact_names::FactNames;
 use crate::inventory::{ConnectionSettings, Inventory};
-use crate::loaded::{HostErrors, Inner, Needs, Used};
+use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
 use crate::options::LoadOptions;
 use crate::play::Playbook;
 use crate::role::Role;
@@ -129,7 +129,7 @@ impl Project {
     }
 
     /// The facts to read before the declarations of this host are known.
-    pub fn needs(&self, host: &str) -> Needs {
+    pub fn needs(&self, host: &str) -> FactNeeds {
         self.0.needs.get(host).cloned().unwrap_or_default()
     }
 
@@ -168,7 +168,7 @@ impl Project {
     }
 
     /// The declarations for a host, as far as the facts and results allow. A host of no play has no roles.
-    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostPlan {
+    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostDeclarations {
         self.0.clone().host_plan(host, facts, registered)
     }
 }

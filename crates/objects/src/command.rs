@@ -23,7 +23,7 @@ pub enum CommandState {
 
 /// When a command has to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard {
+pub enum CommandGuard {
     /// Until this path exists.
     Creates(String),
     /// Until this script ends with status 0.
@@ -76,7 +76,7 @@ fn enter_as_user(dir: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// When it has to run.
-    pub guard: Guard,
+    pub guard: CommandGuard,
     /// The shell text to run.
     pub run: String,
     /// The shell text that undoes it.
@@ -93,9 +93,9 @@ impl Command {
     /// The key of the object.
     pub fn key(&self) -> String {
         let (guard, arg) = match &self.guard {
-            Guard::Creates(path) => ("creates", path),
-            Guard::Unless(script) => ("unless", script),
-            Guard::OnChange(label) => ("on_change", label),
+            CommandGuard::Creates(path) => ("creates", path),
+            CommandGuard::Unless(script) => ("unless", script),
+            CommandGuard::OnChange(label) => ("on_change", label),
         };
         let optional = |text: &Option<String>| encode_field(text.as_deref().unwrap_or(""));
         let mut words = vec![
@@ -118,7 +118,7 @@ impl Command {
 
     /// When a command has to run, by its object. Of two commands with one guard the later has taken the place of the earlier, and what that made is its
     /// result too.
-    pub fn guard_of(object: &ObjectId) -> Option<Guard> {
+    pub fn guard_of(object: &ObjectId) -> Option<CommandGuard> {
         (object.kind == "command").then(|| Self::from_key(&object.key)).flatten().map(|command| command.guard)
     }
 
@@ -138,9 +138,9 @@ impl Command {
         }
         let [guard, arg, run, undo, user] = <[String; 5]>::try_from(words).ok()?;
         let guard = match guard.as_str() {
-            "creates" => Guard::Creates(arg),
-            "unless" => Guard::Unless(arg),
-            "on_change" => Guard::OnChange(arg),
+            "creates" => CommandGuard::Creates(arg),
+            "unless" => CommandGuard::Unless(arg),
+            "on_change" => CommandGuard::OnChange(arg),
             _ => return None,
         };
         Some(Self { guard, run, undo: optional(undo), user: optional(user), timeout, surroundings })
@@ -204,7 +204,7 @@ impl Object for Command {
 
     fn drifts(key: &str, state: &CommandState) -> Vec<DriftScript> {
         match (Self::from_key(key).map(|c| c.guard), state) {
-            (Some(Guard::Creates(path)), CommandState::Done) => {
+            (Some(CommandGuard::Creates(path)), CommandState::Done) => {
                 let script = format!("[ -f {0} ] || exit 3; rm -f -- {0}", quote(&path));
                 vec![DriftScript::new("state", format!("{path} removed"), script)]
             }

@@ -3,7 +3,7 @@ use crate::testing::shells;
 use converge_resource::quote;
 use proptest::prelude::*;
 
-fn command(guard: Guard, run: &str, undo: Option<&str>) -> Command {
+fn command(guard: CommandGuard, run: &str, undo: Option<&str>) -> Command {
     Command {
         guard,
         run: run.to_owned(),
@@ -22,7 +22,7 @@ proptest! {
     ) {
         let optional = |text: String| Some(text).filter(|t| !t.is_empty());
         let whole = Command {
-            guard: Guard::Unless(arg),
+            guard: CommandGuard::Unless(arg),
             run,
             undo: optional(undo),
             user: Some("bob".to_owned()),
@@ -36,7 +36,7 @@ proptest! {
 #[test]
 fn keys_of_earlier_releases_are_read() {
     let old = |more: &str| Command::from_key(&format!("creates /x a \\ bob{more}"));
-    let mut plain = command(Guard::Creates("/x".to_owned()), "a", None);
+    let mut plain = command(CommandGuard::Creates("/x".to_owned()), "a", None);
     plain.user = Some("bob".to_owned());
     assert_eq!(old(""), Some(plain.clone()));
     assert_eq!((old(" 9").unwrap().timeout, plain.key().as_str()), (Some(9), "creates /x a \\ bob"));
@@ -53,7 +53,8 @@ fn a_command_runs_until_its_guard_holds_and_its_undo_takes_it_back() {
         let text = mark.to_str().unwrap();
         let quoted = quote(text);
         let (run, undo) = (format!("echo ran; : > {quoted}\n"), format!("rm {quoted}"));
-        let guards = [Guard::Creates(text.to_owned()), Guard::Unless(format!("test -e {quoted}"))];
+        let guards =
+            [CommandGuard::Creates(text.to_owned()), CommandGuard::Unless(format!("test -e {quoted}"))];
         for guard in guards {
             let key = command(guard, &run, Some(&undo)).key();
             let see = || CommandState::try_from(shell.see::<Command>(root.path(), &key).state).unwrap();
@@ -65,17 +66,17 @@ fn a_command_runs_until_its_guard_holds_and_its_undo_takes_it_back() {
             shell.good(root.path(), "cv_restore_command \"$1\" pending", &[&key], b"");
             assert_eq!(see(), CommandState::Pending);
         }
-        let useless = command(Guard::Creates(text.to_owned()), "true", None);
+        let useless = command(CommandGuard::Creates(text.to_owned()), "true", None);
         let steps = Command::steps(&[(&useless.key(), CommandState::Pending, CommandState::Done)]);
         let output = shell.run(root.path(), &steps[0].script, &[], b"");
         assert!(!output.status.success());
         assert!(String::from_utf8_lossy(&output.stderr).contains("still says that it is pending"));
-        let mut slow = command(Guard::Creates(text.to_owned()), "exec sleep 30", None);
+        let mut slow = command(CommandGuard::Creates(text.to_owned()), "exec sleep 30", None);
         slow.timeout = Some(1);
         let steps = Command::steps(&[(&slow.key(), CommandState::Pending, CommandState::Done)]);
         let output = shell.run(root.path(), &steps[0].script, &[], b"");
         assert!(String::from_utf8_lossy(&output.stderr).contains("within 1 s"), "{}", shell.name);
-        let failing = command(Guard::Creates(text.to_owned()), "echo no; exit 7", None);
+        let failing = command(CommandGuard::Creates(text.to_owned()), "echo no; exit 7", None);
         let steps = Command::steps(&[(&failing.key(), CommandState::Pending, CommandState::Done)]);
         let output = shell.run(root.path(), &steps[0].script, &[], b"");
         assert!(String::from_utf8_lossy(&output.stderr).contains("status 7"), "{}", shell.name);
@@ -99,7 +100,7 @@ fn a_script_has_its_surroundings_and_no_process_list_shows_them() {
         let run = "cat >input; printf %s \"$A\" >value; printf %s \"$PLAIN\" >plain; pwd -P >place\n\
              cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' >list; exit \"$END\"";
         let mut whole = command(
-            Guard::Unless("test -e done && test \"$PLAIN\" = x=y".to_owned()),
+            CommandGuard::Unless("test -e done && test \"$PLAIN\" = x=y".to_owned()),
             run,
             Some("rm done; cat"),
         );
@@ -160,7 +161,7 @@ fn a_directory_that_cannot_be_entered_is_named() {
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         for (name, why) in [("none", "the directory is not there"), ("link", "no link is followed there")] {
-            let mut whole = command(Guard::Creates("/none/x".to_owned()), "echo ran", None);
+            let mut whole = command(CommandGuard::Creates("/none/x".to_owned()), "echo ran", None);
             whole.surroundings.chdir = Some(dir.path().join(name).to_str().unwrap().to_owned());
             let steps = Command::steps(&[(&whole.key(), CommandState::Pending, CommandState::Done)]);
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
@@ -202,7 +203,7 @@ fn what_goes_on_past_its_time_is_killed_with_all_that_it_has_started() {
                 let alone = (deaf("alone"), "alone");
                 let behind = (format!("({}) & wait", deaf("behind")), "behind");
                 for (run, mark) in [alone, behind] {
-                    let mut endless = command(Guard::Creates("/none".to_owned()), &run, None);
+                    let mut endless = command(CommandGuard::Creates("/none".to_owned()), &run, None);
                     endless.timeout = Some(1);
                     let steps =
                         Command::steps(&[(&endless.key(), CommandState::Pending, CommandState::Done)]);
@@ -222,7 +223,7 @@ fn what_goes_on_past_its_time_is_killed_with_all_that_it_has_started() {
                     deaf("daemon"),
                     quote(dir.path().join("pid").to_str().unwrap())
                 );
-                let mut leaves = command(Guard::OnChange("r/i".to_owned()), &daemon, None);
+                let mut leaves = command(CommandGuard::OnChange("r/i".to_owned()), &daemon, None);
                 leaves.timeout = Some(60);
                 let ran = CommandState::Ran { digest: Some("a".to_owned()) };
                 let steps = Command::steps(&[(&leaves.key(), CommandState::Ran { digest: None }, ran)]);
@@ -239,7 +240,8 @@ fn on_change_remembers_what_it_ran_for() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let root = tempfile::tempdir().unwrap();
-        let key = command(Guard::OnChange("role/item".to_owned()), "echo ran", Some("echo back")).key();
+        let key =
+            command(CommandGuard::OnChange("role/item".to_owned()), "echo ran", Some("echo back")).key();
         let never = CommandState::Ran { digest: None };
         let ran = |d: &str| CommandState::Ran { digest: Some(d.to_owned()) };
         let see = || CommandState::try_from(shell.see::<Command>(root.path(), &key).state).unwrap();
@@ -259,7 +261,7 @@ fn on_change_remembers_what_it_ran_for() {
 
 #[test]
 fn without_an_undo_it_is_irreversible() {
-    let guard = || Guard::Creates("/x".to_owned());
+    let guard = || CommandGuard::Creates("/x".to_owned());
     let judge = |c: Command| Command::reversibility(&c.key(), &CommandState::Pending, &CommandState::Done);
     assert_eq!(judge(command(guard(), "x", Some("y"))), Reversibility::Reversible);
     assert!(matches!(judge(command(guard(), "x", None)), Reversibility::Irreversible(_)));

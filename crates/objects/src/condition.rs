@@ -1,10 +1,12 @@
-//! Something that is waited for on a cluster. Its key is the question as JSON text ([`Wait`]): see the kind `k8s_wait`.
+//! Something that is waited for on a cluster. Its key is the question as JSON text ([`TimedCondition`]): see the kind `k8s_wait`.
 
 mod jsonpath;
 mod question;
 
 pub use jsonpath::{FieldQuery, QueryError};
-pub use question::{Amount, CountTest, Pick, Test, Verdict, Wait, What, quantity, ready};
+pub use question::{
+    Amount, ConditionVerdict, CountTest, Expectation, Pick, Test, TimedCondition, quantity, ready,
+};
 
 use converge_resource::{DynNeeds, Erased, Facets, Needs, Object, Place, Traits, state_of_words};
 
@@ -45,7 +47,8 @@ impl Object for Condition {
     type State = ConditionState;
 
     fn title(key: &str, _: &ConditionState, _: &ConditionState) -> String {
-        Wait::from_key(key).map_or_else(|| "wait".to_owned(), |wait| format!("wait until {}", wait.shown()))
+        TimedCondition::from_key(key)
+            .map_or_else(|| "wait".to_owned(), |wait| format!("wait until {}", wait.shown()))
     }
 
     fn facets(state: &ConditionState) -> Facets {
@@ -55,6 +58,6 @@ impl Object for Condition {
 
 impl Needs for Condition {
     fn patience(key: &str) -> Option<u64> {
-        Wait::from_key(key).map(|wait| wait.seconds)
+        TimedCondition::from_key(key).map(|wait| wait.seconds)
     }
 }

@@ -43,7 +43,7 @@ pub use apt_index::AptIndexState;
 pub use apt_lists::AptListsState;
 pub use boot::BootState;
 pub use certificates::{KUBEADM_FILES, openssl_moment};
-pub use command::{Command, CommandState, Guard, Surroundings};
+pub use command::{Command, CommandGuard, CommandState, Surroundings};
 pub use condition::ConditionState;
 pub use container_image::ContainerImageState;
 pub use dpkg::DpkgState;

@@ -1,6 +1,6 @@
 //! Declared items, as the fold takes them.
 
-use crate::{Altered, DeclaredGuard, Moment, Problem};
+use crate::{Altered, DeclaredGuard, Problem, RunPosition};
 use converge_resource::{Claim, Disruption, DynResource, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,7 @@ pub struct Output {
 pub type Outputs = BTreeMap<(String, String), Output>;
 
 /// The source of the items of one host: a project, or a saved plan.
-pub trait Source {
+pub trait ItemSource {
     /// All items of the host, in an order in which every role comes after those that it requires.
     fn items(&self) -> &[Declared];
     /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is not in it is unknown.
@@ -77,8 +77,8 @@ pub trait Source {
         BTreeSet::new()
     }
     /// The place of item `index` in the order of the run.
-    fn moment(&self, _index: usize) -> Moment {
-        Moment::default()
+    fn moment(&self, _index: usize) -> RunPosition {
+        RunPosition::default()
     }
     /// The items of other hosts that alter facts which item `index` has read then, each as host and address.
     fn waits_for_others(&self, _index: usize) -> BTreeSet<(String, String)> {

@@ -1,7 +1,7 @@
 //! The fold: declared items, in order, over the virtual host.
 
 use crate::conflict::{Claims, conflicts};
-use crate::declared::{Declared, Outputs, Resolved, Source};
+use crate::declared::{Declared, ItemSource, Outputs, Resolved};
 use crate::guard::join_guarded;
 use crate::pass::{Folded, History, Pass, RestartersOfUnits};
 use crate::{Alteration, Altered, Knowledge, Problem, VirtualHost, chains, names};
@@ -9,7 +9,7 @@ use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans the items of one host with the answers so far. Pure: it is called again when there are more.
-pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &History) -> Folded {
+pub fn fold(host: &str, source: &dyn ItemSource, known: &Knowledge, history: &History) -> Folded {
     let mut closed = BTreeSet::new();
     let mut stages = stages(source, history, &Outputs::new());
     let mut restarters = RestartersOfUnits::new();
@@ -46,7 +46,7 @@ pub fn fold(host: &str, source: &dyn Source, known: &Knowledge, history: &Histor
 }
 
 /// The parts of the question that items ask together, by the items' numbers. Finished items do not ask again.
-fn stages(source: &dyn Source, history: &History, outputs: &Outputs) -> BTreeMap<usize, String> {
+fn stages(source: &dyn ItemSource, history: &History, outputs: &Outputs) -> BTreeMap<usize, String> {
     let over =
         |item: &Declared| history.changed.contains(&item.address) || history.over.contains(&item.address);
     let items = source.items().iter().enumerate().filter(|(_, item)| !over(item));
@@ -64,7 +64,7 @@ type EarlierPasses<'a> = (
 
 fn pass(
     host: &str,
-    source: &dyn Source,
+    source: &dyn ItemSource,
     known: &Knowledge,
     history: &History,
     (closed, stages, restarters, contested): EarlierPasses<'_>,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A point in the order of a run, which is the same on all targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+pub struct RunPosition {
     /// Postconditions come after everything else.
     pub verify: bool,
     /// The place of the role in the order of the roles.
@@ -19,7 +19,7 @@ pub struct Moment {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alteration {
     /// When.
-    pub moment: Moment,
+    pub moment: RunPosition,
     /// The address of the item.
     pub item: String,
     /// The first name of the fact.
@@ -76,7 +76,7 @@ impl OtherFacts {
     }
 
     /// The number of alterations before a moment: with the same number, the facts of all hosts are the same.
-    pub fn count_before(&self, moment: Moment) -> usize {
+    pub fn count_before(&self, moment: RunPosition) -> usize {
         self.alterations.partition_point(|a| a.alteration.moment < moment)
     }
 
@@ -100,14 +100,14 @@ impl OtherFacts {
     }
 
     /// The item of a host that alters a fact last before a moment, unless it is over.
-    pub fn altered_by(&self, host: &str, fact: &str, moment: Moment) -> Option<&str> {
+    pub fn altered_by(&self, host: &str, fact: &str, moment: RunPosition) -> Option<&str> {
         let mut earlier = self.alterations.iter().take(self.count_before(moment)).rev();
         let last = earlier.find(|a| a.is_of(host, fact)).filter(|a| !a.settled);
         last.map(|a| a.alteration.item.as_str())
     }
 
     /// The item of a host that alters a fact first at a moment or after it.
-    pub fn altered_later_by(&self, host: &str, fact: &str, moment: Moment) -> Option<&str> {
+    pub fn altered_later_by(&self, host: &str, fact: &str, moment: RunPosition) -> Option<&str> {
         let mut later = self.alterations.iter().skip(self.count_before(moment));
         later.find(|a| a.is_of(host, fact)).map(|a| a.alteration.item.as_str())
     }
@@ -132,8 +132,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn moment(role: usize, item: usize) -> Moment {
-        Moment { verify: false, role, item }
+    fn moment(role: usize, item: usize) -> RunPosition {
+        RunPosition { verify: false, role, item }
     }
 
     fn alters(at: (usize, usize), item: &str, fact: &str, value: Option<&str>) -> Alteration {
@@ -157,7 +157,7 @@ mod tests {
         })
     }
 
-    fn hostname(facts: &OtherFacts, at: Moment) -> Value {
+    fn hostname(facts: &OtherFacts, at: RunPosition) -> Value {
         let hosts = facts.behind(facts.count_before(at), "h2");
         hosts["h1"].predicted()["hostname"].clone()
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(hostname(&facts, moment(0, 4)), "b");
         assert_eq!(hostname(&facts, moment(1, 9)), "b");
         assert_eq!(hostname(&facts, moment(2, 1)), "c");
-        let verify = Moment { verify: true, ..Moment::default() };
+        let verify = RunPosition { verify: true, ..RunPosition::default() };
         assert_eq!(hostname(&facts, verify), "c", "postconditions of every role see the end of the run");
         assert!(facts.behind(3, "h1").keys().eq(["h2"]), "what a host itself alters is a matter of its plan");
     }

@@ -3,7 +3,7 @@
 mod ask;
 
 use crate::conflict::Conflict;
-use crate::declared::{Declared, Output, Outputs, Resolved, Source};
+use crate::declared::{Declared, ItemSource, Output, Outputs, Resolved};
 use crate::guard::{guarded, refuses};
 use crate::{Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, names};
 use ask::{is_promise, objects_of};
@@ -86,7 +86,7 @@ impl Pass<'_> {
         index: usize,
         declared: &Declared,
         resolved: Resolved,
-        source: &dyn Source,
+        source: &dyn ItemSource,
     ) {
         let mut item = Item {
             id: u32::try_from(index).unwrap_or(u32::MAX),
@@ -177,7 +177,7 @@ impl Pass<'_> {
     }
 
     /// The reason to wait for an item that reads these unknown variables.
-    fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn Source) -> Wait {
+    fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn ItemSource) -> Wait {
         let altered = self.virtual_host.altered();
         let fact = |name: &String| {
             let (_, fact) =
@@ -421,7 +421,7 @@ impl Pass<'_> {
     }
 
     /// The last pending item of this role, and of every role that surely comes before it.
-    fn role_needs(&self, declared: &Declared, source: &dyn Source) -> Vec<u32> {
+    fn role_needs(&self, declared: &Declared, source: &dyn ItemSource) -> Vec<u32> {
         self.last_of_role
             .iter()
             .filter(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
@@ -429,7 +429,7 @@ impl Pass<'_> {
             .collect()
     }
 
-    fn failed_before(&self, declared: &Declared, source: &dyn Source) -> Option<String> {
+    fn failed_before(&self, declared: &Declared, source: &dyn ItemSource) -> Option<String> {
         self.failed_roles
             .iter()
             .find(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))

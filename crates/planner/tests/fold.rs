@@ -4,7 +4,7 @@
 
 use converge_objects::{CommandState, PackageState, PathState};
 use converge_planner::{
-    Declared, Folded, History, Knowledge, Outcome, Outputs, Problem, Resolved, Source, VirtualHost, fold,
+    Declared, Folded, History, ItemSource, Knowledge, Outcome, Outputs, Problem, Resolved, VirtualHost, fold,
 };
 use converge_resource::{
     Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observed, ParamError, Probe, State, Stop,
@@ -189,7 +189,7 @@ impl Items {
     }
 }
 
-impl Source for Items {
+impl ItemSource for Items {
     fn items(&self) -> &[Declared] {
         &self.declared
     }

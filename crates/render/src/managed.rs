@@ -197,7 +197,7 @@ fn one(thing: &ManagedObject) -> Value {
 pub(crate) mod tests {
     use super::*;
     use crate::text::Look;
-    use converge_engine::{Scope, TargetError};
+    use converge_engine::{ProjectName, TargetError};
     use converge_resource::ObjectId;
 
     pub(crate) fn sample() -> Vec<HostManaged> {
@@ -208,7 +208,7 @@ pub(crate) mod tests {
                 item: "web/it".into(),
                 since: "2026-11-20T08:00:00Z".into(),
                 run: "r1".into(),
-                scope: Scope { playbook: "site.yaml".into(), inventory: "prod.yaml".into() },
+                scope: ProjectName { playbook: "site.yaml".into(), inventory: "prod.yaml".into() },
                 is_of_others: false,
                 by_product: false,
                 sensitive: false,

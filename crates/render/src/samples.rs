@@ -2,7 +2,7 @@
 
 use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_objects::{
-    Command, CommandState, Guard, PackageState, PathState, Surroundings, UnitState, object,
+    Command, CommandGuard, CommandState, PackageState, PathState, Surroundings, UnitState, object,
 };
 use converge_planner::{HostPlan, Item, Outcome, PlannedChange, Problem};
 use converge_resource::{Change, Content, ObjectId, Reversibility, State, Wait};
@@ -54,7 +54,7 @@ pub(crate) fn rich(host: &str) -> HostPlan {
     let secret = Content::new(*b"hunter2\n");
     let dir = PathState::Dir { mode: 0o755, owner: "demo".into(), group: "demo".into() };
     let reload = Command {
-        guard: Guard::OnChange("nginx/reload".into()),
+        guard: CommandGuard::OnChange("nginx/reload".into()),
         run: "systemctl daemon-reload\nsystemctl is-system-running".into(),
         undo: None,
         user: None,

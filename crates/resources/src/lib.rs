@@ -37,4 +37,4 @@ pub use fstab::{ChangedLine, LinesChanged};
 pub use kinds::package::asked_together;
 pub use reference::reference_page;
 pub use registry::{KINDS, kind};
-pub use release_drift::{Drift, Installed, Their};
+pub use release_drift::{InstalledRelease, ReleaseDrift, Their};

@@ -131,7 +131,7 @@ fn because(wait: Wait, reason: String) -> Stop {
 /// Leaves out the values that the server assigns with this change, which differ with every dry run, unless the manifest sets them: the object keeps those
 /// that it had. `now` is the object before, null for a new one.
 fn without_assigned(made: Value, now: &Value, manifest: &Value) -> Value {
-    let named = |path: &fields::Path| fields::read(manifest, path).is_some();
+    let named = |path: &fields::FieldPath| fields::read(manifest, path).is_some();
     let mut known = made;
     for path in assigned(&known).into_iter().filter(|path| !named(path)) {
         // Where the server takes a value away, there is none to leave out.
@@ -144,7 +144,7 @@ fn without_assigned(made: Value, now: &Value, manifest: &Value) -> Value {
 }
 
 /// Where an object of this kind has values that the server draws.
-fn assigned(object: &Value) -> Vec<fields::Path> {
+fn assigned(object: &Value) -> Vec<fields::FieldPath> {
     let key = |name: &str| fields::Segment::Key(name.to_owned());
     match object.get("kind").and_then(Value::as_str) {
         Some("Service") => {
@@ -348,7 +348,7 @@ pub fn set_fields(
     view: &dyn View,
     pointer: &str,
     object: &ApiRef,
-    changes: &[(fields::Path, Option<Value>)],
+    changes: &[(fields::FieldPath, Option<Value>)],
 ) -> Result<Wanted, Stop> {
     let Some(now) = present(view, object)? else { return Err(missing(view, pointer, object)) };
     let mut new = now.clone();
@@ -375,14 +375,14 @@ fn by_hand(
     object: &ApiRef,
     now: &Value,
     new: &Value,
-    changes: &[(fields::Path, Option<Value>)],
+    changes: &[(fields::FieldPath, Option<Value>)],
 ) -> Result<Vec<String>, Stop> {
-    let same = |path: &fields::Path| match (fields::read(now, path), fields::read(new, path)) {
+    let same = |path: &fields::FieldPath| match (fields::read(now, path), fields::read(new, path)) {
         (Some(now), Some(new)) => fields::differences(now, new).is_empty(),
         (now, new) => now.is_none() && new.is_none(),
     };
     let live = view.api(&ApiProbe::Get(object.clone()))?;
-    let note = |path: &fields::Path| {
+    let note = |path: &fields::FieldPath| {
         let tool = hand(&live, path)?;
         Some(format!("{}: {} was changed by `{tool}`", object.shown(), fields::shown(path)))
     };
@@ -432,7 +432,7 @@ fn drop_empty(object: &mut Value, path: &[fields::Segment]) -> Result<(), fields
 pub type Marks = std::collections::BTreeMap<String, Option<String>>;
 
 /// The paths to these labels or annotations, with their values.
-pub fn marks(part: &str, marks: &Marks) -> Vec<(fields::Path, Option<Value>)> {
+pub fn marks(part: &str, marks: &Marks) -> Vec<(fields::FieldPath, Option<Value>)> {
     let key = |name: &str| fields::Segment::Key(name.to_owned());
     let way = |name: &str| vec![key("metadata"), key(part), key(name)];
     marks.iter().map(|(name, value)| (way(name), value.clone().map(Value::String))).collect()

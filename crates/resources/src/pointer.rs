@@ -1,6 +1,6 @@
 //! The path to a field as a user writes it: `/spec/containers/[name=driver]/image`, `/metadata/labels/nvidia.com~1gpu`.
 
-use converge_objects::k8s::fields::{self, Path, Segment};
+use converge_objects::k8s::fields::{self, FieldPath, Segment};
 use serde_json::Value;
 
 /// One step of a path.
@@ -30,7 +30,7 @@ pub enum PathError {
 /// The list at this path has items without a key: none can be told from the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: its items have no key to find them by", fields::shown(.0))]
-pub struct NoItemKeys(pub Path);
+pub struct NoItemKeys(pub FieldPath);
 
 /// Keys of list items that are numbers.
 const NUMBERS: [&str; 2] = ["containerPort", "port"];
@@ -78,7 +78,7 @@ fn item(inside: &str) -> Option<PointerPart> {
 }
 
 /// Parses a path that leads to one field.
-pub fn single(text: &str) -> Result<Path, PathError> {
+pub fn single(text: &str) -> Result<FieldPath, PathError> {
     let one = |part| match part {
         PointerPart::One(segment) => Ok(segment),
         PointerPart::Each => Err(PathError::Several(text.to_owned())),
@@ -87,8 +87,8 @@ pub fn single(text: &str) -> Result<Path, PathError> {
 }
 
 /// All fields of an object that a path matches.
-pub fn expand(object: &Value, parts: &[PointerPart]) -> Result<Vec<Path>, NoItemKeys> {
-    let mut paths: Vec<Path> = vec![Vec::new()];
+pub fn expand(object: &Value, parts: &[PointerPart]) -> Result<Vec<FieldPath>, NoItemKeys> {
+    let mut paths: Vec<FieldPath> = vec![Vec::new()];
     for part in parts {
         let mut next = Vec::new();
         for way in paths {

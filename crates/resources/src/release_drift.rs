@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// The drift of a release.
 #[derive(Debug, Default)]
-pub struct Drift {
+pub struct ReleaseDrift {
     /// Objects that are missing, and objects with fields that only helm owns, in their wanted state.
     pub targets: Vec<(ObjectId, State)>,
     /// The contents that these states name.
@@ -56,7 +56,7 @@ const HELM: &str = "helm";
 const SHOWN: usize = 8;
 
 /// A release.
-pub struct Installed<'a> {
+pub struct InstalledRelease<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its namespace.
@@ -65,14 +65,14 @@ pub struct Installed<'a> {
     pub force: bool,
 }
 
-impl Installed<'_> {
+impl InstalledRelease<'_> {
     /// Compares the manifests with the live objects; a dry run tells the result of each.
     ///
     /// # Errors
     /// `Stop::Ask` until all that it needs is known.
-    pub fn drift(&self, view: &dyn View, manifests: &[Value]) -> Result<Drift, Stop> {
+    pub fn drift(&self, view: &dyn View, manifests: &[Value]) -> Result<ReleaseDrift, Stop> {
         let mut asks = Asks::default();
-        let mut drift = Drift { force: self.force, ..Drift::default() };
+        let mut drift = ReleaseDrift { force: self.force, ..ReleaseDrift::default() };
         for manifest in manifests.iter().filter(|m| !is_hook(m)) {
             let manifest = self.marked(manifest);
             let Some(object) = ApiRef::of(&manifest) else { continue };
@@ -119,7 +119,7 @@ impl Installed<'_> {
     }
 }
 
-impl Drift {
+impl ReleaseDrift {
     /// Puts live values of others into the manifests; returns these fields.
     ///
     /// # Errors
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::fake::FakeView;
 
-    const RELEASE: Installed<'_> = Installed { name: "r", namespace: "ns", force: false };
+    const RELEASE: InstalledRelease<'_> = InstalledRelease { name: "r", namespace: "ns", force: false };
 
     fn manifest(replicas: u32) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"},
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    fn found(object: Option<&Value>) -> Drift {
+    fn found(object: Option<&Value>) -> ReleaseDrift {
         RELEASE.drift(&view(object), &[manifest(2)]).unwrap()
     }
 
@@ -336,7 +336,7 @@ mod tests {
         }
         assert!(found(Some(&live(2, "a:9", "octavia-controller"))).conflict().is_ok());
         assert!(found(Some(&live(2, "a:1", "kubectl-edit"))).conflict().is_ok(), "as declared");
-        let forced = Installed { force: true, ..RELEASE };
+        let forced = InstalledRelease { force: true, ..RELEASE };
         let taken = forced.drift(&view(Some(&live(3, "a:9", "kubectl-edit"))), &[manifest(2)]).unwrap();
         let text = taken.contents[0].text().unwrap();
         assert!(text.contains("a:1") && text.contains("replicas: 2") && taken.theirs.len() == 1, "{taken:?}");

@@ -15,8 +15,8 @@ use crate::report::{CaseReport, Gate, GateOutcome, GateReport, Mismatch, Scenari
 use crate::snapshot::{self, NOISE};
 use crate::{recording, whole};
 use converge_engine::{
-    Engine, Event, EventSink, FleetPlan, HostResult, Options, Scope, StopSwitch, TargetError, TimedEvent,
-    exit_code,
+    Engine, Event, EventSink, FleetPlan, HostResult, Options, ProjectName, StopSwitch, TargetError,
+    TimedEvent, exit_code,
 };
 use converge_lab::kube::Kubectl;
 use converge_planner::Item;
@@ -261,7 +261,7 @@ impl CaseRun<'_> {
             keep_all_runs: true,
             helm: hosts.helm.clone(),
             folder: hosts.project_folder(),
-            scope: Scope { playbook: playbook.to_owned(), inventory: "a test of the role".to_owned() },
+            scope: ProjectName { playbook: playbook.to_owned(), inventory: "a test of the role".to_owned() },
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();

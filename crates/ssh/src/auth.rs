@@ -5,7 +5,7 @@ use crate::error::ConnectError;
 use crate::files::expand;
 use crate::keyring::{self, KeyFileError, KeyRing};
 use crate::known_hosts::ago;
-use crate::target::{Options, Target};
+use crate::target::{SessionOptions, SshEndpoint};
 use crate::trail::{Mark, Trail};
 use camino::{Utf8Path, Utf8PathBuf};
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
@@ -27,7 +27,7 @@ const MAX_ROUNDS: usize = 4;
 /// The state of one login.
 struct LoginState<'a> {
     handle: &'a mut Handle<Handler>,
-    target: &'a Target,
+    target: &'a SshEndpoint,
     user: String,
     tried: Vec<String>,
     notes: Vec<String>,
@@ -58,8 +58,8 @@ struct KeyFile {
 
 pub(crate) async fn login(
     handle: &mut Handle<Handler>,
-    target: &Target,
-    options: &Options,
+    target: &SshEndpoint,
+    options: &SessionOptions,
     trail: &mut Trail,
 ) -> Result<(), ConnectError> {
     let user = target.user.clone().or_else(own_name).unwrap_or_else(|| "root".to_owned());
@@ -126,7 +126,7 @@ impl LoginState<'_> {
         }
     }
 
-    fn key_files(&mut self, options: &Options) -> Vec<KeyFile> {
+    fn key_files(&mut self, options: &SessionOptions) -> Vec<KeyFile> {
         let home = options.home.as_deref();
         let named = !self.target.key_files.is_empty();
         let paths: Vec<Utf8PathBuf> = if named {
@@ -196,7 +196,7 @@ impl LoginState<'_> {
 
     async fn with_agent(
         &mut self,
-        options: &Options,
+        options: &SessionOptions,
         files: &[KeyFile],
         of: Of,
     ) -> Result<bool, ConnectError> {

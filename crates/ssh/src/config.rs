@@ -5,7 +5,7 @@
 
 use crate::files::expand;
 use crate::known_hosts::glob;
-use crate::target::Options;
+use crate::target::SessionOptions;
 use camino::{Utf8Path, Utf8PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// The settings for `host`, the name that one would give to ssh. Known values (user, port) serve its own conditions.
     /// Starts a process only if a file sets something.
-    pub async fn of(host: &str, user: Option<&str>, port: Option<u16>, options: &Options) -> Self {
+    pub async fn of(host: &str, user: Option<&str>, port: Option<u16>, options: &SessionOptions) -> Self {
         if host.is_empty() || host.starts_with('-') || host.contains(['\0', '\n']) {
             return Self::default();
         }

@@ -6,7 +6,7 @@ use crate::error::ConnectError;
 use crate::jump;
 use crate::known_hosts::KnownHosts;
 use crate::stream::{Duplex, Ear, FirstWords, ProxyProgram, QuickAckStream};
-use crate::target::{Options, Target};
+use crate::target::{SessionOptions, SshEndpoint};
 use crate::trail::{Mark, Trail};
 use russh::client::{self, Msg};
 use russh::{ChannelOpenFailure, ChannelStream, Preferred, cipher, compression, kex};
@@ -52,7 +52,7 @@ const CIPHERS: &[cipher::Name] = &[
 
 /// A deadline for the phases of a connection; the error of a timeout names the phase.
 struct Limit<'a> {
-    target: &'a Target,
+    target: &'a SshEndpoint,
     at: Instant,
 }
 
@@ -69,8 +69,8 @@ impl Limit<'_> {
 }
 
 pub(crate) fn connect<'a>(
-    target: &'a Target,
-    options: &'a Options,
+    target: &'a SshEndpoint,
+    options: &'a SessionOptions,
     trail: &'a mut Trail,
 ) -> Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send + 'a>> {
     // Boxed: a host behind jump hosts connects to them first.
@@ -78,8 +78,8 @@ pub(crate) fn connect<'a>(
 }
 
 async fn connect_to(
-    target: &Target,
-    options: &Options,
+    target: &SshEndpoint,
+    options: &SessionOptions,
     trail: &mut Trail,
 ) -> Result<Connection, ConnectError> {
     let begun = Instant::now();
@@ -113,8 +113,8 @@ async fn connect_to(
 }
 
 async fn attempt(
-    target: &Target,
-    options: &Options,
+    target: &SshEndpoint,
+    options: &SessionOptions,
     limit: &Limit<'_>,
     hop: Option<&Arc<Connection>>,
     known: Arc<KnownHosts>,
@@ -155,7 +155,7 @@ async fn attempt(
 
 /// A channel to the host that its jump host opens.
 async fn forward(
-    target: &Target,
+    target: &SshEndpoint,
     limit: &Limit<'_>,
     hop: &Connection,
 ) -> Result<ChannelStream<Msg>, ConnectError> {
@@ -184,7 +184,7 @@ async fn forward(
 }
 
 /// A program that leads to the host.
-fn program(target: &Target, command: &str) -> Result<ProxyProgram, ConnectError> {
+fn program(target: &SshEndpoint, command: &str) -> Result<ProxyProgram, ConnectError> {
     let failed = |reason: String| ConnectError::Unreachable {
         host: target.name.clone(),
         address: target.address.clone(),
@@ -205,7 +205,11 @@ fn program(target: &Target, command: &str) -> Result<ProxyProgram, ConnectError>
     Ok(ProxyProgram { input, output, _child: child })
 }
 
-async fn dial(target: &Target, limit: &Limit<'_>, trail: &mut Trail) -> Result<QuickAckStream, ConnectError> {
+async fn dial(
+    target: &SshEndpoint,
+    limit: &Limit<'_>,
+    trail: &mut Trail,
+) -> Result<QuickAckStream, ConnectError> {
     let begun = Instant::now();
     let dns = |reason: String| ConnectError::Dns {
         host: target.name.clone(),
@@ -272,7 +276,7 @@ fn config(known: &KnownHosts, lookup: &Lookup) -> client::Config {
 }
 
 /// Translates an error of the handshake. `line` is the first line that came.
-fn protocol_error(target: &Target, error: russh::Error, line: &str) -> ConnectError {
+fn protocol_error(target: &SshEndpoint, error: russh::Error, line: &str) -> ConnectError {
     let (host, address, port) = (target.name.clone(), target.address.clone(), target.port);
     if let russh::Error::NoCommonAlgo { kind, theirs, .. } = &error {
         return ConnectError::NoCommonAlgorithm {

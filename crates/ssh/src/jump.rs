@@ -3,13 +3,13 @@
 use crate::connect;
 use crate::connection::Connection;
 use crate::error::ConnectError;
-use crate::target::{Options, Target};
+use crate::target::{SessionOptions, SshEndpoint};
 use std::sync::Arc;
 
 /// The connection to the last of these hosts, through those before it. Made once: whoever comes meanwhile waits for it.
 pub(crate) async fn connection(
-    hops: &[Target],
-    options: &Options,
+    hops: &[SshEndpoint],
+    options: &SessionOptions,
 ) -> Result<Option<Arc<Connection>>, ConnectError> {
     let Some((last, before)) = hops.split_last() else { return Ok(None) };
     let slot = options.jumps.slot(key(hops));
@@ -17,7 +17,7 @@ pub(crate) async fn connection(
     if let Some(open) = connection.as_ref().filter(|open| !open.handle.is_closed()) {
         return Ok(Some(Arc::clone(open)));
     }
-    let target = Target { jumps: before.to_vec(), ..last.clone() };
+    let target = SshEndpoint { jumps: before.to_vec(), ..last.clone() };
     // Its steps are its own: the host behind it only tells that it was passed.
     let mut trail = Vec::new();
     let open = Arc::new(connect::connect(&target, options, &mut trail).await?);
@@ -25,8 +25,8 @@ pub(crate) async fn connection(
     Ok(Some(open))
 }
 
-fn key(hops: &[Target]) -> String {
-    let one = |hop: &Target| {
+fn key(hops: &[SshEndpoint]) -> String {
+    let one = |hop: &SshEndpoint| {
         format!(
             "{}@{}:{} {:?} {:?} {:?} {:?}",
             hop.user.as_deref().unwrap_or_default(),

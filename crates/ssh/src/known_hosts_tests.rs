@@ -1,5 +1,5 @@
 use super::*;
-use crate::target::Target;
+use crate::target::SshEndpoint;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -160,7 +160,7 @@ fn several_files_count_together_and_a_missing_one_is_empty() {
     std::fs::write(file("one"), format!("g {}\n", ed(2))).unwrap();
     std::fs::write(file("two"), [format!("h {}\n# ", ed(2)).as_bytes(), b"\xff\xfe not UTF-8\n"].concat())
         .unwrap();
-    let mut target = Target::ssh("h");
+    let mut target = SshEndpoint::ssh("h");
     target.known_hosts = vec![file("none"), file("one"), file("two")];
     let known = KnownHosts::load(&target.name, &target.known_hosts, &target.host_keys, None).unwrap();
     let verdict = known.check("h", 22, &PublicKey::from_openssh(&ed(1)).unwrap());

@@ -37,6 +37,6 @@ pub use quote::quote;
 pub use session::Session;
 pub use shell::{Events, Room, Shell, Traffic};
 pub use stream::Duplex;
-pub use target::{Become, Options, Target, Transport};
+pub use target::{Become, SessionOptions, SshEndpoint, Transport};
 pub use tcp::dial;
 pub use trail::{Mark, Trust};

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::error::{ConnectError, ShellError};
 use crate::pipes::{self, InputWriter, OutputReader};
 use crate::program::ShellStart;
-use crate::target::{Become, Options, Target, Transport};
+use crate::target::{Become, SessionOptions, SshEndpoint, Transport};
 use crate::trail::Mark;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub struct Session {
 
 struct Inner {
     route: SessionRoute,
-    target: Target,
+    target: SshEndpoint,
     /// Further connections, made where sshd gives one connection no second session (`MaxSessions 1`).
     more: tokio::sync::Mutex<Vec<Connection>>,
-    options: Arc<Options>,
+    options: Arc<SessionOptions>,
     channels: Arc<Semaphore>,
 }
 
@@ -50,12 +50,15 @@ impl Session {
     ///
     /// # Errors
     /// See [`ConnectError`]. `Transport::Local` cannot fail.
-    pub async fn connect(target: &Target, options: &Options) -> Result<Self, ConnectError> {
+    pub async fn connect(target: &SshEndpoint, options: &SessionOptions) -> Result<Self, ConnectError> {
         Self::explore(target, options).await.1
     }
 
     /// As [`Session::connect`], and tells the steps that were taken, those before a failure too.
-    pub async fn explore(target: &Target, options: &Options) -> (Vec<Mark>, Result<Self, ConnectError>) {
+    pub async fn explore(
+        target: &SshEndpoint,
+        options: &SessionOptions,
+    ) -> (Vec<Mark>, Result<Self, ConnectError>) {
         let mut trail = Vec::new();
         let route = match target.transport {
             Transport::Local => Ok(SessionRoute::Local),
@@ -65,7 +68,7 @@ impl Session {
         (trail, session)
     }
 
-    fn over(route: SessionRoute, target: &Target, options: &Options) -> Self {
+    fn over(route: SessionRoute, target: &SshEndpoint, options: &SessionOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 route,
@@ -111,7 +114,7 @@ impl Session {
     }
 
     /// Its options.
-    pub(crate) fn options(&self) -> &Arc<Options> {
+    pub(crate) fn options(&self) -> &Arc<SessionOptions> {
         &self.inner.options
     }
 

@@ -19,7 +19,7 @@ pub enum Transport {
 
 /// One host, as the inventory describes it.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct SshEndpoint {
     /// The name shown to the user.
     pub name: String,
     /// Host name or address to dial; host keys are looked up by it.
@@ -44,7 +44,7 @@ pub struct Target {
     /// known_hosts marks `@revoked` stay refused.
     pub host_keys: Vec<String>,
     /// Hosts through which this one is reached, the first one dialled from here. Their own `jumps` do not count.
-    pub jumps: Vec<Target>,
+    pub jumps: Vec<SshEndpoint>,
     /// A command of this machine's shell whose standard streams lead to the host.
     pub proxy_command: Option<String>,
     /// Limit for dialling, handshake and login together.
@@ -53,7 +53,7 @@ pub struct Target {
     pub transport: Transport,
 }
 
-impl Target {
+impl SshEndpoint {
     /// A host reached by SSH on port 22 with default keys, host-key files and a limit of 10 s.
     #[must_use]
     pub fn ssh(name: impl Into<String>) -> Self {
@@ -112,7 +112,7 @@ impl Become {
 
 /// Limits and details that are the same for all hosts.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SessionOptions {
     /// Socket of the ssh-agent; by default `$SSH_AUTH_SOCK`.
     pub agent: Option<Utf8PathBuf>,
     /// Home directory in which `.ssh` is looked for; by default `$HOME`.
@@ -142,7 +142,7 @@ pub struct Options {
     pub max_queued: usize,
 }
 
-impl Default for Options {
+impl Default for SessionOptions {
     fn default() -> Self {
         Self {
             agent: std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Utf8PathBuf::from),

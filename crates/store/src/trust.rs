@@ -57,7 +57,8 @@ impl RunningUser {
     /// This user, whom the caller has made root, if there is one.
     pub fn of(uid: u32, caller: Option<u32>) -> Self {
         let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
-        let Groups { own, empty } = groups(&read("/etc/passwd"), &read("/etc/group"), &known(uid, caller));
+        let PrivateGroups { own, empty } =
+            groups(&read("/etc/passwd"), &read("/etc/group"), &known(uid, caller));
         Self { uid, caller, own_groups: own, empty_groups: empty }
     }
 
@@ -73,7 +74,7 @@ fn known(uid: u32, caller: Option<u32>) -> Vec<u32> {
 
 /// Groups of this machine that let nobody else in, by number.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Groups {
+struct PrivateGroups {
     /// The primary groups of some users, with no other member: with these a umask of 002 lets nobody else in.
     own: Vec<u32>,
     /// Those without any member, as `staff` is that may write `/usr/local` of a Debian. A program that takes on such a group may write what it may.
@@ -81,12 +82,12 @@ struct Groups {
 }
 
 /// The groups in which there is nobody but these users.
-fn groups(passwd: &str, group: &str, known: &[u32]) -> Groups {
+fn groups(passwd: &str, group: &str, known: &[u32]) -> PrivateGroups {
     let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
     let field = |line: &[String], at: usize| line.get(at).cloned().unwrap_or_default();
     let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();
     let is_known = |user: &&Vec<String>| field(user, 2).parse().is_ok_and(|uid| known.contains(&uid));
-    let mut groups = Groups::default();
+    let mut groups = PrivateGroups::default();
     for entry in group.lines().map(fields) {
         let Ok(gid) = field(&entry, 2).parse() else { continue };
         let primary: Vec<&Vec<String>> =
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(own(passwd, "root:x:0:\nme:x:1000:\n"), [0, ME]);
         assert_eq!(own(passwd, "me:x:1000:me,root\n"), [ME]);
         let empty = groups(passwd, "staff:x:50:\nme:x:1000:\n", &[0, ME]);
-        assert_eq!(empty, Groups { own: vec![ME], empty: vec![50] });
+        assert_eq!(empty, PrivateGroups { own: vec![ME], empty: vec![50] });
         assert!(own(passwd, "me:x:1000:me,you\n").is_empty());
         assert!(own(passwd, "staff:x:50:you\n").is_empty());
         assert!(own(passwd, "").is_empty(), "a group of another database");

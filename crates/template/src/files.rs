@@ -14,7 +14,7 @@ const VAULT: &[u8] = b"$ANSIBLE_VAULT";
 
 /// The reason why a file has no text.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub(crate) enum TextFileError {
     #[error(transparent)]
     Unreadable(#[from] io::Error),
     #[error("larger than {} MiB", MAX_BYTES >> 20)]
@@ -36,18 +36,19 @@ pub(crate) fn is_encrypted(path: &Path) -> bool {
 }
 
 /// The text of a file; a secret source where it is encrypted, and the evaluation is sensitive then.
-pub(crate) fn read(path: &Path) -> Result<Arc<Source>, FileError> {
+pub(crate) fn read(path: &Path) -> Result<Arc<Source>, TextFileError> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(FileError::TooLarge);
+        return Err(TextFileError::TooLarge);
     }
-    let text = String::from_utf8(bytes).map_err(|_| FileError::NotUtf8)?;
+    let text = String::from_utf8(bytes).map_err(|_| TextFileError::NotUtf8)?;
     if !text.as_bytes().starts_with(VAULT) {
         return Ok(Source::new(path.to_string_lossy(), text));
     }
     let engine = frame::current_scope().map(|scope| scope.engine().clone());
-    let engine = engine.ok_or(FileError::Encrypted)?;
-    let opened = engine.decrypt(&text).map_err(|(problem, help)| FileError::NotOpened { problem, help })?;
+    let engine = engine.ok_or(TextFileError::Encrypted)?;
+    let opened =
+        engine.decrypt(&text).map_err(|(problem, help)| TextFileError::NotOpened { problem, help })?;
     Ok(Source::secret(path.to_string_lossy(), opened, []))
 }

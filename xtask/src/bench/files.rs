@@ -1,6 +1,6 @@
 //! Many small files of one `for_each`: what each costs, and that the cost grows no faster than their number.
 
-use super::{Bench, Row};
+use super::{Bench, BenchRow};
 use crate::process::{Result, output, run as run_command};
 use converge_lab::Host;
 use fs_err as fs;
@@ -13,11 +13,12 @@ const FOLDER: &str = "srv/many";
 
 impl Bench<'_> {
     /// On one host: making so many files, looking at them, changing all of them, and taking that back.
-    pub(super) fn files(&self, host: &Host, number: usize, runs: usize) -> Result<Vec<Row>> {
+    pub(super) fn files(&self, host: &Host, number: usize, runs: usize) -> Result<Vec<BenchRow>> {
         let hosts = std::slice::from_ref(host);
         let inventory = self.inventory(hosts)?;
         let project = self.scratch.join("many");
-        let row = |case, aim| Row { case, hosts: 1, rtt: 0, floor: Vec::new(), converge: Vec::new(), aim };
+        let row =
+            |case, aim| BenchRow { case, hosts: 1, rtt: 0, floor: Vec::new(), converge: Vec::new(), aim };
         let mut rows = [
             row("make many files", 10.0),
             row("no-op, many files", 3.0),

@@ -8,7 +8,7 @@ use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
 use crate::project;
 use crate::prompt::{self, Agreement};
-use crate::session::Session;
+use crate::session::CommandSession;
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, TargetError};
@@ -22,8 +22,14 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let Some((saved, arguments)) = saved_plan(&args, console)? else {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
         let names = inventory_names(args.target.as_deref(), &args.select);
-        let mut session =
-            Session::open(project, &args.connection, &names, args.no_deferred, &args.removal, console)?;
+        let mut session = CommandSession::open(
+            project,
+            &args.connection,
+            &names,
+            args.no_deferred,
+            &args.removal,
+            console,
+        )?;
         session.trace_to(args.timings.file)?;
         let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
         session.ask_before(args.step)?;
@@ -49,7 +55,8 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let select = project::relative_to(&arguments.folder, arguments.target.as_deref(), &arguments.select);
     let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
-    let mut session = Session::open(project, &args.connection, &names, args.no_deferred, &removal, console)?;
+    let mut session =
+        CommandSession::open(project, &args.connection, &names, args.no_deferred, &removal, console)?;
     session.trace_to(args.timings.file)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     session.ask_before(args.step)?;
@@ -126,7 +133,7 @@ pub struct ApplyOptions {
 
 /// Shows a plan, asks, applies it, and says what became of it.
 pub async fn carry_out(
-    mut session: Session,
+    mut session: CommandSession,
     plan: FleetPlan,
     how: ApplyOptions,
     console: &Console,

@@ -8,8 +8,8 @@ use crate::args::Complete;
 use crate::console::Console;
 use crate::failure::Failure;
 use clap::{Arg, Command};
-use values::{Place, Values};
-use words::{Line, Wants};
+use values::{Completed, Values};
+use words::{CommandLine, Wants};
 
 /// The command that needs no name.
 const DEFAULT: &str = "apply";
@@ -64,14 +64,14 @@ fn options(command: &Command) -> Values {
 }
 
 /// All values of an argument, the part of the word that stays before them, and the rest of it.
-async fn values_of<'a>(arg: &Arg, line: &Line<'_>, word: &'a str) -> (Values, String, &'a str) {
+async fn values_of<'a>(arg: &Arg, line: &CommandLine<'_>, word: &'a str) -> (Values, String, &'a str) {
     let fixed = arg.get_possible_values();
     if !fixed.is_empty() {
         let about = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string);
         let all = fixed.iter().map(|v| (v.get_name().to_owned(), about(v).unwrap_or_default()));
         return (all.collect(), String::new(), word);
     }
-    let place = || Place::of(&typed(line));
+    let place = || Completed::of(&typed(line));
     let placeholder = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let whole = |all: Option<Values>| (all.unwrap_or_default(), String::new(), word);
     match (placeholder, arg.get_id().as_str()) {
@@ -106,7 +106,7 @@ async fn values_of<'a>(arg: &Arg, line: &Line<'_>, word: &'a str) -> (Values, St
 }
 
 /// The words of the line that say which project is meant, as arguments of a command that reads one.
-fn typed(line: &Line<'_>) -> Vec<String> {
+fn typed(line: &CommandLine<'_>) -> Vec<String> {
     let of = |(arg, value): &(&Arg, &str)| match arg.get_id().as_str() {
         "target" => vec![(*value).to_owned()],
         "inventories" => vec![format!("--inventory={value}")],

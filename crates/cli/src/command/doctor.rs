@@ -5,7 +5,7 @@ use crate::args::{Doctor, Removal};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::Session;
+use crate::session::CommandSession;
 use converge_engine::{Engine, Health};
 use converge_render as render;
 
@@ -14,7 +14,7 @@ pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
     let mut session =
-        Session::begin(None, project, &connection, &names, false, &Removal::default(), console)?;
+        CommandSession::begin(None, project, &connection, &names, false, &Removal::default(), console)?;
     let found = session.look(async |engine: &Engine| engine.doctor().await).await?;
     session.close().await;
     if console.json {

@@ -6,7 +6,7 @@ use crate::args::{Facts, Removal};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
-use crate::session::Session;
+use crate::session::CommandSession;
 use converge_engine::{Engine, HostAnswer};
 use converge_render::{self as render, FactPath};
 use converge_syntax::did_you_mean;
@@ -24,7 +24,8 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let path = name.as_deref().map(read_path).transpose()?;
     let project = project::load_inventory(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session =
+        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
     let wanted = |group: &str| path.as_ref().is_none_or(|path| path.first() == group);
     let found = session.look(async |engine: &Engine| engine.gather_facts(wanted).await).await?;
     session.close().await;

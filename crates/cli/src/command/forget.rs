@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
 use crate::prompt::{self, Agreement};
-use crate::session::Session;
+use crate::session::CommandSession;
 use converge_engine::{Engine, HostManaged, not_to_forget};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
@@ -27,7 +27,8 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     }
     let project = project::load(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session =
+        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
     session.trace_to(timings.file)?;
     let mut found = session.look(async |engine: &Engine| engine.managed_objects(false).await).await?;
     narrow_to_resources(&mut found, &wanted)?;
@@ -66,7 +67,11 @@ fn refuse_what_cannot_be_forgotten(found: &[HostManaged]) -> Result<(), Failure>
 }
 
 /// Forgets the objects; a host where that failed is told as lost, with none.
-async fn forget(session: &mut Session, found: &mut [HostManaged], console: &Console) -> Result<(), Failure> {
+async fn forget(
+    session: &mut CommandSession,
+    found: &mut [HostManaged],
+    console: &Console,
+) -> Result<(), Failure> {
     let own = |host: &HostManaged| -> BTreeSet<ObjectId> {
         host.objects.iter().map(|thing| thing.object.clone()).collect()
     };

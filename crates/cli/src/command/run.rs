@@ -4,7 +4,7 @@ use crate::args::{Removal, Run, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::Session;
+use crate::session::CommandSession;
 use converge_engine::{Engine, HostRan};
 use converge_render as render;
 use std::io::{IsTerminal, Write};
@@ -32,8 +32,15 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     let project = project::load_inventory(None, &select, console)?;
     let script = script(&args.command);
     let one = project.hosts().len() == 1 && !console.json;
-    let mut session =
-        Session::open_as(user, project, &args.connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::open_as(
+        user,
+        project,
+        &args.connection,
+        &names,
+        false,
+        &Removal::default(),
+        console,
+    )?;
     if one {
         // The command writes to the same place; a live display would disturb it.
         session.hush();

@@ -8,7 +8,7 @@ use crate::args::{Reading, Removal, State, StateAction, StateRead};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::Session;
+use crate::session::CommandSession;
 use converge_engine::{Engine, HostManaged, Present};
 use converge_render as render;
 
@@ -22,7 +22,8 @@ pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
     let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
     let project = project::load(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session = Session::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session =
+        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
     session.trace_to(timings.file)?;
     let compare = detail == render::Detail::Differences;
     let mut found = session.look(async |engine: &Engine| engine.managed_objects(compare).await).await?;

@@ -1,6 +1,6 @@
 //! The kinds that the API server knows, and their paths.
 
-use super::{Api, DISCOVERY, FRESH, Resource, escaped, json};
+use super::{Api, ApiKind, DISCOVERY, FRESH, escaped, json};
 use crate::fault::Fault;
 use converge_resource::ApiRef;
 use http::Method;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 pub(super) struct Known {
     at: Instant,
-    kinds: Vec<Resource>,
+    kinds: Vec<ApiKind>,
 }
 
 /// Groups and kinds of an aggregated discovery; of an older server's, the groups alone. Pure.
@@ -36,11 +36,11 @@ pub(super) fn apis(groups: &Value) -> Vec<String> {
     found
 }
 
-pub(super) fn resource_of(entry: &Value) -> Option<Resource> {
+pub(super) fn resource_of(entry: &Value) -> Option<ApiKind> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     // `pods/log` and the like are parts of others.
     let plural = text("name").filter(|name| !name.contains('/'))?;
-    Some(Resource {
+    Some(ApiKind {
         kind: text("kind")?.to_owned(),
         plural: plural.to_owned(),
         namespaced: entry.get("namespaced").and_then(Value::as_bool)?,
@@ -53,7 +53,7 @@ pub(super) fn group_path(version: &str) -> String {
     format!("/{folder}/{}", parts.join("/"))
 }
 
-pub(super) fn list_path(version: &str, resource: &Resource, namespace: Option<&str>) -> String {
+pub(super) fn list_path(version: &str, resource: &ApiKind, namespace: Option<&str>) -> String {
     let group = group_path(version);
     let plural = &resource.plural;
     match namespace {
@@ -64,7 +64,7 @@ pub(super) fn list_path(version: &str, resource: &Resource, namespace: Option<&s
 
 impl Api {
     /// The server's names of this kind; `None` when it has no such kind.
-    pub(crate) async fn resource(&self, version: &str, kind: &str) -> Result<Option<Resource>, Fault> {
+    pub(crate) async fn resource(&self, version: &str, kind: &str) -> Result<Option<ApiKind>, Fault> {
         let mut known = self.kinds.lock().await;
         let found = |known: &Known| known.kinds.iter().find(|r| r.kind == kind).cloned();
         if let Some(list) = known.get(version) {

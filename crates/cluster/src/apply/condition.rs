@@ -7,7 +7,9 @@ use crate::object::text;
 use crate::observe::LookError;
 use crate::rollout::listed;
 use crate::work::WorkEnd;
-use converge_objects::condition::{ConditionState, Pick, Verdict, Wait, What, ready};
+use converge_objects::condition::{
+    ConditionState, ConditionVerdict, Expectation, Pick, TimedCondition, ready,
+};
 use converge_resource::{ObjectId, Observed};
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -21,16 +23,18 @@ const PODS: usize = 6;
 /// The time that one look at a condition may take at least.
 const LEAST: Duration = Duration::from_secs(2);
 
-fn read(id: &ObjectId) -> Result<Wait, LookError> {
-    Wait::from_key(&id.key).ok_or(LookError::ConditionKey)
+fn read(id: &ObjectId) -> Result<TimedCondition, LookError> {
+    TimedCondition::from_key(&id.key).ok_or(LookError::ConditionKey)
 }
 
 /// The namespaces of what is waited for.
-fn namespaces(wait: &Wait) -> Vec<String> {
+fn namespaces(wait: &TimedCondition) -> Vec<String> {
     let pick = match &wait.what {
-        What::Condition { of, .. } | What::Field { of, .. } | What::Count { of, .. } => of,
-        What::Allocatable { .. } => return Vec::new(),
-        What::Answers { namespace, .. } => return vec![namespace.clone()],
+        Expectation::Condition { of, .. } | Expectation::Field { of, .. } | Expectation::Count { of, .. } => {
+            of
+        }
+        Expectation::Allocatable { .. } => return Vec::new(),
+        Expectation::Answers { namespace, .. } => return vec![namespace.clone()],
     };
     let mut found: Vec<String> = match pick {
         Pick::Named(list) => list.iter().filter_map(|r| r.namespace.clone()).collect(),
@@ -42,7 +46,7 @@ fn namespaces(wait: &Wait) -> Vec<String> {
 }
 
 impl Cluster {
-    async fn verdict(&self, wait: &Wait) -> Result<Verdict, LookError> {
+    async fn verdict(&self, wait: &TimedCondition) -> Result<ConditionVerdict, LookError> {
         let asks = wait.asks();
         let answers = try_join_all(asks.iter().map(|question| self.ask(question))).await?;
         Ok(wait.judge(&answers))
@@ -51,14 +55,14 @@ impl Cluster {
     /// Whether it holds now.
     pub(crate) async fn condition(&self, id: &ObjectId) -> Result<Observed, LookError> {
         let state = match self.verdict(&read(id)?).await? {
-            Verdict::Met => ConditionState::Met,
-            Verdict::Open(_) => ConditionState::Open,
+            ConditionVerdict::Met => ConditionState::Met,
+            ConditionVerdict::Open(_) => ConditionState::Open,
         };
         Ok(Observed::new(state.into(), None))
     }
 
     /// Messages of pods that may be to blame: those of the nodes in question, and of the release that brought the object in question.
-    async fn blamed(&self, wait: &Wait) -> Vec<String> {
+    async fn blamed(&self, wait: &TimedCondition) -> Vec<String> {
         let mut places = BTreeSet::new();
         for question in wait.asks() {
             let answer = self.ask(&question).await.unwrap_or_default();
@@ -109,11 +113,11 @@ impl Cluster {
             // A question to a server that is gone is asked again and again: the deadline is over that too.
             let left = limit.saturating_sub(start.elapsed()).max(LEAST);
             let why = match timeout(left, self.verdict(&wait)).await {
-                Ok(Ok(Verdict::Met)) => {
+                Ok(Ok(ConditionVerdict::Met)) => {
                     return Ok(Done { after: ConditionState::Met.into(), contents: Vec::new() });
                 }
                 // A server that is away for a moment is no answer either.
-                Ok(Ok(Verdict::Open(why))) => why,
+                Ok(Ok(ConditionVerdict::Open(why))) => why,
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the API server does not answer".to_owned(),
             };

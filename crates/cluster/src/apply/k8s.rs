@@ -18,7 +18,7 @@ use crate::work::WorkEnd;
 use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, State};
-use owners::Back;
+use owners::WriteBack;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -37,7 +37,7 @@ const ASSIGNED: [&str; 8] = [
 ];
 
 /// A change as it was planned.
-struct Planned<'a> {
+struct PlannedWrite<'a> {
     wanted: ApiRef,
     /// Both sides; `None` for absent.
     from: Option<Value>,
@@ -59,7 +59,7 @@ enum Miss {
     End(WorkEnd),
 }
 
-impl<'a> Planned<'a> {
+impl<'a> PlannedWrite<'a> {
     fn of(job: &Job<'a>, own: &'a str) -> Result<Self, WorkEnd> {
         let change = job.change;
         let refused = |why: &dyn Display| WorkEnd::Refused(format!("{}: {why}", shown(&change.object)));
@@ -158,7 +158,7 @@ impl<'a> Planned<'a> {
     }
 
     /// Fields that are not as planned, after the change.
-    fn off(&self, live: &Value) -> Vec<(fields::Path, Option<Value>, Option<Value>)> {
+    fn off(&self, live: &Value) -> Vec<(fields::FieldPath, Option<Value>, Option<Value>)> {
         let live = normalised(live);
         if K8sState::of(&live).0 == self.to_state {
             return Vec::new();
@@ -188,7 +188,7 @@ impl<'a> Planned<'a> {
 impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
-        let planned = Planned::of(job, self.manager())?;
+        let planned = PlannedWrite::of(job, self.manager())?;
         let look = |fault: Fault| {
             WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
         };
@@ -241,7 +241,7 @@ impl Cluster {
     async fn ready(
         &self,
         job: &Job<'_>,
-        planned: &Planned<'_>,
+        planned: &PlannedWrite<'_>,
         live: Option<Value>,
     ) -> Result<Option<Value>, Miss> {
         planned.check(live.as_ref()).map_err(Miss::End)?;
@@ -260,7 +260,7 @@ impl Cluster {
     }
 
     /// Refuses unless the object that a prune or a rollback removes is the very one that was made, not another one of the same name.
-    async fn same(&self, job: &Job<'_>, planned: &Planned<'_>, live: &Value) -> Result<(), WorkEnd> {
+    async fn same(&self, job: &Job<'_>, planned: &PlannedWrite<'_>, live: &Value) -> Result<(), WorkEnd> {
         let slot = self.inner.run.lock().await;
         let made = slot.as_ref().and_then(|open| open.uid(&job.change.object));
         match made {
@@ -291,7 +291,7 @@ impl Cluster {
     }
 
     /// The values of a Secret that is to be as it was; null where none are needed.
-    async fn values(&self, planned: &Planned<'_>) -> Result<Value, WorkEnd> {
+    async fn values(&self, planned: &PlannedWrite<'_>) -> Result<Value, WorkEnd> {
         let K8sState::Present(digest) = &planned.to_state else { return Ok(Value::Null) };
         let needs = planned.fields.iter().any(|f| f.after.is_some() && is_value(&f.path));
         if planned.wanted.kind != "Secret" || planned.manifest.is_some() || !needs {
@@ -310,7 +310,7 @@ impl Cluster {
     async fn write(
         &self,
         job: &Job<'_>,
-        planned: &Planned<'_>,
+        planned: &PlannedWrite<'_>,
         live: Option<&Value>,
         values: &Value,
     ) -> Result<(), Miss> {
@@ -371,7 +371,7 @@ impl Cluster {
                 let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
                 if job.work.owner.is_empty() {
-                    let back = Back { path: &path, live: Some(live), fields: &fields, to };
+                    let back = WriteBack { path: &path, live: Some(live), fields: &fields, to };
                     self.give_back_fields(job, &back, now).await.map_err(Miss::End)?;
                 }
                 Ok(())
@@ -384,7 +384,7 @@ impl Cluster {
                 let list = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
                 let made = api.post(&list, &new).await.map_err(missed)?;
                 if job.work.owner.is_empty() {
-                    let back = Back { path: &path, live: None, fields: &[], to };
+                    let back = WriteBack { path: &path, live: None, fields: &[], to };
                     self.give_back_fields(job, &back, made).await.map_err(Miss::End)?;
                 }
                 Ok(())
@@ -392,7 +392,7 @@ impl Cluster {
         }
     }
 
-    async fn after_k8s(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<Done, WorkEnd> {
+    async fn after_k8s(&self, job: &Job<'_>, planned: &PlannedWrite<'_>, seq: u32) -> Result<Done, WorkEnd> {
         let shown = planned.wanted.shown();
         let established = self.established(planned).await;
         let live = self.inner.api.object(&planned.wanted).await;
@@ -418,7 +418,7 @@ impl Cluster {
     }
 
     /// Records what a write that did not come about has left.
-    async fn stopped(&self, job: &Job<'_>, planned: &Planned<'_>, seq: u32) -> Result<(), WorkEnd> {
+    async fn stopped(&self, job: &Job<'_>, planned: &PlannedWrite<'_>, seq: u32) -> Result<(), WorkEnd> {
         let live = self.inner.api.object(&planned.wanted).await;
         let after = live.as_ref().ok().map(|live| observed(live.as_ref()));
         let live = live.ok().flatten();

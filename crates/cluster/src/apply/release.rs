@@ -2,15 +2,15 @@
 
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
-use crate::helm::{FileError, Helm, HelmError};
+use crate::helm::{Helm, HelmError, HelmFileError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::open_run::Left;
-use crate::record_error::{RecordsError, SealError};
+use crate::record_error::{RecordsError, SecretSealError};
 use crate::records::{Beside, Ended};
 use crate::saved_release::{SavedRelease, SavedReleaseError};
 use crate::sealed::{seal, unseal};
-use crate::work::{Work, WorkEnd};
+use crate::work::{ClusterWork, WorkEnd};
 use converge_objects::release::{self, Recovery, ReleaseState};
 use converge_resource::{
     Answer, ApiCall, Chart, Content, Digest, ObjectId, PreservedField, Probe, ReleaseSpec, State,
@@ -32,7 +32,7 @@ enum ActionError {
     #[error(transparent)]
     Helm(#[from] HelmError),
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] HelmFileError),
     #[error(transparent)]
     Records(#[from] RecordsError),
     #[error("the plan names no content")]
@@ -44,7 +44,7 @@ enum ActionError {
     #[error("helm keeps no revision with this content ({chart}), and no record of a run holds it")]
     NotKept { chart: String },
     #[error("what was kept of it ({chart}) cannot be read: {error}")]
-    Sealed { chart: String, error: SealError },
+    Sealed { chart: String, error: SecretSealError },
     #[error("what was kept of it ({chart}) cannot be read: {error}")]
     Packed { chart: String, error: SavedReleaseError },
 }
@@ -57,13 +57,13 @@ enum NotKept {
     #[error("the release is too large to be kept: {0}")]
     Packed(#[from] SavedReleaseError),
     #[error(transparent)]
-    Seal(#[from] SealError),
+    Seal(#[from] SecretSealError),
     #[error("the inventory names no age recipients, so a release that holds Secrets is not kept")]
     NoRecipients,
 }
 
 /// A release as it was found.
-struct Found<'a> {
+struct FoundRelease<'a> {
     namespace: &'a str,
     name: &'a str,
     /// Whether it is installed, or was meant to be.
@@ -81,7 +81,7 @@ struct Patience {
 }
 
 /// A call of helm.
-struct Action {
+struct HelmCall {
     /// For people.
     what: String,
     arguments: Vec<String>,
@@ -122,7 +122,7 @@ impl Cluster {
             self.offer(content.clone());
         }
         let helm = Helm::ready(self).await.map_err(|e| refused(&e))?;
-        let found = Found { namespace, name, there: !present.state.is_absent(), records, revisions };
+        let found = FoundRelease { namespace, name, there: !present.state.is_absent(), records, revisions };
         let waits = match job.work.release(id) {
             Some(spec) => spec.wait_seconds.is_some(),
             None => self.waits(id, content_of(&to, call).as_ref()).await.map_err(|e| refused(&e))?,
@@ -177,7 +177,7 @@ impl Cluster {
 
     /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
     /// failed so has the object, so the same call knows it then.
-    async fn call(&self, helm: &Helm, action: &Action, namespace: &str) -> Result<String, HelmError> {
+    async fn call(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
         let limit = Duration::from_secs(action.seconds);
         if !action.keep.is_empty() {
             return helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await;
@@ -192,11 +192,11 @@ impl Cluster {
     async fn action(
         &self,
         helm: &Helm,
-        found: &Found<'_>,
+        found: &FoundRelease<'_>,
         to: &ReleaseState,
         call: Option<&ReleaseSpec>,
         waits: bool,
-    ) -> Result<Action, ActionError> {
+    ) -> Result<HelmCall, ActionError> {
         let patience = Patience { seconds: WAIT, waits };
         let ReleaseState::Installed { chart, .. } = to else { return Ok(found.uninstall(patience)) };
         let name = found.name;
@@ -204,7 +204,7 @@ impl Cluster {
         let keep = match call {
             Some(ReleaseSpec { chart: Chart::SavedRelease(_), keep, .. }) => keep.clone(),
             Some(spec) => {
-                return Ok(Action {
+                return Ok(HelmCall {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
                     arguments: upgrade(helm.chart(self, spec)?, spec),
                     keep: spec.keep.clone(),
@@ -240,7 +240,7 @@ impl Cluster {
         let saved_release = self.saved_release(found, &digest, chart).await?;
         let mut arguments = upgrade(saved_release.lay(helm.folder())?, &spec);
         arguments.extend(words(&["--description", "Reverted by converge"]));
-        Ok(Action {
+        Ok(HelmCall {
             what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
             arguments,
             keep,
@@ -251,7 +251,7 @@ impl Cluster {
     /// A release as it was: out of what helm keeps, or out of our records.
     async fn saved_release(
         &self,
-        found: &Found<'_>,
+        found: &FoundRelease<'_>,
         digest: &Digest,
         chart: &str,
     ) -> Result<SavedRelease, ActionError> {
@@ -275,7 +275,7 @@ impl Cluster {
     fn release_to_save(
         &self,
         job: &Job<'_>,
-        found: &Found<'_>,
+        found: &FoundRelease<'_>,
         content: Option<Content>,
     ) -> (Vec<Save>, Option<String>) {
         let keep = |record: &Value| -> Result<Beside, NotKept> {
@@ -314,7 +314,7 @@ impl Cluster {
     }
 
     /// The states of watched objects, as far as they can be looked at.
-    async fn watched(&self, work: &Work) -> BTreeMap<ObjectId, State> {
+    async fn watched(&self, work: &ClusterWork) -> BTreeMap<ObjectId, State> {
         let probes: BTreeSet<Probe> = work.watch.iter().map(|(id, _)| Probe::Object(id.clone())).collect();
         let present = self.observe(&probes).await;
         let one = |(probe, answer)| match (probe, answer) {
@@ -349,13 +349,13 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-impl Found<'_> {
+impl FoundRelease<'_> {
     fn needed_recovery(&self) -> Option<Recovery> {
         release::recovery(&self.revisions)
     }
 
     /// The recovery of a release that is stuck in `pending-*`.
-    fn recovery(&self, patience: Patience) -> Option<Action> {
+    fn recovery(&self, patience: Patience) -> Option<HelmCall> {
         Some(match self.needed_recovery()? {
             Recovery::Rollback(number) => self.back(number, patience),
             Recovery::Uninstall => self.uninstall(patience),
@@ -373,21 +373,21 @@ impl Found<'_> {
         waits && !revision.is_some_and(release::has_failed)
     }
 
-    fn action(&self, what: String, words: &[&str], patience: Patience) -> Action {
+    fn action(&self, what: String, words: &[&str], patience: Patience) -> HelmCall {
         let Patience { seconds, waits } = patience;
         let mut arguments = self::words(words);
         arguments.extend(self::words(&["-n", self.namespace, "--timeout", &format!("{seconds}s")]));
         if waits {
             arguments.push("--wait".to_owned());
         }
-        Action { what, arguments, keep: Vec::new(), seconds }
+        HelmCall { what, arguments, keep: Vec::new(), seconds }
     }
 
-    fn uninstall(&self, patience: Patience) -> Action {
+    fn uninstall(&self, patience: Patience) -> HelmCall {
         self.action(format!("helm uninstall {}", self.name), &["uninstall", self.name], patience)
     }
 
-    fn back(&self, revision: u64, patience: Patience) -> Action {
+    fn back(&self, revision: u64, patience: Patience) -> HelmCall {
         let number = revision.to_string();
         let at = self.revisions.iter().find(|r| self::number(r) == revision);
         let patience = Patience { waits: self.waits(at, patience.waits), ..patience };

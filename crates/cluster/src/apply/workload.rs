@@ -4,7 +4,7 @@ use super::{Done, Job, failed, shown};
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::object::{seconds, text};
-use crate::observe::{Running, no_key};
+use crate::observe::{RunningWorkload, no_key};
 use crate::open_run::Left;
 use crate::records::Ended;
 use crate::rollout::on_delete;
@@ -73,7 +73,7 @@ impl Cluster {
                 if marked.is_some_and(|marks| marks.get(RESTARTED).is_some()) || !now.pods.iter().any(|p| old(&p)) {
                     return Ok(());
                 }
-                // Whoever owns it has written it as it was before its pods were replaced.
+                // Whoever owns it has written it was before its pods were replaced.
                 present = now;
             }
             Err(failed(format!(
@@ -104,7 +104,12 @@ impl Cluster {
     }
 
     /// Sets the annotation that makes its controller start all pods anew, and records with what.
-    async fn restart(&self, wanted: &ApiRef, present: Running, with: Option<&str>) -> Result<(), WorkEnd> {
+    async fn restart(
+        &self,
+        wanted: &ApiRef,
+        present: RunningWorkload,
+        with: Option<&str>,
+    ) -> Result<(), WorkEnd> {
         let api = &self.inner.api;
         let fail = |why: &dyn Display| failed(format!("{} was not restarted: {why}", wanted.shown()));
         let path = api.path(wanted).await.map_err(|e| fail(&e))?.unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::LookError;
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
-use crate::fault::{Fault, Said};
+use crate::fault::{Fault, ServerRefusal};
 use crate::object::merge_patch;
 use crate::ownership;
 use converge_objects::k8s::{fields, from_text};
@@ -148,7 +148,7 @@ impl Cluster {
 }
 
 /// The meaning of an apply of ours that was refused; `None` when it says nothing about the manifest.
-pub(crate) fn refused(said: &Said, wanted: &ApiRef, own: &str) -> Option<Value> {
+pub(crate) fn refused(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
     let conflicts = said.conflicts();
     if !conflicts.is_empty() {
         let list: Vec<Value> = conflicts
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn refusals_are_told_apart() {
         let wanted = ApiRef::from_key("v1/ConfigMap/n/x").unwrap();
-        let said = |code: u16, message: &str, details: Value| Said {
+        let said = |code: u16, message: &str, details: Value| ServerRefusal {
             code,
             message: message.to_owned(),
             details,

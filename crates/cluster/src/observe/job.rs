@@ -34,13 +34,13 @@ pub(crate) enum JobError {
 }
 
 /// Takes the Job away, also when nobody waits for its end any more.
-struct Taken {
+struct JobRemoval {
     api: Arc<Api>,
     path: String,
     armed: bool,
 }
 
-impl Drop for Taken {
+impl Drop for JobRemoval {
     fn drop(&mut self) {
         // At the end of the process there is nobody left to ask; the Job ends by its own deadline then.
         if self.armed
@@ -83,7 +83,7 @@ impl Cluster {
         let namespace = wanted.namespace.clone().unwrap_or_default();
         let list =
             api.collection("batch/v1", "Job", Some(&namespace)).await.map_err(fail)?.unwrap_or_default();
-        let taken = Taken { api: Arc::clone(api), path: path.clone(), armed: true };
+        let taken = JobRemoval { api: Arc::clone(api), path: path.clone(), armed: true };
         api.post(&format!("{list}?fieldManager={FIELD_MANAGER}"), &manifest).await.map_err(fail)?;
         let limit = Duration::from_secs(seconds);
         let end = loop {

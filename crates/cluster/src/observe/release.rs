@@ -175,13 +175,18 @@ impl Cluster {
     }
 
     /// How helm can be asked for its manifests.
-    async fn how(&self, helm: &Helm, spec: &ReleaseSpec, chart: Vec<String>) -> Result<How, Unrendered> {
+    async fn how(
+        &self,
+        helm: &Helm,
+        spec: &ReleaseSpec,
+        chart: Vec<String>,
+    ) -> Result<ManifestSource, Unrendered> {
         let mut arguments =
             words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
         arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
         arguments.extend(chart.clone());
         let said = match helm.run(&arguments, LIMIT).await {
-            Ok(release) => return Ok(How::Upgrade { arguments, first: release }),
+            Ok(release) => return Ok(ManifestSource::Upgrade { arguments, first: release }),
             Err(said) => said,
         };
         // A release that hangs: helm looks at nothing else then. Or a chart that brings the kinds of its own objects: helm
@@ -210,7 +215,12 @@ impl Cluster {
         arguments.push(spec.name.clone());
         arguments.extend(chart);
         let definitions = names_of(&crds);
-        Ok(How::Template { arguments, chart: shown("chart"), values: shown("values"), definitions })
+        Ok(ManifestSource::Template {
+            arguments,
+            chart: shown("chart"),
+            values: shown("values"),
+            definitions,
+        })
     }
 
     /// The fields that come out otherwise each time that the chart is rendered, where there is a release that has them: a password that it draws,
@@ -219,7 +229,7 @@ impl Cluster {
         &self,
         helm: &Helm,
         spec: &ReleaseSpec,
-        how: &How,
+        how: &ManifestSource,
         answer: &Value,
         begun: Instant,
     ) -> Result<Vec<PreservedField>, LookError> {
@@ -252,14 +262,14 @@ impl Cluster {
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How helm is asked for the manifests of a chart.
-enum How {
+enum ManifestSource {
     /// As it would lay them; with what it has said already.
     Upgrade { arguments: Vec<String>, first: String },
     /// From the templates alone.
     Template { arguments: Vec<String>, chart: Vec<String>, values: Vec<String>, definitions: Vec<String> },
 }
 
-impl How {
+impl ManifestSource {
     /// The answer for kinds.
     async fn render(&self, helm: &Helm) -> Result<Value, Unrendered> {
         match self {

@@ -10,7 +10,7 @@ use converge_resource::{ApiRef, Observed};
 use serde_json::Value;
 
 /// A workload as it stands.
-pub(crate) struct Running {
+pub(crate) struct RunningWorkload {
     pub(crate) object: Value,
     pub(crate) pods: Vec<Value>,
     nodes: Vec<Value>,
@@ -19,7 +19,7 @@ pub(crate) struct Running {
     with: Option<String>,
 }
 
-impl Running {
+impl RunningWorkload {
     pub(crate) fn rollout(&self) -> Rollout<'_> {
         Rollout { object: &self.object, pods: &self.pods, nodes: &self.nodes, newest: self.newest.as_deref() }
     }
@@ -40,7 +40,7 @@ impl Running {
 
 impl Cluster {
     /// The workload; `None` when there is none.
-    pub(crate) async fn running(&self, wanted: &ApiRef) -> Result<Option<Running>, LookError> {
+    pub(crate) async fn running(&self, wanted: &ApiRef) -> Result<Option<RunningWorkload>, LookError> {
         let Some(mut object) = self.inner.api.object(wanted).await? else { return Ok(None) };
         if let Some(map) = object.as_object_mut() {
             map.entry("kind").or_insert_with(|| Value::from(wanted.kind.clone()));
@@ -67,7 +67,7 @@ impl Cluster {
                 annotations.and_then(|a| a.get(STARTED_WITH)).and_then(Value::as_str).map(str::to_owned)
             }
         };
-        Ok(Some(Running { object, pods, nodes: nodes.unwrap_or_default(), newest, with }))
+        Ok(Some(RunningWorkload { object, pods, nodes: nodes.unwrap_or_default(), newest, with }))
     }
 
     /// The label value that pods of the present template have.

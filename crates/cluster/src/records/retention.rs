@@ -71,7 +71,7 @@ pub(crate) fn next_seq(runs: &[Listed]) -> u64 {
 
 /// The standing of the runs, as their records tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RunStanding {
     /// Those that were read.
     known: BTreeSet<String>,
     /// Those of which something is in force.
@@ -80,7 +80,7 @@ pub(crate) struct Standing {
     targets: BTreeMap<String, Vec<String>>,
 }
 
-impl Standing {
+impl RunStanding {
     pub(crate) fn of(runs: &[RunRecord]) -> Self {
         let ledger = Ledger::of(runs);
         let in_force = ledger.changes_in_force().filter_map(|(at, _)| Some(runs.get(at)?.id.clone()));
@@ -128,7 +128,7 @@ fn is_old(run: &Listed, present: Option<Timestamp>, now: Timestamp) -> bool {
 }
 
 /// The sets of runs that stay or go together, those first that are dropped last: what is in force before what is not, the newest first.
-fn sets<'a>(runs: &'a [Listed], standing: &Standing) -> Vec<Set<'a>> {
+fn sets<'a>(runs: &'a [Listed], standing: &RunStanding) -> Vec<Set<'a>> {
     let mut set_of: Vec<usize> = (0..runs.len()).collect();
     for (at, run) in runs.iter().enumerate() {
         let targets = standing.targets.get(&run.id).into_iter().flatten();
@@ -157,7 +157,7 @@ fn sets<'a>(runs: &'a [Listed], standing: &Standing) -> Vec<Set<'a>> {
 pub(crate) fn to_drop(
     runs: &[Listed],
     present: &str,
-    standing: &Standing,
+    standing: &RunStanding,
     needs: &[Need],
     now: Timestamp,
 ) -> Vec<String> {
@@ -229,7 +229,7 @@ mod tests {
             project: "p".to_owned(),
         };
         let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
-        let unread = Standing::default();
+        let unread = RunStanding::default();
         let to_drop =
             |runs: &[Listed], present: &str, needs: &[Need]| to_drop(runs, present, &unread, needs, now);
         let none = [];
@@ -269,7 +269,7 @@ mod tests {
         // Six runs in force, then five with a rollback behind each.
         let runs: Vec<Listed> = (0..16).map(run).collect();
         let rolled_back = |n: usize| n >= 6 && n.is_multiple_of(2);
-        let standing = |last: usize| Standing {
+        let standing = |last: usize| RunStanding {
             known: runs.iter().map(|r| r.id.clone()).collect(),
             in_force: (0..last).filter(|n| *n < 6).map(|n| format!("{n:02}")).collect(),
             targets: (6..last)
@@ -285,7 +285,7 @@ mod tests {
         let given_back = [("06".to_owned(), Some("07".to_owned()))];
         assert_eq!(to_drop(&runs, "15", &standing(16), &given_back, now).len(), 6);
         // Twelve in force and nothing else: the oldest ones.
-        let all = Standing {
+        let all = RunStanding {
             in_force: (0..12).map(|n| format!("{n:02}")).collect(),
             targets: BTreeMap::new(),
             ..standing(12)

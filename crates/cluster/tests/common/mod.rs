@@ -8,10 +8,10 @@
     reason = "helpers of tests stop the test, and each file uses its own part"
 )]
 
-use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, Login, Work, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, ClusterWork, Login, WorkEnd, Worked};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
-use converge_ledger::Scope;
+use converge_ledger::ProjectName;
 use converge_objects::k8s::{K8sState, from_text};
 use converge_resource::{Answer, ApiCall, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ pub fn meta() -> RunMeta {
         operator: "tester@here".to_owned(),
         inventory: "inv".to_owned(),
         playbook: "play".to_owned(),
-        scope: Scope { playbook: "play".to_owned(), inventory: "inv".to_owned() },
+        scope: ProjectName { playbook: "play".to_owned(), inventory: "inv".to_owned() },
         ..RunMeta::default()
     }
 }
@@ -120,7 +120,7 @@ pub fn object(manifest: &Value) -> ObjectId {
 }
 
 /// The work that a kind would plan for a manifest: the live object, and the server's dry run.
-pub async fn plan_apply(cluster: &Cluster, manifest: &Value, force: bool) -> Work {
+pub async fn plan_apply(cluster: &Cluster, manifest: &Value, force: bool) -> ClusterWork {
     let id = object(manifest);
     let (from, before) = look(cluster, &id).await;
     let answer = dry_run(cluster, manifest, force).await;
@@ -129,18 +129,18 @@ pub async fn plan_apply(cluster: &Cluster, manifest: &Value, force: bool) -> Wor
     let contents = before.into_iter().chain([after]).map(|c| (c.digest().clone(), c)).collect();
     let changes = vec![Change { object: id, from, to: to.into() }];
     let calls = vec![ApiCall::Apply { manifest: manifest.clone(), force }];
-    Work {
+    ClusterWork {
         address: "role[item]".to_owned(),
         owner: "role".to_owned(),
         changes,
         calls,
         contents,
-        ..Work::default()
+        ..ClusterWork::default()
     }
 }
 
 /// A change without a manifest: to absence, or to this content.
-pub async fn plan_to(cluster: &Cluster, id: &ObjectId, to: Option<Content>) -> Work {
+pub async fn plan_to(cluster: &Cluster, id: &ObjectId, to: Option<Content>) -> ClusterWork {
     let (from, before) = look(cluster, id).await;
     let state = match &to {
         None => State::absent(),
@@ -148,7 +148,7 @@ pub async fn plan_to(cluster: &Cluster, id: &ObjectId, to: Option<Content>) -> W
     };
     let contents = before.into_iter().chain(to).map(|c| (c.digest().clone(), c)).collect();
     let changes = vec![Change { object: id.clone(), from, to: state }];
-    Work { address: "role[item]".to_owned(), changes, contents, ..Work::default() }
+    ClusterWork { address: "role[item]".to_owned(), changes, contents, ..ClusterWork::default() }
 }
 
 /// The same content with another value.
@@ -158,11 +158,11 @@ pub fn edited(content: &Content, edit: impl FnOnce(&mut Value)) -> Content {
     K8sState::of(&value).1
 }
 
-pub async fn work(cluster: &Cluster, run: &RunMeta, work: &Work) -> Worked {
+pub async fn work(cluster: &Cluster, run: &RunMeta, work: &ClusterWork) -> Worked {
     cluster.work(&run.id, work, &|text| println!("tell: {text}")).await
 }
 
-pub async fn done(cluster: &Cluster, run: &RunMeta, item: &Work) -> Worked {
+pub async fn done(cluster: &Cluster, run: &RunMeta, item: &ClusterWork) -> Worked {
     let worked = work(cluster, run, item).await;
     assert_eq!(worked.end, WorkEnd::Done);
     worked

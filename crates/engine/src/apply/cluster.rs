@@ -3,7 +3,7 @@
 use super::HostRun;
 use crate::session::cluster::ClusterLink;
 use crate::{Event, ItemResult, TargetError};
-use converge_cluster::{Cluster, Work, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterWork, WorkEnd, Worked};
 use converge_executor::Executor;
 use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Change;
@@ -97,7 +97,7 @@ impl HostRun {
         bad
     }
 
-    fn cluster_work(&self, item: &Item) -> Work {
+    fn cluster_work(&self, item: &Item) -> ClusterWork {
         let (changes, adopt): (Vec<Change>, bool) = match &item.outcome {
             Outcome::Adopt(changes) => (changes.clone(), true),
             _ => (item.changes().iter().map(|c| c.change.clone()).collect(), false),
@@ -115,7 +115,7 @@ impl HostRun {
                 .collect(),
             false => Vec::new(),
         };
-        Work {
+        ClusterWork {
             address: item.address.clone(),
             owner: if declared { item.role.clone() } else { String::new() },
             sensitive: item.sensitive,

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const DEADLINE: u64 = 600;
 
 /// A host after its restart, or why it is lost; nothing where it has not restarted.
-type Back = Result<Arc<Link>, Option<TargetError>>;
+type ReturnedHost = Result<Arc<Link>, Option<TargetError>>;
 
 impl HostRun {
     /// Restarts the host for this item, and ends the item in another session.
@@ -173,7 +173,7 @@ impl HostRun {
     }
 
     /// Tries to reach the host until it runs another boot, or the deadline.
-    async fn back(&self, before: &str, within: u64, deadline: Instant) -> Back {
+    async fn back(&self, before: &str, within: u64, deadline: Instant) -> ReturnedHost {
         let host = &self.lane.host;
         let _restarts = self.context.begin(host, Activity::HostRestart { seconds: within });
         let mut why = None;

@@ -4,7 +4,7 @@ use crate::Options;
 use crate::session::endpoint::{Endpoint, EndpointError};
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::inventory::{BecomeMethod, ConnectionSettings, Hop, HostKeyChecking, Transport};
-use converge_ssh::{Become, ClientConfig, Method, Target};
+use converge_ssh::{Become, ClientConfig, Method, SshEndpoint};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub(crate) async fn access(
     connection: &ConnectionSettings,
     inventory: &ConnectionLookup<'_>,
     options: &Options,
-    ssh: &converge_ssh::Options,
+    ssh: &converge_ssh::SessionOptions,
 ) -> Endpoint {
     if let Some(mode @ (HostKeyChecking::Off | HostKeyChecking::AcceptNew)) = connection.host_key_checking {
         let said = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
         return Err(EndpointError::HostKeyChecking(said));
     }
     let target = match connection.transport {
-        Transport::Local => Target::local(host),
+        Transport::Local => SshEndpoint::local(host),
         Transport::Ssh => target(host, connection, inventory, ssh, 0).await?,
     };
     let become_ = match (&options.become_user, &connection.become_user) {
@@ -57,9 +57,9 @@ fn target<'a>(
     name: &'a str,
     connection: &'a ConnectionSettings,
     inventory: &'a ConnectionLookup<'_>,
-    ssh: &'a converge_ssh::Options,
+    ssh: &'a converge_ssh::SessionOptions,
     depth: usize,
-) -> Pin<Box<dyn Future<Output = Result<Target, EndpointError>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<SshEndpoint, EndpointError>> + Send + 'a>> {
     Box::pin(async move {
         let user = connection.user.as_deref();
         let config = ClientConfig::of(&connection.address, user, connection.port, ssh).await;
@@ -83,7 +83,7 @@ fn target<'a>(
         if depth >= DEPTH {
             return Err(EndpointError::TooManyJumps(DEPTH));
         }
-        let mut jumps: Vec<Target> = Vec::new();
+        let mut jumps: Vec<SshEndpoint> = Vec::new();
         for hop in &hops {
             let own = match inventory(&hop.host) {
                 Some(own) => own.map_err(|error| EndpointError::JumpHost {
@@ -116,7 +116,12 @@ fn target<'a>(
 }
 
 /// A host without the way to it.
-fn plain(name: &str, access: &ConnectionSettings, config: &ClientConfig, home: Option<&Utf8Path>) -> Target {
+fn plain(
+    name: &str,
+    access: &ConnectionSettings,
+    config: &ClientConfig,
+    home: Option<&Utf8Path>,
+) -> SshEndpoint {
     let path = |text: &String| match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => Utf8PathBuf::from(text),
@@ -130,7 +135,7 @@ fn plain(name: &str, access: &ConnectionSettings, config: &ClientConfig, home: O
         Some(files) => files.iter().map(path).collect(),
         None => config.known_hosts.clone(),
     };
-    Target {
+    SshEndpoint {
         address: config.host_name.clone().unwrap_or_else(|| access.address.clone()),
         port: access.port.or(config.port).unwrap_or(22),
         user: access.user.clone().or_else(|| config.user.clone()),
@@ -142,6 +147,6 @@ fn plain(name: &str, access: &ConnectionSettings, config: &ClientConfig, home: O
         known_hosts,
         host_keys: access.host_keys.clone(),
         connect_timeout: Duration::from_secs(access.timeout.unwrap_or(10)),
-        ..Target::ssh(name)
+        ..SshEndpoint::ssh(name)
     }
 }

@@ -7,7 +7,7 @@ use crate::{Event, TargetError};
 use camino::Utf8PathBuf;
 use converge_executor::without_name;
 use converge_model::inventory::{ConnectionSettings, Transport};
-use converge_ssh::{ConnectError, Mark, Session, Target, Trust};
+use converge_ssh::{ConnectError, Mark, Session, SshEndpoint, Trust};
 use converge_syntax::Diagnostics;
 
 /// Where a host is reached and as whom.
@@ -51,7 +51,7 @@ fn connection(context: &RunContext, host: &str) -> Result<ConnectionSettings, Di
 pub(crate) async fn enter(
     context: &RunContext,
     host: &str,
-    target: &Target,
+    target: &SshEndpoint,
 ) -> (Vec<Mark>, Result<Session, ConnectError>) {
     let (trail, session) = Session::explore(target, &context.pool.ssh).await;
     for mark in &trail {
@@ -76,7 +76,7 @@ pub(crate) async fn enter(
 pub(crate) async fn locked_keys(context: &RunContext) -> Vec<Utf8PathBuf> {
     let hosts = context.machines();
     let accesses = side_by_side(hosts.iter().map(|host| endpoint(context, host)).collect()).await;
-    let targets: Vec<Target> = accesses.into_iter().flatten().map(|(target, _)| target).collect();
+    let targets: Vec<SshEndpoint> = accesses.into_iter().flatten().map(|(target, _)| target).collect();
     let all = targets.iter().flat_map(|target| target.jumps.iter().chain([target]));
     let mut files = Vec::new();
     for target in all {

@@ -1,7 +1,7 @@
 //! Errors of a project that show without any host.
 
 use crate::context::RunContext;
-use crate::plan::source::{HostSource, Part};
+use crate::plan::source::{HostSource, ItemSelection};
 use converge_model::Facts;
 use converge_planner::{History, Knowledge, Outputs, fold};
 use converge_syntax::Diagnostics;
@@ -23,8 +23,14 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
     let mut damaged = 0;
     for host in hosts {
         let nothing = Outputs::new();
-        let source =
-            HostSource::new(&context.project, &context.graph, host, &Facts::none(), Part::Whole, &nothing);
+        let source = HostSource::new(
+            &context.project,
+            &context.graph,
+            host,
+            &Facts::none(),
+            ItemSelection::Whole,
+            &nothing,
+        );
         let folded = fold(host, &source, &Knowledge::default(), &History::default());
         let mut own = Diagnostics::default();
         for conflict in &folded.conflicts {

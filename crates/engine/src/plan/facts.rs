@@ -7,7 +7,7 @@ use crate::{Event, HostAnswer, TargetError};
 use converge_executor::{Executor as _, FactGroups as Groups, Questions};
 use converge_host::Link;
 use converge_host::facts::FACT_GROUPS;
-use converge_model::{Facts, Needs};
+use converge_model::{FactNeeds, Facts};
 use converge_planner::Summary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) async fn facts(context: &RunContext, hosts: impl Fn(&str) -> bool) ->
 }
 
 /// The groups of facts that a host is asked for by one that has these needs: those that others in the run read of it come with them.
-pub(crate) fn groups_of(context: &RunContext, host: &str, needs: &Needs) -> Groups {
+pub(crate) fn groups_of(context: &RunContext, host: &str, needs: &FactNeeds) -> Groups {
     let all = context.project.fact_names_of(host);
     FACT_GROUPS.into_iter().filter(|group| all.has(group) || needs.fact_names.has(group)).collect()
 }
@@ -52,7 +52,7 @@ pub(crate) async fn facts_of(
 /// Asks other hosts for the facts that a target reads of them. A host that cannot be asked is noted: only items that read its facts fail.
 pub(crate) async fn ask_others(
     context: &RunContext,
-    needs: &Needs,
+    needs: &FactNeeds,
     hosts: BTreeSet<String>,
     others: &mut OtherHosts,
 ) {

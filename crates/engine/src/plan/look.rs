@@ -6,7 +6,7 @@ use crate::plan::facts::ask_others;
 use crate::plan::managed::Declares;
 use crate::plan::other_hosts::OtherHosts;
 use crate::plan::other_targets::ByRole;
-use crate::plan::source::{HostSource, Part, shown};
+use crate::plan::source::{HostSource, ItemSelection, shown};
 use crate::{Activity, Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
@@ -43,17 +43,17 @@ impl Looked {
 pub(crate) async fn plan_part(
     context: &RunContext,
     target: &Target,
-    part: Part<'_>,
+    part: ItemSelection<'_>,
     history: &History,
     diffs: bool,
 ) -> Result<Folded, TargetError> {
-    let look = Look { part, history, diffs, records: false };
+    let look = LookScope { part, history, diffs, records: false };
     Ok(look_and_plan(context, target, &look, ByRole::new()).await?.folded)
 }
 
 /// The scope of a look.
-pub(crate) struct Look<'a> {
-    pub part: Part<'a>,
+pub(crate) struct LookScope<'a> {
+    pub part: ItemSelection<'a>,
     /// The results of earlier items of the same run.
     pub history: &'a History,
     /// Read old contents that only a diff needs.
@@ -62,16 +62,21 @@ pub(crate) struct Look<'a> {
     pub records: bool,
 }
 
-impl Look<'_> {
+impl LookScope<'_> {
     /// The look of a plan.
-    pub fn plan(context: &RunContext) -> Look<'static> {
+    pub fn plan(context: &RunContext) -> LookScope<'static> {
         static NOTHING_DONE: History = History { changed: BTreeSet::new(), over: BTreeSet::new() };
-        Look { part: Part::Converge, history: &NOTHING_DONE, diffs: context.options.diffs, records: true }
+        LookScope {
+            part: ItemSelection::Converge,
+            history: &NOTHING_DONE,
+            diffs: context.options.diffs,
+            records: true,
+        }
     }
 }
 
 /// Answers from which a look goes on.
-pub(crate) struct Start {
+pub(crate) struct LookStart {
     pub known: Knowledge,
     pub records: Option<Result<OwnedRecords, TargetError>>,
 }
@@ -80,23 +85,23 @@ pub(crate) struct Start {
 pub(crate) async fn look_and_plan(
     context: &RunContext,
     target: &Target,
-    look: &Look<'_>,
+    look: &LookScope<'_>,
     other_targets: ByRole,
 ) -> Result<Looked, TargetError> {
     let mut known = crate::connect::target::first_knowledge(context, target).await?;
     known.set_other_targets(other_targets);
-    look_from(context, target, look, Start { known, records: None }).await
+    look_from(context, target, look, LookStart { known, records: None }).await
 }
 
 /// Goes on with a look.
 pub(crate) async fn look_from(
     context: &RunContext,
     target: &Target,
-    look: &Look<'_>,
-    start: Start,
+    look: &LookScope<'_>,
+    start: LookStart,
 ) -> Result<Looked, TargetError> {
-    let Look { part, history, diffs, records: want_records } = *look;
-    let Start { mut known, mut records } = start;
+    let LookScope { part, history, diffs, records: want_records } = *look;
+    let LookStart { mut known, mut records } = start;
     let not_there = known.absent().is_some();
     let mut asked_for_diffs = !diffs;
     let host = target.name();
@@ -209,7 +214,8 @@ pub(crate) async fn plan_again(
     other_targets: ByRole,
 ) -> Result<Folded, TargetError> {
     target.facts_are_stale();
-    let look = Look { part: Part::Converge, history, diffs: context.options.diffs, records: false };
+    let look =
+        LookScope { part: ItemSelection::Converge, history, diffs: context.options.diffs, records: false };
     Ok(look_and_plan(context, target, &look, other_targets).await?.folded)
 }
 
@@ -222,7 +228,7 @@ pub(crate) async fn plan_after(
     // A failed item is known to differ; it must not make others wait for it.
     let history = History { over: known.clone(), ..History::default() };
     target.facts_are_stale();
-    Ok(plan_part(context, target, Part::Whole, &history, false).await?.plan)
+    Ok(plan_part(context, target, ItemSelection::Whole, &history, false).await?.plan)
 }
 
 /// Refuses changes that destroy something that is kept nowhere, unless the user has allowed them by ID.

@@ -13,7 +13,7 @@ use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
-use crate::revert::{self, Group, Judged, holders, layers, shared};
+use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
@@ -226,7 +226,7 @@ fn end_of(object: &ObjectId, plan: &HostPlan, known: &mut Knowledge) -> Option<S
 }
 
 /// The groups without what this run removes first: the next one takes it out of the records.
-fn without(mut groups: Vec<Group>, later: &BTreeSet<ObjectId>) -> Vec<Group> {
+fn without(mut groups: Vec<RevertGroup>, later: &BTreeSet<ObjectId>) -> Vec<RevertGroup> {
     for group in &mut groups {
         group.members.retain(|judged| !later.contains(&judged.undo.object));
     }
@@ -237,14 +237,14 @@ async fn add_prune_items(
     context: &RunContext,
     target: &Target,
     plan: &mut HostPlan,
-    groups: Vec<Group>,
+    groups: Vec<RevertGroup>,
     declares: &Declares,
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let mut own = HostPlan { host: plan.host.clone(), ..HostPlan::default() };
     // Where the item of each group stands, so that those behind it can wait for it.
     let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
-    for (number, Group { address, members, after }) in groups.into_iter().enumerate() {
+    for (number, RevertGroup { address, members, after }) in groups.into_iter().enumerate() {
         let (forget, undo): (Vec<Judged>, Vec<Judged>) =
             members.into_iter().partition(|judged| matches!(fate(judged), Fate::Forgotten(_)));
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.

@@ -2,7 +2,7 @@
 
 use crate::context::RunContext;
 use crate::controller::is_here;
-use crate::plan::source::{HostSource, Part};
+use crate::plan::source::{HostSource, ItemSelection};
 use crate::{HostEntry, HostResult};
 use converge_model::Facts;
 use converge_planner::{Item, Outcome, Outputs, Problem};
@@ -26,8 +26,14 @@ pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) ->
     let planned: BTreeSet<&str> = plans.map(|(host, _)| host).collect();
     let (facts, nothing) = (Facts::none(), Outputs::new());
     for host in context.project.all_hosts().filter(|host| !planned.contains(host)) {
-        let source =
-            HostSource::new(&context.project, &context.graph, host, &facts, Part::Converge, &nothing);
+        let source = HostSource::new(
+            &context.project,
+            &context.graph,
+            host,
+            &facts,
+            ItemSelection::Converge,
+            &nothing,
+        );
         for object in source.declares(&nothing).0.into_iter().filter(is_here) {
             hosts.entry(object).or_default().insert(host.to_owned());
         }

@@ -2,7 +2,7 @@
 
 use crate::TargetError;
 use converge_executor::without_name;
-use converge_planner::{Altered, Moment, OtherFacts, Problem};
+use converge_planner::{Altered, OtherFacts, Problem, RunPosition};
 use converge_resource::Wait;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,16 +80,16 @@ fn fact_of_host(name: &str) -> Option<(&str, &str)> {
 
 /// An item whose reads are noted.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct ReadingItem<'a> {
     /// The target that the item belongs to.
     pub target: &'a str,
     /// The host whose facts are `facts` there: the target itself, or the host through which a cluster is reached.
     pub host: &'a str,
     pub index: usize,
-    pub moment: Moment,
+    pub moment: RunPosition,
 }
 
-impl Reader<'_> {
+impl ReadingItem<'_> {
     /// The host and the first name of its fact where this full name of a variable is a fact of another host.
     fn other_fact<'n>(&'n self, name: &'n str) -> Option<(&'n str, &'n str)> {
         let own = || Some((self.host, name.strip_prefix("facts.")?.split('.').next()?));
@@ -104,7 +104,12 @@ impl Reads {
     }
 
     /// Notes the names that an item has read, those that are not known among them.
-    pub fn note<'n>(&self, reader: Reader<'_>, others: &OtherHosts, read: impl Iterator<Item = &'n String>) {
+    pub fn note<'n>(
+        &self,
+        reader: ReadingItem<'_>,
+        others: &OtherHosts,
+        read: impl Iterator<Item = &'n String>,
+    ) {
         let (mut waits, mut remarks) = (BTreeSet::new(), Vec::new());
         for name in read {
             if let Some((host, _)) = fact_of_host(name)
@@ -142,7 +147,7 @@ impl Reads {
     /// The error of an item that reads these unknown variables, where one of them belongs to a host that cannot be asked.
     pub fn lost<'n>(
         &self,
-        reader: Reader<'_>,
+        reader: ReadingItem<'_>,
         others: &OtherHosts,
         unknown: impl Iterator<Item = &'n String>,
     ) -> Option<Problem> {
@@ -169,14 +174,14 @@ impl Reads {
 
 impl OtherHosts {
     /// The facts of other hosts that are other than those that were read, for an item at this moment.
-    pub fn altered(&self, target: &str, moment: Moment) -> BTreeMap<String, Altered> {
+    pub fn altered(&self, target: &str, moment: RunPosition) -> BTreeMap<String, Altered> {
         self.facts.behind(self.facts.count_before(moment), target)
     }
 
     /// The reason to wait for the first of these names that is a fact which another host alters before this item.
     pub fn altered_among<'n>(
         &self,
-        reader: Reader<'_>,
+        reader: ReadingItem<'_>,
         names: impl IntoIterator<Item = &'n String>,
     ) -> Option<String> {
         names.into_iter().find_map(|name| {
@@ -187,7 +192,7 @@ impl OtherHosts {
     }
 
     /// The reason why a variable, by its full name, is not known to an item.
-    pub fn wait(&self, reader: Reader<'_>, name: &str) -> Option<Wait> {
+    pub fn wait(&self, reader: ReadingItem<'_>, name: &str) -> Option<Wait> {
         let (host, fact) = reader.other_fact(name)?;
         self.altered(reader.target, reader.moment).get(host)?.wait(fact).cloned()
     }
@@ -199,9 +204,9 @@ mod tests {
     use converge_planner::Alteration;
     use serde_json::Value;
 
-    fn reader(target: &'static str, index: usize) -> Reader<'static> {
-        let moment = Moment { verify: false, role: 1, item: index };
-        Reader { target, host: "h1", index, moment }
+    fn reader(target: &'static str, index: usize) -> ReadingItem<'static> {
+        let moment = RunPosition { verify: false, role: 1, item: index };
+        ReadingItem { target, host: "h1", index, moment }
     }
 
     fn names(all: &[&str]) -> Vec<String> {
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn an_item_waits_for_what_comes_before_it_and_is_reported_what_comes_after_it() {
         let alters = |role: usize, item: &str, fact: &str| Alteration {
-            moment: Moment { verify: false, role, item: 0 },
+            moment: RunPosition { verify: false, role, item: 0 },
             item: item.to_owned(),
             fact: fact.to_owned(),
             value: None,

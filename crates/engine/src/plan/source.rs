@@ -2,11 +2,13 @@
 
 mod resolve;
 
-use crate::plan::other_hosts::{OtherHosts, Reader, Reads};
-use converge_model::{DeclaredItem, Facts, HostPlan as Declared, Project, Registered, Resolution, RoleUse};
+use crate::plan::other_hosts::{OtherHosts, ReadingItem, Reads};
+use converge_model::{
+    DeclaredItem, Facts, HostDeclarations as Declared, Project, Registered, Resolution, RoleUse,
+};
 use converge_planner::{
-    Altered, Conflict, Declared as Item, DeclaredGuard, GuardChoice, HostPlan, Moment, Outcome, Outputs,
-    Problem, Resolved, RoleGraph, Source as _, SourceText,
+    Altered, Conflict, Declared as Item, DeclaredGuard, GuardChoice, HostPlan, ItemSource as _, Outcome,
+    Outputs, Problem, Resolved, RoleGraph, RunPosition, SourceText,
 };
 use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 /// Which items of the roles take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum ItemSelection<'a> {
     /// Preconditions and resources.
     Converge,
     /// Postconditions only.
@@ -32,8 +34,8 @@ pub(crate) struct HostSource<'a> {
     declared: Declared,
     items: Vec<Item>,
     /// For each item, where it lies in `declared`: role, section, index.
-    places: Vec<(usize, Section, usize)>,
-    moments: Vec<Moment>,
+    places: Vec<(usize, ItemSection, usize)>,
+    moments: Vec<RunPosition>,
     graph: &'a RoleGraph<Span>,
     facts: Facts,
     others: OtherHosts,
@@ -49,13 +51,13 @@ pub(crate) struct HostSource<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Section {
+enum ItemSection {
     Checks,
     Resources,
     Verify,
 }
 
-impl Section {
+impl ItemSection {
     fn of(self, role: &RoleUse) -> &[DeclaredItem] {
         match self {
             Self::Checks => &role.checks,
@@ -105,7 +107,7 @@ impl<'a> HostSource<'a> {
         graph: &'a RoleGraph<Span>,
         host: &str,
         facts: &Facts,
-        part: Part<'_>,
+        part: ItemSelection<'_>,
         outputs: &Outputs,
     ) -> Self {
         let declared = project.host_plan(host, facts, &registered(outputs));
@@ -138,26 +140,26 @@ impl<'a> HostSource<'a> {
     }
 
     /// The reader of what item `index` reads.
-    fn reader<'r>(&'r self, index: usize, role: &'r RoleUse) -> Reader<'r> {
-        Reader { target: &self.declared.host, host: &role.host, index, moment: self.moment(index) }
+    fn reader<'r>(&'r self, index: usize, role: &'r RoleUse) -> ReadingItem<'r> {
+        ReadingItem { target: &self.declared.host, host: &role.host, index, moment: self.moment(index) }
     }
 
-    fn list(&mut self, part: Part<'_>, start: Option<(&str, Option<&str>)>) {
+    fn list(&mut self, part: ItemSelection<'_>, start: Option<(&str, Option<&str>)>) {
         let order = self.graph.order();
         let rank = |role: &RoleUse| order.iter().position(|r| *r == role.role.name);
         let mut roles: Vec<(usize, &RoleUse)> = self.declared.roles.iter().enumerate().collect();
         roles.sort_by_key(|(_, role)| rank(role));
-        let sections: &[Section] = match part {
-            Part::Converge => &[Section::Checks, Section::Resources],
-            Part::Verify | Part::VerifyOf(_) => &[Section::Verify],
-            Part::Whole => &[Section::Checks, Section::Resources, Section::Verify],
+        let sections: &[ItemSection] = match part {
+            ItemSelection::Converge => &[ItemSection::Checks, ItemSection::Resources],
+            ItemSelection::Verify | ItemSelection::VerifyOf(_) => &[ItemSection::Verify],
+            ItemSelection::Whole => &[ItemSection::Checks, ItemSection::Resources, ItemSection::Verify],
         };
         let mut items = Vec::new();
         let mut places = Vec::new();
         let mut moments = Vec::new();
         let first = start.and_then(|(role, _)| order.iter().position(|r| r == role));
         for (at, role) in roles {
-            let left_out = matches!(part, Part::VerifyOf(roles) if !roles.contains(&role.role.name));
+            let left_out = matches!(part, ItemSelection::VerifyOf(roles) if !roles.contains(&role.role.name));
             if left_out || rank(role) < first {
                 continue;
             }
@@ -172,13 +174,13 @@ impl<'a> HostSource<'a> {
                 role.role.items().enumerate().map(|(n, item)| (item.name.value.as_str(), n)).collect();
             for section in sections {
                 let left_out = |index: usize, item: &DeclaredItem| {
-                    matches!(section, Section::Resources) && index < skipped && item.register.is_none()
+                    matches!(section, ItemSection::Resources) && index < skipped && item.register.is_none()
                 };
                 let listed = section.of(role).iter().enumerate();
                 for (index, item) in listed.filter(|(n, i)| i.selected && !left_out(*n, i)) {
                     places.push((at, *section, index));
-                    moments.push(Moment {
-                        verify: matches!(section, Section::Verify),
+                    moments.push(RunPosition {
+                        verify: matches!(section, ItemSection::Verify),
                         role: rank(role).unwrap_or(usize::MAX),
                         item: names.get(item.name.as_str()).copied().unwrap_or(usize::MAX),
                     });

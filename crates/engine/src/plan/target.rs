@@ -2,7 +2,7 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::look::{Look, Looked, Start, look_and_plan, look_from};
+use crate::plan::look::{LookScope, LookStart, Looked, look_and_plan, look_from};
 use crate::plan::other_targets::{ByRole, OtherRoles};
 use crate::{Activity, Event, HostEntry, HostResult, TargetError};
 use converge_model::FactNames;
@@ -16,21 +16,21 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 100;
 
 /// The plan of one target.
-pub(crate) enum Planned {
+pub(crate) enum PlanProgress {
     /// It is made, or the target is lost.
     Ended(Box<HostEntry>),
     /// The plans of other targets decide whether some of its resources may be asked.
-    Held(Box<Held>),
+    Held(Box<HeldPlan>),
 }
 
 /// A target whose plan waits for those of others.
-pub(crate) struct Held {
+pub(crate) struct HeldPlan {
     target: Target,
     looked: Looked,
     took: Duration,
 }
 
-impl Held {
+impl HeldPlan {
     /// A target with its plan so far, and the time that this took.
     pub fn new(target: Target, looked: Looked, took: Duration) -> Self {
         Self { target, looked, took }
@@ -52,14 +52,14 @@ impl Held {
     }
 
     /// Goes on with the plan, with what is known of other targets now.
-    pub async fn resume(self, context: &RunContext, other_targets: ByRole) -> Planned {
+    pub async fn resume(self, context: &RunContext, other_targets: ByRole) -> PlanProgress {
         let _permit = context.permit(self.name()).await;
         let _plans = context.begin(self.name(), Activity::Plan);
         let begun = Instant::now();
         let (mut known, records) = (self.looked.known, self.looked.records);
         known.set_other_targets(other_targets);
-        let from = Start { known, records };
-        let looked = look_from(context, &self.target, &Look::plan(context), from).await;
+        let from = LookStart { known, records };
+        let looked = look_from(context, &self.target, &LookScope::plan(context), from).await;
         end_or_hold(context, self.target, looked, self.took + begun.elapsed()).await
     }
 
@@ -73,18 +73,23 @@ impl Held {
 }
 
 /// Plans one target, as far as it goes with what is known of others.
-pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: ByRole) -> Planned {
+pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: ByRole) -> PlanProgress {
     let _permit = context.permit(host).await;
     let _plans = context.begin(host, Activity::Plan);
     let begun = Instant::now();
     let target = match crate::connect::target::connect(context, host).await {
         Err(lost) => {
             context.pool.lost().insert(host.to_owned(), lost.clone());
-            return Planned::Ended(Box::new(entry(context, host.to_owned(), Err(lost), begun.elapsed())));
+            return PlanProgress::Ended(Box::new(entry(
+                context,
+                host.to_owned(),
+                Err(lost),
+                begun.elapsed(),
+            )));
         }
         Ok(target) => target,
     };
-    let looked = look_and_plan(context, &target, &Look::plan(context), other_targets).await;
+    let looked = look_and_plan(context, &target, &LookScope::plan(context), other_targets).await;
     end_or_hold(context, target, looked, begun.elapsed()).await
 }
 
@@ -94,10 +99,10 @@ async fn end_or_hold(
     target: Target,
     looked: Result<Looked, TargetError>,
     took: Duration,
-) -> Planned {
+) -> PlanProgress {
     let looked = match looked {
         Ok(looked) if looked.waits_for_plans() => {
-            return Planned::Held(Box::new(Held::new(target, looked, took)));
+            return PlanProgress::Held(Box::new(HeldPlan::new(target, looked, took)));
         }
         looked => looked,
     };
@@ -106,7 +111,7 @@ async fn end_or_hold(
         Ok(looked) => with_records(context, &target, looked).await,
         Err(lost) => Err(lost),
     };
-    Planned::Ended(Box::new(entry(context, target.name().to_owned(), result, took + begun.elapsed())))
+    PlanProgress::Ended(Box::new(entry(context, target.name().to_owned(), result, took + begun.elapsed())))
 }
 
 /// The end of a target's plan, which listeners hear of.
@@ -135,7 +140,7 @@ pub(crate) async fn plan_with_records(
     target: &Target,
     other_targets: ByRole,
 ) -> Result<HostPlan, TargetError> {
-    let looked = look_and_plan(context, target, &Look::plan(context), other_targets).await?;
+    let looked = look_and_plan(context, target, &LookScope::plan(context), other_targets).await?;
     with_records(context, target, looked).await
 }
 
@@ -162,7 +167,7 @@ async fn with_records(
 }
 
 /// The facts that hosts alter by these plans, those that a target reads of another one among them.
-async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[Held]) -> OtherFacts {
+async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[HeldPlan]) -> OtherFacts {
     let mut read = FactNames::default();
     for target in held.iter().filter(|target| target.looked.reads_others) {
         read.extend(&context.project.needs(target.name()).fact_names);
@@ -172,7 +177,7 @@ async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[Held]) -
         HostResult::Lost(_) => None,
     });
     let mut altered: BTreeMap<&str, Vec<Alteration>> = BTreeMap::new();
-    for plan in ended.chain(held.iter().map(Held::plan)) {
+    for plan in ended.chain(held.iter().map(HeldPlan::plan)) {
         let own = plan.alterations.iter().filter(|alteration| read.has(&alteration.fact));
         altered.insert(&plan.host, own.cloned().collect());
     }
@@ -188,7 +193,7 @@ async fn other_facts(context: &RunContext, ended: &[HostEntry], held: &[Held]) -
 pub(crate) async fn complete(
     context: &RunContext,
     mut roles: OtherRoles,
-    begun: Vec<Planned>,
+    begun: Vec<PlanProgress>,
 ) -> Vec<HostEntry> {
     let shared = Arc::new(context.clone());
     let mut ended: Vec<HostEntry> = Vec::new();
@@ -198,11 +203,11 @@ pub(crate) async fn complete(
         let mut held = Vec::new();
         for planned in waiting {
             match planned {
-                Planned::Ended(entry) => {
+                PlanProgress::Ended(entry) => {
                     roles.take(&entry);
                     ended.push(*entry);
                 }
-                Planned::Held(target) => {
+                PlanProgress::Held(target) => {
                     roles.take_plan(target.plan(), target.other_targets());
                     held.push(*target);
                 }
@@ -226,7 +231,7 @@ pub(crate) async fn complete(
             async move {
                 match progress {
                     true => target.resume(&context, before).await,
-                    false => Planned::Ended(Box::new(target.end(&context).await)),
+                    false => PlanProgress::Ended(Box::new(target.end(&context).await)),
                 }
             }
         });

@@ -2,7 +2,7 @@
 
 use crate::TargetError;
 use crate::connect::target::Target;
-use crate::revert::Group;
+use crate::revert::RevertGroup;
 use crate::revert::order::namespaces::namespace_of;
 use crate::revert::undo::Verdict;
 use converge_planner::Knowledge;
@@ -74,7 +74,7 @@ fn is_secret(object: &ApiRef) -> bool {
 /// Lets the objects stay that the server would not take as they were, and those that need one of these. `again` is the command that takes up what is left.
 pub(crate) async fn leave_what_is_refused(
     target: &Target,
-    groups: &mut [Group],
+    groups: &mut [RevertGroup],
     known: &mut Knowledge,
     again: &str,
 ) -> Result<(), TargetError> {
@@ -90,7 +90,7 @@ pub(crate) async fn leave_what_is_refused(
     loop {
         let brought =
             Brought::by(groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict));
-        let place = Place { brought: &brought, all: &all, changed: &changed, again };
+        let place = RevertContext { brought: &brought, all: &all, changed: &changed, again };
         let members = groups.iter_mut().flat_map(|group| &mut group.members);
         let mut is_settled = true;
         for judged in members {
@@ -105,7 +105,7 @@ pub(crate) async fn leave_what_is_refused(
 }
 
 /// The objects among which one comes back.
-struct Place<'a> {
+struct RevertContext<'a> {
     /// Those that come back with it.
     brought: &'a Brought,
     /// Those that would, if the server let them.
@@ -115,7 +115,7 @@ struct Place<'a> {
     again: &'a str,
 }
 
-impl Place<'_> {
+impl RevertContext<'_> {
     /// The reason why this cannot be done.
     fn refused(&self, verdict: &Verdict, known: &Knowledge) -> Option<String> {
         let Verdict::Back(change) = verdict else { return None };

@@ -1,6 +1,6 @@
 //! Accounts that something belongs to which is not reverted: they stay. Pure, and by the records alone: what a program or a content names is not in them.
 
-use converge_ledger::{Ledger, Owned, Project, RunRecord, SavedChange, Undo};
+use converge_ledger::{Ledger, Owned, ProjectScope, RunRecord, SavedChange, Undo};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ pub(crate) fn leave_those_of_others(
     ledger: &Ledger<'_>,
     runs: &[RunRecord],
     reverted: &[usize],
-    project: &Project,
+    project: &ProjectScope,
 ) {
     let objects: BTreeSet<ObjectId> = undos.iter().map(|u| u.object.clone()).collect();
     let goes =

@@ -1,6 +1,6 @@
 use super::*;
-use converge_ledger::{Scope, parse_owned, parse_records};
-use converge_objects::{Command, Guard, Surroundings};
+use converge_ledger::{ProjectName, parse_owned, parse_records};
+use converge_objects::{Command, CommandGuard, Surroundings};
 use converge_planner::{Outcome, PlannedChange};
 use converge_resource::{Answer, Change, Observed, Probe, Reversibility, encode_field};
 
@@ -28,8 +28,8 @@ fn run(id: &str, project: &str, more: &str, changes: &[Made<'_>]) -> String {
     )
 }
 
-fn project(name: &str) -> Project {
-    Project(Scope { playbook: format!("{name}.yaml"), inventory: "hosts.yaml".to_owned() })
+fn project(name: &str) -> ProjectScope {
+    ProjectScope(ProjectName { playbook: format!("{name}.yaml"), inventory: "hosts.yaml".to_owned() })
 }
 
 /// The accounts that stay in a rollback of the newest run of project `a` from the first one on, with the reasons; `role` narrows it.
@@ -101,7 +101,7 @@ fn users_and_commands_need_accounts_too() {
     }
     assert_eq!(others(("b", "user", "ten", "absent", "user 6000 users nine /h /bin/sh locked")), "");
     let command = |user: &str, undo: Option<&str>| {
-        let (guard, undo) = (Guard::Creates("/srv/c".to_owned()), undo.map(str::to_owned));
+        let (guard, undo) = (CommandGuard::Creates("/srv/c".to_owned()), undo.map(str::to_owned));
         Command {
             guard,
             run: "make".to_owned(),

@@ -48,7 +48,7 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
 }
 
 /// A path that runs have led elsewhere.
-struct Link<'a> {
+struct LedLink<'a> {
     path: &'a str,
     /// Its place among the reverts.
     place: usize,
@@ -60,7 +60,7 @@ struct Link<'a> {
     is_lost: bool,
 }
 
-fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
+fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<LedLink<'a>> {
     let comes_back =
         |by: &str| undos.iter().any(|u| u.object.kind == "command" && u.item == by && lost(u).is_none());
     let link = |(place, undo): (usize, &'a Undo)| {
@@ -68,17 +68,17 @@ fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<Link<'a>> {
         let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left, moved_by.is_some())?;
         let now = known.observed(&undo.object).ok().and_then(|found| lead(&found.state));
         let is_lost = before == Lead::Here && !moved_by.is_some_and(comes_back);
-        Some(Link { path: &undo.object.key, place, before, left, now, is_lost })
+        Some(LedLink { path: &undo.object.key, place, before, left, now, is_lost })
     };
     (0..).zip(undos).filter_map(link).collect()
 }
 
 /// The sight of an object at this place of the reverts, below links. What was changed after them lies where they lead since, all else where they led
 /// before.
-fn behind(links: &[Link<'_>], at: usize, key: &str) -> Sight {
+fn behind(links: &[LedLink<'_>], at: usize, key: &str) -> Sight {
     let mut sight = Sight::Now;
     for link in links.iter().filter(|link| above(key).any(|dir| dir == link.path)) {
-        let Link { path, place, before, left, now, is_lost } = link;
+        let LedLink { path, place, before, left, now, is_lost } = link;
         // The newest are the first.
         let is_newer = at < *place;
         let lies_in = if is_newer { left } else { before };

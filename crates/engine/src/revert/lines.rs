@@ -1,7 +1,7 @@
 //! `/etc/fstab`, whose lines belong to mounts and swap spaces of several projects: a revert takes back its own lines, and leaves those of others. Pure.
 
 use crate::revert::undo::Verdict;
-use crate::revert::{Group, Judged, layers};
+use crate::revert::{Judged, RevertGroup, layers};
 use converge_host::records::blob_path;
 use converge_ledger::{FSTAB, Undo, is_by_lines};
 use converge_objects::PathState;
@@ -120,7 +120,7 @@ fn is_mount(object: &ObjectId) -> bool {
 const LINE_STAYS: &str = "its line in /etc/fstab stays, and so does the mount";
 
 /// Lets the lines of mounts go with them where the file itself, in the state `now` by then, remains managed for other lines.
-pub(crate) fn go_with_mounts(groups: &mut [Group], file: &Undo, mut now: State, known: &mut Knowledge) {
+pub(crate) fn go_with_mounts(groups: &mut [RevertGroup], file: &Undo, mut now: State, known: &mut Knowledge) {
     for group in groups {
         for mount in std::mem::take(&mut group.members) {
             let goes = matches!(&mount.verdict, Verdict::Back(change) if is_mount(&change.object));

@@ -48,7 +48,7 @@ pub(crate) struct Judged {
 
 /// Objects that become one item of the plan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct RevertGroup {
     /// `role/name`, unique among the groups.
     pub address: String,
     pub members: Vec<Judged>,
@@ -58,7 +58,7 @@ pub(crate) struct Group {
 
 /// Judges all objects of a host by what is known of them now, and brings them into the order in which they are reverted. They come in the
 /// reverse of the order in which the runs first touched them.
-pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<Group> {
+pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
     go_with_commands(&mut undos);
     let sights = sights(&undos, known);
     let both = undos.iter().zip(&sights);
@@ -100,8 +100,8 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
         .into_iter()
         .map(|places| places.into_iter().filter_map(|at| judged.get_mut(at)?.take()).collect::<Vec<_>>());
     let groups = members.zip(addresses).zip(after);
-    let mut groups: Vec<Group> =
-        groups.map(|((members, address), after)| Group { address, members, after }).collect();
+    let mut groups: Vec<RevertGroup> =
+        groups.map(|((members, address), after)| RevertGroup { address, members, after }).collect();
     name_what_stays(&mut groups);
     groups
 }
@@ -138,7 +138,7 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
     let now = match known.observed(&undo.object) {
         Ok(found) if found.state.is_absent() && undo.comes_back => undo.left.clone(),
         Ok(found) => found.state,
-        // The runs, rollbacks among them, have left it as it was before: nothing of theirs is there, as when the program went that shows it.
+        // The runs, rollbacks among them, have left it was before: nothing of theirs is there, as when the program went that shows it.
         Err(_) if undo.open.is_none() && same(&undo.object, &undo.left, &undo.before) => {
             return Verdict::Same;
         }

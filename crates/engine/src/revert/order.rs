@@ -10,12 +10,12 @@ mod unit;
 
 use super::lead::led_elsewhere;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{Command, CommandState, Guard, PathState, UserState};
+use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
 use converge_resource::{ObjectId, State};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) use unit::may_run_with;
-use unit::{Turn, a_unit_may_run_with, is_read_for, is_used, turn_of};
+use unit::{UnitTurn, a_unit_may_run_with, is_read_for, is_used, turn_of};
 
 /// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
 #[derive(Clone, Copy, Debug)]
@@ -330,15 +330,15 @@ impl<'a> Edges<'a> {
             let others = things.filter(|at| reverts.get(**at).is_some_and(|r| !serves(unit, r)));
             for &thing in others {
                 match turn {
-                    Turn::Stops => self.order(at, thing),
-                    Turn::Starts { .. } => self.order(thing, at),
-                    Turn::Settles => {}
+                    UnitTurn::Stops => self.order(at, thing),
+                    UnitTurn::Starts { .. } => self.order(thing, at),
+                    UnitTurn::Settles => {}
                 }
             }
             for (path, revert) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
                 match turn {
-                    Turn::Stops if revert.goes() && is_used(unit.from) => self.need(at, *path),
-                    Turn::Stops => self.order(at, *path),
+                    UnitTurn::Stops if revert.goes() && is_used(unit.from) => self.need(at, *path),
+                    UnitTurn::Stops => self.order(at, *path),
                     _ => self.order(*path, at),
                 }
             }
@@ -346,9 +346,9 @@ impl<'a> Edges<'a> {
             let earlier = self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
             for (command, _) in earlier {
                 match turn {
-                    Turn::Stops => self.order(at, command),
-                    Turn::Starts { runs: true } => self.order(command, at),
-                    Turn::Starts { runs: false } | Turn::Settles => {}
+                    UnitTurn::Stops => self.order(at, command),
+                    UnitTurn::Starts { runs: true } => self.order(command, at),
+                    UnitTurn::Starts { runs: false } | UnitTurn::Settles => {}
                 }
             }
         }
@@ -361,9 +361,9 @@ impl<'a> Edges<'a> {
         for (at, object) in reverts.iter().enumerate().filter(|(_, r)| is_served(r)) {
             for (unit, revert) in self.of("unit").filter(|(_, unit)| serves(unit, object)) {
                 match turn_of(revert) {
-                    Turn::Stops => self.order(at, unit),
-                    Turn::Starts { runs: false } => self.need(unit, at),
-                    Turn::Starts { runs: true } | Turn::Settles => {}
+                    UnitTurn::Stops => self.order(at, unit),
+                    UnitTurn::Starts { runs: false } => self.need(unit, at),
+                    UnitTurn::Starts { runs: true } | UnitTurn::Settles => {}
                 }
             }
             let package = self.of("package").find(|(_, p)| p.role() == object.role() && p.goes());
@@ -392,9 +392,9 @@ impl<'a> Edges<'a> {
                     revert.to.is_absent() && (!is_dir(revert.from) || is_later)
                 }
                 "unit" => match turn_of(revert) {
-                    Turn::Stops => true,
-                    Turn::Starts { .. } => false,
-                    Turn::Settles => continue,
+                    UnitTurn::Stops => true,
+                    UnitTurn::Starts { .. } => false,
+                    UnitTurn::Settles => continue,
                 },
                 "user" | "group" if revert.comes() => true,
                 "user" | "group" if revert.goes() => false,
@@ -480,7 +480,7 @@ fn is_undone(revert: &Revert<'_>) -> bool {
 /// The path whose presence says that a command has run.
 fn creates(object: &ObjectId) -> Option<String> {
     match Command::from_key(&object.key)?.guard {
-        Guard::Creates(path) => Some(path),
+        CommandGuard::Creates(path) => Some(path),
         _ => None,
     }
 }

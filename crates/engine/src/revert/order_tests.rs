@@ -166,7 +166,7 @@ fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
 /// The key of a command that makes /srv/f.
 fn command(user: Option<&str>) -> String {
     Command {
-        guard: Guard::Creates("/srv/f".to_owned()),
+        guard: CommandGuard::Creates("/srv/f".to_owned()),
         run: "make".to_owned(),
         undo: Some("unmake".to_owned()),
         user: user.map(str::to_owned),

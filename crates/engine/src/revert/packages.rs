@@ -3,7 +3,7 @@
 
 use crate::TargetError;
 use crate::connect::target::Target;
-use crate::revert::Group;
+use crate::revert::RevertGroup;
 use crate::revert::undo::Verdict;
 use converge_planner::{Item, Knowledge, Outcome};
 use converge_resource::{Answer, Change, Probe, RunAnswer, quote};
@@ -17,7 +17,7 @@ pub(crate) fn probe() -> Probe {
     )
 }
 
-struct Installed<'a> {
+struct InstalledPackages<'a> {
     name: &'a str,
     /// Each is met by one of its alternatives.
     depends: Vec<Vec<&'a str>>,
@@ -34,13 +34,13 @@ fn list(text: &str, at: char) -> impl Iterator<Item = &str> {
     text.split(at).map(plain).filter(|name| !name.is_empty())
 }
 
-fn read(answer: &str) -> Vec<Installed<'_>> {
+fn read(answer: &str) -> Vec<InstalledPackages<'_>> {
     let one = |line| {
         let fields: Vec<&str> = str::split(line, '\t').collect();
         let [name, depends, provides] = fields[..] else { return None };
         let clauses = depends.split(',').map(|clause| list(clause, '|').collect::<Vec<_>>());
         let depends = clauses.filter(|alternatives| !alternatives.is_empty()).collect();
-        Some(Installed { name: plain(name), depends, provides: list(provides, ',').collect() })
+        Some(InstalledPackages { name: plain(name), depends, provides: list(provides, ',').collect() })
     };
     answer.lines().filter_map(one).collect()
 }
@@ -64,7 +64,7 @@ pub(crate) fn needed(answer: &RunAnswer, going: &BTreeSet<String>) -> BTreeMap<S
             for alternatives in
                 package.depends.iter().filter(|all| !all.iter().any(|name| met.contains(name)))
             {
-                let meets = |going: &&Installed<'_>| {
+                let meets = |going: &&InstalledPackages<'_>| {
                     goes(going.name, &stay)
                         && alternatives
                             .iter()
@@ -105,7 +105,7 @@ pub(crate) fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge
 
 /// Asks whether apt would bring the packages there without others: a line for each that it would not, its name and the reason. Not where what comes
 /// before may change the answer: sources and settings of apt, the scripts of commands, and packages that the items `before` change.
-fn transaction_probe(groups: &[Group], before: &[Item]) -> Option<Probe> {
+fn transaction_probe(groups: &[RevertGroup], before: &[Item]) -> Option<Probe> {
     let changes =
         || groups.iter().flat_map(|group| &group.members).filter_map(|member| change(&member.verdict));
     let decides = |change: &Change| {
@@ -135,7 +135,7 @@ fn change(verdict: &Verdict) -> Option<&Change> {
 /// Lets the packages stay that apt would not bring there without others, which no run has changed: one that comes back needs a package that has gone.
 pub(crate) async fn leave_what_takes_others_along(
     target: &Target,
-    groups: &mut [Group],
+    groups: &mut [RevertGroup],
     before: &[Item],
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {

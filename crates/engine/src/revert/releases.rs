@@ -9,7 +9,7 @@ use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
 use converge_resource::{
     Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
 };
-use converge_resources::{Drift, Installed, Their};
+use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ async fn back(
     let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
     let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
     let mut drift =
-        match drift(target, Installed { name, namespace, force: false }, &manifests, known).await? {
+        match drift(target, InstalledRelease { name, namespace, force: false }, &manifests, known).await? {
             Ok(drift) => drift,
             Err(why) => {
                 item.notes
@@ -180,10 +180,10 @@ async fn revision_of(
 /// Where the manifests differ from what is live.
 async fn drift(
     target: &Target,
-    release: Installed<'_>,
+    release: InstalledRelease<'_>,
     manifests: &[Value],
     known: &mut Knowledge,
-) -> Result<Result<Drift, NotKnown>, TargetError> {
+) -> Result<Result<ReleaseDrift, NotKnown>, TargetError> {
     for _ in 0..ROUNDS {
         let found = release.drift(&VirtualHost::new(known), manifests);
         match found {

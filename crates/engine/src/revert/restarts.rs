@@ -59,7 +59,7 @@ pub(crate) fn judge(undo: &Undo) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_ledger::{Project, Scope, parse_records};
+    use converge_ledger::{ProjectName, ProjectScope, parse_records};
 
     const FIRST: &str =
         "begin\t1\tunit\tu.service\tabsent\tunit static active d1\tr/u\t-\ndone\t1\tunit static active d1\n";
@@ -75,7 +75,8 @@ mod tests {
         let text: String = [FIRST, between, LAST].into_iter().enumerate().map(run).collect();
         let records = parse_records(&format!("converge\t5\n{text}")).unwrap();
         assert_eq!(records.broken, Vec::<String>::new());
-        let project = Project(Scope { playbook: "p.yaml".to_owned(), inventory: "hosts.yaml".to_owned() });
+        let project =
+            ProjectScope(ProjectName { playbook: "p.yaml".to_owned(), inventory: "hosts.yaml".to_owned() });
         let ledger = Ledger::of(&records.runs);
         let (mut undos, reverted) = ledger.revert_from(from, &project, &|_| true);
         mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &reverted);

@@ -1,14 +1,14 @@
 use super::*;
 use crate::revert::undo::owners_probe;
 use converge_objects::k8s::K8sState;
-use converge_objects::{Command, Guard, Surroundings};
+use converge_objects::{Command, CommandGuard, Surroundings};
 use converge_resource::{Answer, Observed, Probe};
 use serde_json::{Value, json};
 
 pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
     Undo {
         object: ObjectId::new(object, key),
-        layer: converge_ledger::Layer::default(),
+        layer: converge_ledger::MountLayer::default(),
         lies_in: Vec::new(),
         left: State::from_line(left),
         before: State::from_line(before),
@@ -150,7 +150,7 @@ fn a_control_plane_that_was_being_made_when_the_run_was_cut_off_goes_back() {
 #[test]
 fn what_was_done_to_a_node_since_it_came_goes_with_it() {
     let command = |item: &str, back: Option<&str>| {
-        let guard = Guard::Unless(format!("test {item}"));
+        let guard = CommandGuard::Unless(format!("test {item}"));
         let undo_script = back.map(str::to_owned);
         let key = Command {
             guard,
@@ -272,7 +272,7 @@ fn a_unit_that_starts_without_all_its_files_back_has_no_record_of_them() {
 #[test]
 fn what_a_command_made_goes_with_it_though_it_was_edited_since() {
     let command = |undo: Option<&str>| {
-        let guard = Guard::Creates("/srv/f".to_owned());
+        let guard = CommandGuard::Creates("/srv/f".to_owned());
         let undo = undo.map(str::to_owned);
         Command {
             guard,

@@ -1,6 +1,6 @@
 //! Saved values of a cluster that are encrypted, and cannot be read on this machine: what needs them stays. Pure.
 
-use converge_cluster::SealError;
+use converge_cluster::SecretSealError;
 use converge_ledger::Undo;
 use converge_objects::k8s::from_text;
 use converge_objects::release;
@@ -31,20 +31,20 @@ fn revisions(undo: &Undo) -> Option<Probe> {
 }
 
 /// Saved contents that are sealed, each with the reason why it cannot be opened.
-pub(crate) type Sealed = BTreeMap<Digest, SealError>;
+pub(crate) type SealedContents = BTreeMap<Digest, SecretSealError>;
 
 /// The content that an object needs to go back, where it is sealed.
-fn needed(undo: &Undo, sealed: &Sealed) -> Option<Digest> {
+fn needed(undo: &Undo, sealed: &SealedContents) -> Option<Digest> {
     content(undo, &undo.before).filter(|digest| sealed.contains_key(digest))
 }
 
 /// The questions whether helm itself keeps the releases whose saved contents are sealed.
-pub(crate) fn probes(undos: &[Undo], sealed: &Sealed) -> BTreeSet<Probe> {
+pub(crate) fn probes(undos: &[Undo], sealed: &SealedContents) -> BTreeSet<Probe> {
     undos.iter().filter(|undo| needed(undo, sealed).is_some()).filter_map(revisions).collect()
 }
 
 /// Lets the objects stay whose saved values are sealed, and says why.
-pub(crate) fn leave_what_is_sealed(undos: &mut [Undo], sealed: &Sealed, known: &Knowledge) {
+pub(crate) fn leave_what_is_sealed(undos: &mut [Undo], sealed: &SealedContents, known: &Knowledge) {
     for undo in undos {
         let Some(digest) = needed(undo, sealed) else { continue };
         let has = match revisions(undo).and_then(|probe| known.answer(&probe)) {

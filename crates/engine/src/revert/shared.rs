@@ -9,7 +9,7 @@ use converge_objects::K8sState;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read, shown, with};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State, counted};
-use owners::{Given, answer, others, taken_up};
+use owners::{GivenFields, answer, others, taken_up};
 pub(crate) use owners::{judge_values_of_before, takes_from_others};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn parted(undo: &Undo, change: &Change, known: &Knowledge) -> Option<(Theirs, Ve
     let (live, own) = answer(&change.object, known)?;
     let (from, to) =
         (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
-    let given = Given::by(undo);
+    let given = GivenFields::by(undo);
     let (mut theirs, mut own_fields) = (Vec::new(), Vec::new());
     for field in leaf_differences(&from, &to) {
         let others = others(&field, live, own);

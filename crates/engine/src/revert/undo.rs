@@ -230,7 +230,7 @@ pub(crate) fn creates_before(undo: &Undo) -> Option<String> {
         .filter(|_| undo.object.kind == "command")?
         .guard
     {
-        converge_objects::Guard::Creates(path) => Some(path),
+        converge_objects::CommandGuard::Creates(path) => Some(path),
         _ => None,
     }
 }

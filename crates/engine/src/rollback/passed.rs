@@ -1,20 +1,22 @@
 //! Runs that a rollback passes over, and why.
 
-use super::Start;
+use super::ReturnPoint;
 use crate::{FleetPlan, HostResult};
-use converge_ledger::{Ledger, Project, Records, SavedChange};
+use converge_ledger::{Ledger, ProjectScope, Records, SavedChange};
 use converge_planner::Outcome;
 use std::collections::BTreeSet;
 
 /// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
 pub(super) fn idle_runs<'a>(
-    ledgers: &[Option<(Ledger<'_>, Project, &'a Records)>],
-    starts: &[Option<Start>],
+    ledgers: &[Option<(Ledger<'_>, ProjectScope, &'a Records)>],
+    starts: &[Option<ReturnPoint>],
 ) -> BTreeSet<&'a str> {
     let mut idle = BTreeSet::new();
     let mut others = BTreeSet::new();
     for (of, start) in ledgers.iter().zip(starts) {
-        let (Some((ledger, project, records)), Some(Start::From(at) | Start::To(at))) = (of, start) else {
+        let (Some((ledger, project, records)), Some(ReturnPoint::From(at) | ReturnPoint::To(at))) =
+            (of, start)
+        else {
             continue;
         };
         for (at, run) in records.runs.iter().enumerate().skip(*at) {
@@ -33,7 +35,7 @@ pub(super) fn idle_runs<'a>(
 /// The runs of a project behind this place of which nothing is in force since a rollback.
 pub(super) fn taken_back<'a>(
     ledger: &Ledger<'_>,
-    project: &Project,
+    project: &ProjectScope,
     records: &'a Records,
     start: usize,
 ) -> Vec<&'a str> {

@@ -4,14 +4,14 @@ use converge_ledger::RunRecord;
 
 /// Before which run a host returns to.
 #[derive(Clone, Copy)]
-pub(super) enum Start {
+pub(super) enum ReturnPoint {
     /// Before this run, whatever came after it: also earlier rollbacks are undone.
     To(usize),
     /// The changes in force of this run and later ones.
     From(usize),
 }
 
-impl Start {
+impl ReturnPoint {
     /// The place of the run among those of the host.
     pub(super) fn place(self) -> usize {
         let (Self::To(at) | Self::From(at)) = self;

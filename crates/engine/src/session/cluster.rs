@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// A cluster, as far as it is there.
 pub(crate) struct ClusterLink {
     pub name: String,
-    pub(crate) state: tokio::sync::Mutex<Standing>,
+    pub(crate) state: tokio::sync::Mutex<ClusterRuns>,
 }
 
 #[derive(Default)]
-pub(crate) struct Standing {
+pub(crate) struct ClusterRuns {
     pub(crate) cluster: Option<Cluster>,
     /// The run that holds its lock.
     run: Option<String>,

@@ -4,7 +4,7 @@ use crate::TargetError;
 use converge_syntax::Diagnostics;
 
 /// Where a host is reached and as whom.
-pub(crate) type Endpoint = Result<(converge_ssh::Target, converge_ssh::Become), EndpointError>;
+pub(crate) type Endpoint = Result<(converge_ssh::SshEndpoint, converge_ssh::Become), EndpointError>;
 
 /// The reason why it cannot be said where a host is reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

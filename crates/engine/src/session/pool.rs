@@ -26,11 +26,11 @@ pub(crate) struct Pool {
     /// As many hosts are worked on at once.
     pub forks: Semaphore,
     /// Limits and keys of all sessions.
-    pub ssh: converge_ssh::Options,
+    pub ssh: converge_ssh::SessionOptions,
 }
 
 impl Pool {
-    pub fn new(forks: usize, ssh: converge_ssh::Options) -> Self {
+    pub fn new(forks: usize, ssh: converge_ssh::SessionOptions) -> Self {
         Self {
             links: Mutex::default(),
             doors: Mutex::default(),

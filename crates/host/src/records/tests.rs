@@ -2,7 +2,7 @@ use super::*;
 use converge_ledger::{
     OwnedRecords, Records, RunPurpose, RunRecord, SavedOutcome, parse_owned, parse_records,
 };
-use converge_objects::{Command as Cmd, CommandState, Guard, PathState, Surroundings, object};
+use converge_objects::{Command as Cmd, CommandGuard, CommandState, PathState, Surroundings, object};
 use converge_resource::{Change, NodeRemoval, ObjectId, State, Step};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

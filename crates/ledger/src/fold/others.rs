@@ -1,23 +1,23 @@
 //! Steps of others above those that a rollback takes off.
 
-use super::{Effect, Ledger, Step, Thing};
+use super::{Effect, Ledger, StepInForce, Thing};
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{SavedOutcome, Scope};
+use crate::{ProjectName, SavedOutcome};
 
 /// The steps of an object that others made after some run.
 #[derive(Default)]
 pub(super) struct Others<'s> {
     /// Those that hide what was there before them.
-    pub(super) standing: Vec<&'s Step>,
+    pub(super) standing: Vec<&'s StepInForce>,
     /// Those of projects that have brought the object back to where their first one found it.
-    pub(super) came_back: Vec<&'s Step>,
+    pub(super) came_back: Vec<&'s StepInForce>,
 }
 
 impl<'a> Ledger<'a> {
     /// The steps of an object that came after this run, and that are not `own`.
     pub(super) fn others(&self, thing: &Thing<'a>, after: usize, own: &dyn Fn(usize) -> bool) -> Others<'_> {
         let stack = self.stacks.get(thing).map(Vec::as_slice).unwrap_or_default();
-        let mut projects: Vec<(&Scope, Vec<&Step>)> = Vec::new();
+        let mut projects: Vec<(&ProjectName, Vec<&StepInForce>)> = Vec::new();
         for step in stack.iter().filter(|s| s.run > after && !own(s.run) && self.writes(s)) {
             let Some(scope) = self.runs.get(step.run).map(|run| &run.scope) else { continue };
             match projects.iter_mut().find(|(of, _)| scope.is_same_project(of)) {
@@ -37,12 +37,12 @@ impl<'a> Ledger<'a> {
     }
 
     /// Whether a step changed the object: one that only gives fields up has not.
-    fn writes(&self, step: &Step) -> bool {
+    fn writes(&self, step: &StepInForce) -> bool {
         self.change(step).is_some_and(|c| c.before != c.after || c.outcome == SavedOutcome::Unknown)
     }
 
     /// Whether these steps are known to have led back to where the first one began.
-    fn comes_back(&self, steps: &[&Step]) -> bool {
+    fn comes_back(&self, steps: &[&StepInForce]) -> bool {
         let first = steps.first().and_then(|step| self.change(step));
         let last = steps.last().and_then(|step| self.change(step));
         let ends = first.zip(last).filter(|(_, last)| last.outcome != SavedOutcome::Unknown);
@@ -55,8 +55,8 @@ impl<'a> Ledger<'a> {
     pub(super) fn drop_what_came_back(&mut self, by: usize, thing: &Thing<'a>, targets: &[usize]) {
         let Some(first) = self.first_on(thing, targets) else { return };
         let gone = self.others(thing, first, &|run| targets.contains(&run)).came_back;
-        let gone: Vec<Step> = gone.into_iter().cloned().collect();
-        let stays = |step: &Step| !gone.iter().any(|g| g.is(step));
+        let gone: Vec<StepInForce> = gone.into_iter().cloned().collect();
+        let stays = |step: &StepInForce| !gone.iter().any(|g| g.is(step));
         self.taken_by.extend(gone.iter().map(|step| (step.run, by)));
         self.stacks.entry(thing.clone()).or_default().retain(stays);
         let effects = self.effects.values_mut().filter_map(|of| of.get_mut(thing));

@@ -1,7 +1,7 @@
 //! The ledger at work, on simulated hosts that keep their records as text.
 
 use super::{End, KEYS, Values, role, story};
-use converge_ledger::{Ledger, Project, Records, Scope, Undo, newest, parse_owned, parse_records};
+use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, Undo, newest, parse_owned, parse_records};
 use std::collections::BTreeSet;
 
 /// The plan of a rollback on a host.
@@ -36,8 +36,8 @@ fn value(state: &converge_resource::State) -> u8 {
     value.map_or(0, |v| v.parse().unwrap())
 }
 
-fn project(n: usize) -> Project {
-    Project(Scope { playbook: format!("play{n}.yaml"), inventory: "hosts.yaml".to_owned() })
+fn project(n: usize) -> ProjectScope {
+    ProjectScope(ProjectName { playbook: format!("play{n}.yaml"), inventory: "hosts.yaml".to_owned() })
 }
 
 impl Host {

@@ -26,7 +26,7 @@ pub struct Assignment {
 
 /// A group of the inventory.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct InventoryGroup {
     pub(super) name: String,
     pub(super) hosts: Vec<HostId>,
     pub(super) children: Vec<GroupId>,
@@ -37,7 +37,7 @@ pub struct Group {
     pub(super) span: Option<Span>,
 }
 
-impl Group {
+impl InventoryGroup {
     /// Its name, as written.
     pub fn name(&self) -> &str {
         &self.name
@@ -61,14 +61,14 @@ impl Group {
 
 /// A host of the inventory.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct InventoryHost {
     pub(super) name: String,
     pub(super) groups: Vec<GroupId>,
     pub(super) vars: Vec<Assignment>,
     pub(super) span: Span,
 }
 
-impl Host {
+impl InventoryHost {
     /// Its name in the inventory, `inventory_hostname`.
     pub fn name(&self) -> &str {
         &self.name
@@ -89,8 +89,8 @@ pub(super) struct GroupCycle {
 
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
-    pub(super) groups: Vec<Group>,
-    pub(super) hosts: Vec<Host>,
+    pub(super) groups: Vec<InventoryGroup>,
+    pub(super) hosts: Vec<InventoryHost>,
     group_ids: HashMap<String, GroupId>,
     host_ids: HashMap<String, HostId>,
     members: HashSet<(GroupId, HostId)>,
@@ -130,7 +130,7 @@ impl Graph {
             return id;
         }
         let id = self.groups.len();
-        self.groups.push(Group {
+        self.groups.push(InventoryGroup {
             name: name.to_owned(),
             hosts: Vec::new(),
             children: Vec::new(),
@@ -150,7 +150,7 @@ impl Graph {
             Some(id) => (id, false),
             None => {
                 let id = self.hosts.len();
-                self.hosts.push(Host {
+                self.hosts.push(InventoryHost {
                     name: name.to_owned(),
                     groups: Vec::new(),
                     vars: Vec::new(),

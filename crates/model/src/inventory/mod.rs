@@ -34,7 +34,7 @@ use crate::vault::{TAGS, Vault};
 pub use address::{is_ipv4, is_ipv6, parse_address};
 pub(crate) use connection::CONNECTION_VARIABLES;
 pub use connection::{Become, BecomeMethod, ConnectionSettings, Transport};
-pub use graph::{Assignment, Group, Host, LOCALHOST};
+pub use graph::{Assignment, InventoryGroup, InventoryHost, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
 pub use source::InventorySource;
@@ -170,29 +170,29 @@ impl Inventory {
     }
 
     /// All hosts in the order in which a play on `all` has them.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+    pub fn hosts(&self) -> impl Iterator<Item = &InventoryHost> {
         self.graph.hosts_of(ALL).into_iter().filter_map(|id| self.graph.hosts.get(id))
     }
 
     /// The host of a name.
-    pub fn host(&self, name: &str) -> Option<&Host> {
+    pub fn host(&self, name: &str) -> Option<&InventoryHost> {
         self.graph.hosts.get(self.graph.host_id(name)?)
     }
 
     /// All groups, `all` and `ungrouped` first, then in the order in which they are first named.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn groups(&self) -> impl Iterator<Item = &InventoryGroup> {
         self.graph.groups.iter()
     }
 
     /// The group of a name.
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub fn group(&self, name: &str) -> Option<&InventoryGroup> {
         self.graph.groups.get(self.graph.group_id(name)?)
     }
 
     /// The names of the hosts of a group and its children; none for an unknown group.
     pub fn hosts_of(&self, group: &str) -> Vec<&str> {
         let ids = self.graph.group_id(group).map(|id| self.graph.hosts_of(id)).unwrap_or_default();
-        ids.into_iter().filter_map(|id| self.graph.hosts.get(id)).map(Host::name).collect()
+        ids.into_iter().filter_map(|id| self.graph.hosts.get(id)).map(InventoryHost::name).collect()
     }
 
     /// The magic variable `group_names`: all groups of a host but `all`, sorted.
@@ -202,7 +202,7 @@ impl Inventory {
         };
         let ids = self.graph.sorted_groups_of(id);
         let mut names: Vec<&str> =
-            ids.into_iter().filter_map(|id| self.graph.groups.get(id)).map(Group::name).collect();
+            ids.into_iter().filter_map(|id| self.graph.groups.get(id)).map(InventoryGroup::name).collect();
         names.sort_unstable();
         names
     }

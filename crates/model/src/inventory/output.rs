@@ -77,7 +77,7 @@ impl Inventory {
     /// Prints as `ansible-inventory --list` does, without the last line end.
     #[must_use]
     pub fn print_list(&self, options: &OutputOptions) -> String {
-        let mut hosts: Vec<&str> = self.hosts().map(super::Host::name).collect();
+        let mut hosts: Vec<&str> = self.hosts().map(super::InventoryHost::name).collect();
         if let Some(limit) = &options.limit {
             hosts.retain(|host| limit.contains(*host));
         }

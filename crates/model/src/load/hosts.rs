@@ -6,7 +6,7 @@ use crate::declare::Registered;
 use crate::empty;
 use crate::fields::{nearest, wrong_type};
 use crate::inventory::Inventory;
-use crate::loaded::{HostErrors, Inner, Needs, Used};
+use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
 use crate::options::LoadOptions;
 use crate::resolve::Resolution;
 use crate::scope::Facts;
@@ -52,7 +52,7 @@ pub(super) fn limited(
 }
 
 /// Resolves everything on every host without knowledge about the hosts: an error that shows now does not need any contact.
-pub(super) fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, Needs> {
+pub(super) fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeMap<String, FactNeeds> {
     let hosts: Vec<&String> = inner.hosts.keys().collect();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let share = hosts.len().div_ceil(workers).max(8);
@@ -61,7 +61,7 @@ pub(super) fn check_hosts(inner: &Arc<Inner>, errors: &mut HostErrors) -> BTreeM
     let facts = &facts;
     let mut needs = BTreeMap::new();
     std::thread::scope(|threads| {
-        let work = |part: &[&String]| -> Vec<(String, Needs, Diagnostics)> {
+        let work = |part: &[&String]| -> Vec<(String, FactNeeds, Diagnostics)> {
             part.iter().map(|host| check_host(inner, host, facts)).collect()
         };
         let running: Vec<_> = hosts.chunks(share).map(|part| threads.spawn(move || work(part))).collect();
@@ -99,11 +99,11 @@ pub(super) fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet
     out
 }
 
-pub(super) fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, Needs, Diagnostics) {
+pub(super) fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, FactNeeds, Diagnostics) {
     let registered = Registered::new();
     let plan = inner.clone().host_plan(host, facts, &registered);
     let mut found = plan.errors.clone();
-    let mut needs = Needs::default();
+    let mut needs = FactNeeds::default();
     for used in &plan.roles {
         for item in used.all() {
             match used.resolve(item, &registered) {

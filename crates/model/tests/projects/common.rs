@@ -5,7 +5,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::inventory::InventorySource;
 use converge_model::{
-    DeclaredItem, Facts, HostPlan, KindCatalog, LoadOptions, Project, Ready, Registered, Resolution,
+    DeclaredItem, Facts, HostDeclarations, KindCatalog, LoadOptions, Project, Ready, Registered, Resolution,
 };
 use converge_syntax::Diagnostics;
 use serde_json::{Value as Json, json};
@@ -131,11 +131,11 @@ impl World {
 }
 
 /// The declarations of a host about which nothing is known.
-pub fn plan(project: &Project, host: &str) -> HostPlan {
+pub fn plan(project: &Project, host: &str) -> HostDeclarations {
     project.host_plan(host, &Facts::none(), &Registered::new())
 }
 
-pub fn item<'p>(plan: &'p HostPlan, address: &str) -> &'p DeclaredItem {
+pub fn item<'p>(plan: &'p HostDeclarations, address: &str) -> &'p DeclaredItem {
     let all: Vec<&str> =
         plan.roles.iter().flat_map(|used| used.all()).map(|item| item.address.as_str()).collect();
     plan.roles
@@ -145,12 +145,12 @@ pub fn item<'p>(plan: &'p HostPlan, address: &str) -> &'p DeclaredItem {
         .unwrap_or_else(|| panic!("no {address} among {all:?}"))
 }
 
-pub fn resolve(plan: &HostPlan, address: &str, registered: &Registered) -> Resolution {
+pub fn resolve(plan: &HostDeclarations, address: &str, registered: &Registered) -> Resolution {
     let item = item(plan, address);
     plan.role(&item.role).unwrap().resolve(item, registered)
 }
 
-pub fn ready(plan: &HostPlan, address: &str) -> Ready {
+pub fn ready(plan: &HostDeclarations, address: &str) -> Ready {
     match resolve(plan, address, &Registered::new()) {
         Resolution::Ready(ready) => *ready,
         other => panic!("{address}: {other:?}"),

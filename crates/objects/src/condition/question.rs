@@ -11,9 +11,9 @@ use serde_json::Value;
 
 /// A condition, with the time that it may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wait {
+pub struct TimedCondition {
     /// The condition.
-    pub what: What,
+    pub what: Expectation,
     /// The deadline in seconds.
     pub seconds: u64,
 }
@@ -21,7 +21,7 @@ pub struct Wait {
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum Expectation {
     /// A condition of each picked object.
     Condition {
         /// Which objects.
@@ -148,14 +148,14 @@ pub struct Amount {
 
 /// Whether it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionVerdict {
     /// It holds.
     Met,
     /// It does not hold yet: why, with names and numbers.
     Open(String),
 }
 
-impl Wait {
+impl TimedCondition {
     /// Reads the key of a condition; `None` for another text.
     pub fn from_key(key: &str) -> Option<Self> {
         serde_json::from_str(key).ok()
@@ -169,8 +169,8 @@ impl Wait {
     /// For people: `each node offers 4 of nvidia.com/gpu`.
     pub fn shown(&self) -> String {
         match &self.what {
-            What::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
-            What::Field { of, path, or, test, .. } => {
+            Expectation::Condition { of, name, status } => format!("{name} is {status} of {}", of.shown()),
+            Expectation::Field { of, path, or, test, .. } => {
                 // As people call it: `allocatable nvidia.com/gpu`.
                 let word = |path: &String| match path.strip_prefix("/status/allocatable/") {
                     Some(name) => format!("allocatable {}", name.replace("~1", "/").replace("~0", "~")),
@@ -184,7 +184,7 @@ impl Wait {
                     .join(" or ");
                 format!("{path} is {} of {}", test.wanted(), of.shown())
             }
-            What::Count { of, condition, test } => {
+            Expectation::Count { of, condition, test } => {
                 let state = condition.as_ref().map_or_else(String::new, |name| format!(" that are {name}"));
                 let wanted = match test {
                     CountTest::Equals(n) => n.to_string(),
@@ -193,10 +193,10 @@ impl Wait {
                 };
                 format!("there are {wanted} {}{state}", of.shown())
             }
-            What::Answers { namespace, service, port, path, status, .. } => {
+            Expectation::Answers { namespace, service, port, path, status, .. } => {
                 format!("the service {namespace}/{service}:{port} answers {status} at {path}")
             }
-            What::Allocatable { resource, or, nodes, amount, .. } => {
+            Expectation::Allocatable { resource, or, nodes, amount, .. } => {
                 let resource = [std::slice::from_ref(resource), or].concat().join(" or ");
                 let which = nodes.as_ref().map_or_else(String::new, |l| format!(" with {l}"));
                 let wanted = match &amount.label {
@@ -208,34 +208,34 @@ impl Wait {
         }
     }
 
-    /// The questions to the API, in the order in which [`Wait::judge`] takes the answers.
+    /// The questions to the API, in the order in which [`TimedCondition::judge`] takes the answers.
     pub fn asks(&self) -> Vec<ApiProbe> {
         match &self.what {
-            What::Condition { of, .. } | What::Field { of, .. } => of.asks(),
-            What::Count { of, test: CountTest::Nodes(labels), .. } => {
+            Expectation::Condition { of, .. } | Expectation::Field { of, .. } => of.asks(),
+            Expectation::Count { of, test: CountTest::Nodes(labels), .. } => {
                 let mut asks = of.asks();
                 asks.push(nodes(labels.clone()));
                 asks
             }
-            What::Count { of, .. } => of.asks(),
-            What::Answers { namespace, service, port, tls, path, .. } => vec![ApiProbe::Service {
+            Expectation::Count { of, .. } => of.asks(),
+            Expectation::Answers { namespace, service, port, tls, path, .. } => vec![ApiProbe::Service {
                 namespace: namespace.clone(),
                 name: service.clone(),
                 port: *port,
                 tls: *tls,
                 path: path.clone(),
             }],
-            What::Allocatable { nodes: labels, .. } => vec![nodes(labels.clone())],
+            Expectation::Allocatable { nodes: labels, .. } => vec![nodes(labels.clone())],
         }
     }
 
-    /// Whether it holds, by the answers to [`Wait::asks`].
-    pub fn judge(&self, answers: &[Value]) -> Verdict {
+    /// Whether it holds, by the answers to [`TimedCondition::asks`].
+    pub fn judge(&self, answers: &[Value]) -> ConditionVerdict {
         let open = match &self.what {
-            What::Condition { of, name, status } => {
+            Expectation::Condition { of, name, status } => {
                 each(of, answers, false, &|object| condition(object, name, status))
             }
-            What::Field { of, path, or, test, none_is_fine, ready_nodes_only } => {
+            Expectation::Field { of, path, or, test, none_is_fine, ready_nodes_only } => {
                 match std::iter::once(path).chain(or).map(|p| FieldQuery::read(p).map(|q| (p, q))).collect() {
                     Ok::<Vec<(&String, FieldQuery)>, _>(queries) => {
                         each(of, answers, *none_is_fine, &|object| {
@@ -253,10 +253,10 @@ impl Wait {
                     Err(error) => vec![error.to_string()],
                 }
             }
-            What::Count { of, condition: name, test } => {
+            Expectation::Count { of, condition: name, test } => {
                 count(of, name.as_deref(), test, answers).into_iter().collect()
             }
-            What::Answers { namespace, service, status: wanted, .. } => {
+            Expectation::Answers { namespace, service, status: wanted, .. } => {
                 let status = answers.first().and_then(|a| a.get("status")).and_then(Value::as_u64);
                 match status {
                     Some(status) if status == u64::from(*wanted) => Vec::new(),
@@ -273,22 +273,22 @@ impl Wait {
                     )],
                 }
             }
-            What::Allocatable { resource, or, nodes, amount, none_is_fine } => {
+            Expectation::Allocatable { resource, or, nodes, amount, none_is_fine } => {
                 let list = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 let names: Vec<&str> = std::iter::once(resource).chain(or).map(String::as_str).collect();
                 allocatable(list, &names, nodes.as_deref(), amount, *none_is_fine)
             }
         };
-        if open.is_empty() { Verdict::Met } else { Verdict::Open(some_of(&open)) }
+        if open.is_empty() { ConditionVerdict::Met } else { ConditionVerdict::Open(some_of(&open)) }
     }
 
     /// Names of picked nodes that are not ready and so do not count.
     pub fn left_out(&self, answers: &[Value]) -> Vec<String> {
         let nodes: Vec<&Value> = match &self.what {
-            What::Allocatable { .. } | What::Count { test: CountTest::Nodes(_), .. } => {
+            Expectation::Allocatable { .. } | Expectation::Count { test: CountTest::Nodes(_), .. } => {
                 answers.last().and_then(Value::as_array).into_iter().flatten().collect()
             }
-            What::Field { of, ready_nodes_only, .. } if *ready_nodes_only || of.is_nodes() => {
+            Expectation::Field { of, ready_nodes_only, .. } if *ready_nodes_only || of.is_nodes() => {
                 of.found(answers).0
             }
             _ => Vec::new(),

@@ -3,16 +3,16 @@
 use super::*;
 use serde_json::json;
 
-fn wait(what: What) -> Wait {
-    let wait = Wait { what, seconds: 60 };
-    assert_eq!(Wait::from_key(&wait.key()), Some(wait.clone()), "a key is read as it is written");
+fn wait(what: Expectation) -> TimedCondition {
+    let wait = TimedCondition { what, seconds: 60 };
+    assert_eq!(TimedCondition::from_key(&wait.key()), Some(wait.clone()), "a key is read as it is written");
     wait
 }
 
-fn why(wait: &Wait, answers: &[Value]) -> String {
+fn why(wait: &TimedCondition, answers: &[Value]) -> String {
     match wait.judge(answers) {
-        Verdict::Met => "met".to_owned(),
-        Verdict::Open(why) => why,
+        ConditionVerdict::Met => "met".to_owned(),
+        ConditionVerdict::Open(why) => why,
     }
 }
 
@@ -34,7 +34,7 @@ fn one_of_several_names_is_enough() {
     let amount = Amount { label: Some("nvidia.com/gpu.count".to_owned()), times: 4, or_more: false };
     let offers = |or: Vec<String>| {
         let (resource, amount) = ("nvidia.com/gpu".to_owned(), amount.clone());
-        wait(What::Allocatable { resource, or, nodes: None, amount, none_is_fine: false })
+        wait(Expectation::Allocatable { resource, or, nodes: None, amount, none_is_fine: false })
     };
     let shared = || vec!["nvidia.com/gpu.shared".to_owned()];
     let list = [json!([node])];
@@ -43,7 +43,7 @@ fn one_of_several_names_is_enough() {
     let field = |or: Vec<String>| {
         let (of, path) = (pick("v1/Node/a"), "/status/allocatable/nvidia.com~1gpu".to_owned());
         let test = Test::AtLeast(1);
-        wait(What::Field { of, path, or, test, none_is_fine: false, ready_nodes_only: true })
+        wait(Expectation::Field { of, path, or, test, none_is_fine: false, ready_nodes_only: true })
     };
     let one = [list[0][0].clone()];
     assert_eq!(why(&field(vec!["/status/allocatable/nvidia.com~1gpu.shared".to_owned()]), &one), "met");
@@ -53,7 +53,7 @@ fn one_of_several_names_is_enough() {
 #[test]
 fn every_ready_node_offers_what_its_label_says() {
     let label = Some("nvidia.com/gpu.count".to_owned());
-    let what = What::Allocatable {
+    let what = Expectation::Allocatable {
         resource: "nvidia.com/gpu".into(),
         or: Vec::new(),
         nodes: Some("nvidia.com/gpu.present=true".into()),
@@ -78,7 +78,7 @@ fn every_ready_node_offers_what_its_label_says() {
 
 #[test]
 fn conditions_of_named_objects() {
-    let wait = wait(What::Condition {
+    let wait = wait(Expectation::Condition {
         of: pick("apps/v1/Deployment/ns/x"),
         name: "Available".into(),
         status: "True".into(),
@@ -104,7 +104,7 @@ fn fields_are_compared() {
     let said = |path: &str, test: Test| {
         let of = pick("nvidia.com/v1/ClusterPolicy/p");
         why(
-            &wait(What::Field {
+            &wait(Expectation::Field {
                 of,
                 path: path.into(),
                 or: Vec::new(),
@@ -130,7 +130,7 @@ fn fields_are_compared() {
 #[test]
 fn numbers_of_objects() {
     let pods = |test: CountTest| {
-        wait(What::Count {
+        wait(Expectation::Count {
             of: Pick::All {
                 api_version: "v1".into(),
                 kind: "Pod".into(),

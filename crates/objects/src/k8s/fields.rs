@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 const KEYS: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "port", "ip"];
 
 /// The path to a field.
-pub type Path = Vec<Segment>;
+pub type FieldPath = Vec<Segment>;
 
 /// A field that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// Where.
-    pub path: Path,
+    pub path: FieldPath,
     /// The old value; `None` if there was none.
     pub before: Option<Value>,
     /// The new value; `None` if the field is removed.
@@ -24,7 +24,7 @@ pub struct Field {
 }
 
 /// A field that deviates: its path, the wanted value, the present value.
-pub type Deviation = (Path, Option<Value>, Option<Value>);
+pub type Deviation = (FieldPath, Option<Value>, Option<Value>);
 
 /// As people write it: `.spec.template.spec.containers[name=driver].image`.
 pub fn shown(path: &[Segment]) -> String {
@@ -84,7 +84,7 @@ pub fn differences(before: &Value, after: &Value) -> Vec<Field> {
     found
 }
 
-fn compare(path: &mut Path, before: &Value, after: &Value, found: &mut Vec<Field>) {
+fn compare(path: &mut FieldPath, before: &Value, after: &Value, found: &mut Vec<Field>) {
     if before == after {
         return;
     }
@@ -110,7 +110,13 @@ fn compare(path: &mut Path, before: &Value, after: &Value, found: &mut Vec<Field
     }
 }
 
-fn one(path: &mut Path, segment: Segment, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Field>) {
+fn one(
+    path: &mut FieldPath,
+    segment: Segment,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    found: &mut Vec<Field>,
+) {
     path.push(segment);
     match (old, new) {
         (Some(old), Some(new)) => compare(path, old, new, found),
@@ -119,7 +125,7 @@ fn one(path: &mut Path, segment: Segment, old: Option<&Value>, new: Option<&Valu
     path.pop();
 }
 
-fn differ(path: &Path, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Field>) {
+fn differ(path: &FieldPath, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Field>) {
     found.push(Field { path: path.clone(), before: old.cloned(), after: new.cloned() });
 }
 
@@ -136,10 +142,10 @@ pub fn read<'a>(object: &'a Value, path: &[Segment]) -> Option<&'a Value> {
 pub enum FieldError {
     /// A key is looked for in a value that has none: the rest of the path from there.
     #[error("{} is no map", shown(.0))]
-    NotAMap(Path),
+    NotAMap(FieldPath),
     /// An item is looked for in a value that has none: the rest of the path from there.
     #[error("{} is no list", shown(.0))]
-    NotAList(Path),
+    NotAList(FieldPath),
 }
 
 /// Sets or removes a field. Missing maps and lists above it are created.

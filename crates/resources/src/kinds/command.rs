@@ -4,7 +4,7 @@ use crate::attrs::check_account;
 use crate::look::{check_deadline, check_path, path, path_id};
 use crate::restart::inputs;
 use crate::surroundings::{DeclaredSurroundings, Env};
-use converge_objects::{Command as Key, CommandState, Guard, PathState};
+use converge_objects::{Command as Key, CommandGuard, CommandState, PathState};
 use converge_resource::{
     Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, unlisted,
 };
@@ -88,11 +88,11 @@ impl WaitsFor {
 
 impl Command {
     /// The guard; `creates` and `unless` win over one another only in parameters that `validate` refuses.
-    fn guard(&self) -> Guard {
+    fn guard(&self) -> CommandGuard {
         match (&self.creates, &self.unless) {
-            (Some(path), _) => Guard::Creates(path_id(path).key),
-            (None, Some(script)) => Guard::Unless(script.clone()),
-            (None, None) => Guard::OnChange(self.on_change.clone().unwrap_or_default().join(", ")),
+            (Some(path), _) => CommandGuard::Creates(path_id(path).key),
+            (None, Some(script)) => CommandGuard::Unless(script.clone()),
+            (None, None) => CommandGuard::OnChange(self.on_change.clone().unwrap_or_default().join(", ")),
         }
     }
 
@@ -225,7 +225,7 @@ impl Resource for Command {
 impl Command {
     fn wanted(&self, view: &dyn View) -> Result<Wanted, Stop> {
         match self.guard() {
-            Guard::Creates(target) => {
+            CommandGuard::Creates(target) => {
                 let now = self.state(view)?;
                 match path(view, &target)? {
                     // An earlier item may bring the path: the step looks again and then runs nothing, so the
@@ -242,7 +242,7 @@ impl Command {
                     _ => Ok(Wanted::one(self.id(), now)),
                 }
             }
-            Guard::Unless(_) => match view.pending() {
+            CommandGuard::Unless(_) => match view.pending() {
                 // The guard may read what an earlier item changes.
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None => {
@@ -250,7 +250,7 @@ impl Command {
                     Ok(Wanted::one(self.id(), CommandState::Done))
                 }
             },
-            Guard::OnChange(_) => {
+            CommandGuard::OnChange(_) => {
                 self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
                 let digest = inputs(view, names, None)?.map(|with| with.digest);
@@ -334,7 +334,7 @@ mod tests {
         let kind =
             read::<Command>(json!({"run": "a b", "creates": "/x", "undo": "c", "user": "u", "timeout": 9}));
         let key = Key::from_key(&kind.id().key).unwrap();
-        assert_eq!(key.guard, Guard::Creates("/x".into()));
+        assert_eq!(key.guard, CommandGuard::Creates("/x".into()));
         assert_eq!(
             (key.run.as_str(), key.undo.as_deref(), key.user.as_deref(), key.timeout),
             ("a b", Some("c"), Some("u"), Some(9))

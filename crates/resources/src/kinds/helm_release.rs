@@ -2,7 +2,7 @@
 
 use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
-use crate::release_drift::{Drift, Installed};
+use crate::release_drift::{InstalledRelease, ReleaseDrift};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::ReleaseState;
@@ -152,7 +152,7 @@ impl HelmRelease {
     }
 
     /// Corrects objects that are missing or were changed behind helm's back.
-    fn with_objects(&self, mut wanted: Wanted, drift: Drift) -> Wanted {
+    fn with_objects(&self, mut wanted: Wanted, drift: ReleaseDrift) -> Wanted {
         wanted.notes.extend(drift.notes());
         wanted.targets.extend(drift.targets);
         wanted.contents.extend(drift.contents);
@@ -219,8 +219,8 @@ impl HelmRelease {
         Ok(namespace_comes(view, &self.namespace).is_none().then_some(note))
     }
 
-    fn installed(&self) -> Installed<'_> {
-        Installed { name: &self.name, namespace: &self.namespace, force: self.force_conflicts }
+    fn installed(&self) -> InstalledRelease<'_> {
+        InstalledRelease { name: &self.name, namespace: &self.namespace, force: self.force_conflicts }
     }
 
     /// The question to helm; it carries a packaged chart.
@@ -412,7 +412,7 @@ impl Resource for HelmRelease {
         let list = rendered.get("manifests").and_then(Value::as_array);
         let mut manifests = list.cloned().unwrap_or_default();
         spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
-        let mut drift = Drift::default();
+        let mut drift = ReleaseDrift::default();
         if now != ReleaseState::Absent {
             drift = self.installed().drift(view, &manifests)?;
             drift.conflict()?;

@@ -35,7 +35,7 @@ impl K8sPatch {
         self.target.find("/target", self.namespace.as_deref())
     }
 
-    fn changes(&self, now: &Value) -> Result<Vec<(fields::Path, Option<Value>)>, pointer::PathError> {
+    fn changes(&self, now: &Value) -> Result<Vec<(fields::FieldPath, Option<Value>)>, pointer::PathError> {
         let mut changes = Vec::new();
         for (way, value) in &self.set {
             let path = pointer::single(way)?;
@@ -72,7 +72,7 @@ impl Resource for K8sPatch {
         }
         let expanded =
             self.set.keys().map(|way| ("set", way)).chain(self.unset.iter().map(|way| ("unset", way)));
-        let mut paths: Vec<fields::Path> = Vec::new();
+        let mut paths: Vec<fields::FieldPath> = Vec::new();
         for (part, way) in expanded {
             let at = format!("/{part}");
             match pointer::single(way) {

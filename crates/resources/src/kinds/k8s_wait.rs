@@ -6,7 +6,7 @@ use crate::names::Names;
 use crate::picked::check_selector;
 use crate::target::{Targets, short};
 use converge_objects::ConditionState;
-use converge_objects::condition::{self, Amount, CountTest, Pick, Test, Verdict, What};
+use converge_objects::condition::{self, Amount, ConditionVerdict, CountTest, Expectation, Pick, Test};
 use converge_resource::{Claim, ObjectId, ParamError, Place, Resource, Stop, View, Wanted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -197,9 +197,9 @@ impl K8sWait {
         }
     }
 
-    fn question(&self) -> Result<condition::Wait, ParamError> {
+    fn question(&self) -> Result<condition::TimedCondition, ParamError> {
         let what = if let Some(http) = &self.http {
-            What::Answers {
+            Expectation::Answers {
                 namespace: self.namespace.clone().unwrap_or_else(|| "default".to_owned()),
                 service: http.service.clone(),
                 port: http.port,
@@ -208,7 +208,7 @@ impl K8sWait {
                 status: http.status,
             }
         } else if let Some(wanted) = &self.allocatable {
-            What::Allocatable {
+            Expectation::Allocatable {
                 resource: wanted.resource.0.first().cloned().unwrap_or_default(),
                 or: wanted.resource.0.iter().skip(1).cloned().collect(),
                 nodes: wanted.nodes.clone(),
@@ -224,9 +224,9 @@ impl K8sWait {
                 }
                 (None, None, None) => CountTest::AtLeast(1),
             };
-            What::Count { of: self.pick()?, condition: self.condition.clone(), test }
+            Expectation::Count { of: self.pick()?, condition: self.condition.clone(), test }
         } else if let Some(path) = &self.jsonpath {
-            What::Field {
+            Expectation::Field {
                 of: self.pick()?,
                 path: path.clone(),
                 or: Vec::new(),
@@ -236,9 +236,9 @@ impl K8sWait {
             }
         } else {
             let name = self.condition.clone().unwrap_or_else(|| "Ready".to_owned());
-            What::Condition { of: self.pick()?, name, status: format!("{:?}", self.status) }
+            Expectation::Condition { of: self.pick()?, name, status: format!("{:?}", self.status) }
         };
-        Ok(condition::Wait { what, seconds: u64::from(self.timeout) })
+        Ok(condition::TimedCondition { what, seconds: u64::from(self.timeout) })
     }
 
     fn object(&self) -> Result<ObjectId, ParamError> {
@@ -347,7 +347,7 @@ impl Resource for K8sWait {
             answers.extend(asks.take(view.api(&probe))?);
         }
         asks.finish()?;
-        if let Verdict::Open(why) = question.judge(&answers) {
+        if let ConditionVerdict::Open(why) = question.judge(&answers) {
             wanted.notes.push(format!("does not hold yet: {why}"));
         }
         let out = question.left_out(&answers);
@@ -370,7 +370,7 @@ mod tests {
         )
     }
 
-    fn question(params: Value) -> What {
+    fn question(params: Value) -> Expectation {
         read::<K8sWait>(params).question().unwrap().what
     }
 
@@ -402,18 +402,18 @@ mod tests {
     #[test]
     fn every_form_is_read() {
         let ready = question(json!({"target": "node/a", "condition": "Ready"}));
-        assert!(matches!(ready, What::Condition { ref status, .. } if status == "True"), "{ready:?}");
+        assert!(matches!(ready, Expectation::Condition { ref status, .. } if status == "True"), "{ready:?}");
         let field = question(
             json!({"target": ["clusterpolicy/p"], "jsonpath": "{.status.state}", "equals": "ready"}),
         );
-        assert!(matches!(field, What::Field { test: Test::Equals(_), .. }), "{field:?}");
+        assert!(matches!(field, Expectation::Field { test: Test::Equals(_), .. }), "{field:?}");
         let count = question(
             json!({"kind": "pod", "namespace": "n", "selector": "app=x", "condition": "Ready", "count": {"nodes": ""}}),
         );
-        assert!(matches!(count, What::Count { test: CountTest::Nodes(None), .. }), "{count:?}");
+        assert!(matches!(count, Expectation::Count { test: CountTest::Nodes(None), .. }), "{count:?}");
         let other =
             question(json!({"kind": "Thing", "apiVersion": "a.b/v1", "jsonpath": ".x", "at_least": 2}));
-        assert!(matches!(other, What::Field { test: Test::AtLeast(2), .. }), "{other:?}");
+        assert!(matches!(other, Expectation::Field { test: Test::AtLeast(2), .. }), "{other:?}");
     }
 
     #[test]
@@ -421,10 +421,10 @@ mod tests {
         let kind: K8sWait =
             read(json!({"namespace": "n", "http": {"service": "s", "port": 80, "path": "/ok"}}));
         let wait = kind.question().unwrap();
-        assert_eq!(wait.judge(&[json!({"status": 200})]), Verdict::Met);
+        assert_eq!(wait.judge(&[json!({"status": 200})]), ConditionVerdict::Met);
         let open = |status: u16| match wait.judge(&[json!({"status": status})]) {
-            Verdict::Open(why) => why,
-            Verdict::Met => panic!("{status}"),
+            ConditionVerdict::Open(why) => why,
+            ConditionVerdict::Met => panic!("{status}"),
         };
         assert_eq!(open(503), "no endpoint serves n/s (status 503)");
         assert_eq!(open(500), "the service n/s answers with status 500");
@@ -446,11 +446,14 @@ mod tests {
             let kind: K8sWait = read(params);
             kind.question().unwrap()
         };
-        assert_eq!(wait(true).judge(&[json!([])]), Verdict::Met);
-        assert_eq!(wait(false).judge(&[json!([])]), Verdict::Open("there are no nodes with gpu=true".into()));
+        assert_eq!(wait(true).judge(&[json!([])]), ConditionVerdict::Met);
+        assert_eq!(
+            wait(false).judge(&[json!([])]),
+            ConditionVerdict::Open("there are no nodes with gpu=true".into())
+        );
         let bad = json!([{"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}]);
         let kind: K8sWait = read(json!({"kind": "node", "jsonpath": ".status.none", "none_is_fine": true}));
-        assert!(matches!(kind.question().unwrap().judge(&[bad]), Verdict::Open(_)));
+        assert!(matches!(kind.question().unwrap().judge(&[bad]), ConditionVerdict::Open(_)));
     }
 
     #[test]

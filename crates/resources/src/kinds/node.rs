@@ -6,7 +6,7 @@ use crate::manifest::{
 };
 use crate::names::Names;
 use crate::picked::{Picked, check_selector};
-use converge_objects::condition::{self, Condition, ConditionState, Pick, Test, What};
+use converge_objects::condition::{self, Condition, ConditionState, Expectation, Pick, Test};
 use converge_objects::k8s::fields;
 use converge_resource::{
     ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, Stop, View, Wanted, pointer_word,
@@ -97,11 +97,11 @@ impl Node {
     }
 
     /// The condition to wait for.
-    fn wait(&self) -> Option<condition::Wait> {
+    fn wait(&self) -> Option<condition::TimedCondition> {
         let until = self.until.as_ref()?;
         let path = |name: &String| format!("/status/allocatable/{}", pointer_word(name));
         let (first, more) = until.offers.0.split_first()?;
-        let what = What::Field {
+        let what = Expectation::Field {
             of: Pick::Named(self.name.0.iter().map(|name| Self::object(name)).collect()),
             path: path(first),
             or: more.iter().map(path).collect(),
@@ -109,7 +109,7 @@ impl Node {
             none_is_fine: false,
             ready_nodes_only: true,
         };
-        Some(condition::Wait { what, seconds: until.timeout })
+        Some(condition::TimedCondition { what, seconds: until.timeout })
     }
 
     fn condition(&self) -> Option<ObjectId> {
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// The fields of one node.
-    fn changes(&self, node: &Value) -> Vec<(fields::Path, Option<Value>)> {
+    fn changes(&self, node: &Value) -> Vec<(fields::FieldPath, Option<Value>)> {
         let mut changes = marks("labels", &self.labels);
         changes.extend(marks("annotations", &self.annotations));
         if !self.taints.is_empty() {
@@ -137,7 +137,7 @@ fn has_label(node: &Value, label: &str) -> bool {
 }
 
 /// Adds the wait, whether this run changes a node or an earlier one did.
-fn wait_for(view: &dyn View, wait: &condition::Wait, all: &mut Wanted) -> Result<(), Stop> {
+fn wait_for(view: &dyn View, wait: &condition::TimedCondition, all: &mut Wanted) -> Result<(), Stop> {
     let id = ObjectId::new("condition", wait.key());
     if view.state::<Condition>(&id.key)? != ConditionState::Met {
         let mut asks = Asks::default();
@@ -402,9 +402,9 @@ mod tests {
         let wait = kind.wait().unwrap();
         let judged = |gpus: &str| wait.judge(&[node("a", "True", gpus), node("b", "False", "0")]);
         assert!(
-            matches!(judged("0"), condition::Verdict::Open(why) if why.starts_with("a: ") && !why.contains("b: "))
+            matches!(judged("0"), condition::ConditionVerdict::Open(why) if why.starts_with("a: ") && !why.contains("b: "))
         );
-        assert_eq!(judged("4"), condition::Verdict::Met);
+        assert_eq!(judged("4"), condition::ConditionVerdict::Met);
         settle(&kind, view);
         // Nothing is changed, but the node of an earlier run is not ready: the wait holds all the same.
         let same = |more: Value| {

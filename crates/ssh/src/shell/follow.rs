@@ -10,7 +10,7 @@ use crate::pipes::{InputWriter, OutputReader, ProgramOutput};
 use crate::program::{Nonce, Prompt, ShellStart, first_lines};
 use crate::session::Session;
 use crate::shell::Traffic;
-use crate::target::{Become, Options};
+use crate::target::{Become, SessionOptions};
 pub(crate) use batch::Queued;
 use batch::{ItemState, OpenBatch, PART};
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
     pub start: ShellStart,
     pub reader: OutputReader,
     pub writer: InputWriter,
-    pub options: Arc<Options>,
+    pub options: Arc<SessionOptions>,
 }
 
 /// The item that runs now.
@@ -56,7 +56,7 @@ struct RunningItem {
 pub(crate) struct Actor {
     session: Session,
     become_: Become,
-    options: Arc<Options>,
+    options: Arc<SessionOptions>,
     reader: OutputReader,
     to_host: UnboundedSender<Bytes>,
     /// Set after an error: remaining input is not written then.

@@ -156,7 +156,7 @@ async fn standard_error_is_merged_or_kept_apart() {
 
 #[tokio::test]
 async fn output_beyond_the_limit_is_dropped_and_flagged() {
-    let shell = with(Options { max_output: 1000, ..options() }).await;
+    let shell = with(SessionOptions { max_output: 1000, ..options() }).await;
     let batch = Batch::of(vec![
         ShellItem::new(1, "head -c 5000000 /dev/zero; exit 3"),
         ShellItem { stderr: Stderr::Separate, ..ShellItem::new(2, "echo out; head -c 5000 /dev/zero >&2") },
@@ -172,7 +172,7 @@ async fn output_beyond_the_limit_is_dropped_and_flagged() {
 
 #[tokio::test]
 async fn a_caller_that_takes_nothing_does_not_make_memory_grow() {
-    let shell = with(Options { max_queued: 100_000, ..options() }).await;
+    let shell = with(SessionOptions { max_queued: 100_000, ..options() }).await;
     let items = (0..50).map(|id| ShellItem::new(id, "head -c 50000 /dev/zero")).collect();
     let mut unread = shell.run(&Batch::of(items)).unwrap();
     let (_, error) = shell.run_to_end(&Batch::of(vec![ShellItem::new(1, "true")])).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_caller_that_takes_nothing_does_not_make_memory_grow() {
 async fn a_stop_is_honoured_between_items() {
     let dir = tempfile::tempdir().unwrap();
     let stop = dir.path().join("stop").to_str().unwrap().to_owned();
-    let session = Session::connect(&Target::local("here"), &options()).await.unwrap();
+    let session = Session::connect(&SshEndpoint::local("here"), &options()).await.unwrap();
     let shell = session.shell(&Become::None).await.unwrap();
     let other = session.shell(&Become::None).await.unwrap();
     let batch = Batch {
@@ -269,10 +269,10 @@ async fn a_failing_prelude_stops_its_batch_only() {
 }
 
 /// A "shell" that is a script: `$0` is what our loop would be given.
-async fn fake(script: &str, limits: Options) -> (Vec<ShellItemResult>, ShellError) {
+async fn fake(script: &str, limits: SessionOptions) -> (Vec<ShellItemResult>, ShellError) {
     // `-c LOOP sh A B` follow; the greeting is A and B in one piece.
     let words = ["sh", "-c", script, "fake"].map(str::to_owned).to_vec();
-    let shell = with(Options { shell: words, ..limits }).await;
+    let shell = with(SessionOptions { shell: words, ..limits }).await;
     let (results, error) = shell
         .run_to_end(&Batch::of(vec![ShellItem::new(1, "true"), ShellItem::new(2, "true")]))
         .await
@@ -287,7 +287,7 @@ fn fluent(rest: &str) -> String {
 
 #[tokio::test]
 async fn hosts_that_break_the_rules_get_an_error_and_never_hang() {
-    let short = || Options {
+    let short = || SessionOptions {
         start_timeout: Duration::from_secs(1),
         silence_timeout: Duration::from_secs(1),
         ..options()
@@ -344,8 +344,8 @@ async fn the_loop_ends_with_its_input_and_a_text_cut_short_runs_nothing() {
 #[tokio::test]
 async fn a_shell_that_cannot_start_says_so() {
     let session = Session::connect(
-        &Target::local("here"),
-        &Options { shell: vec!["/no/such/shell".to_owned()], ..options() },
+        &SshEndpoint::local("here"),
+        &SessionOptions { shell: vec!["/no/such/shell".to_owned()], ..options() },
     )
     .await
     .unwrap();

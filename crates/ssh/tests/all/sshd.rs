@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-async fn refused(target: &Target, options: &Options) -> ConnectError {
+async fn refused(target: &SshEndpoint, options: &SessionOptions) -> ConnectError {
     match Session::connect(target, options).await {
         Ok(_) => panic!("a session came about"),
         Err(error) => error,
@@ -49,8 +49,8 @@ async fn key_files_of_every_type_log_in() {
     std::fs::create_dir_all(home.join(".ssh")).unwrap();
     std::fs::copy(host.path("ed25519"), home.join(".ssh/id_ed25519")).unwrap();
     std::fs::write(home.join(".ssh/known_hosts"), host.known_line("host_ed25519")).unwrap();
-    let target = Target { key_files: Vec::new(), known_hosts: Vec::new(), ..host.target("ed25519") };
-    let options = Options { home: Some(home.try_into().unwrap()), ..crate::common::options() };
+    let target = SshEndpoint { key_files: Vec::new(), known_hosts: Vec::new(), ..host.target("ed25519") };
+    let options = SessionOptions { home: Some(home.try_into().unwrap()), ..crate::common::options() };
     assert_eq!(echo(&Session::connect(&target, &options).await.unwrap()).await, hello());
 }
 
@@ -69,7 +69,7 @@ async fn a_refused_login_names_what_was_tried() {
     assert!(notes[0].contains("passphrase") && notes[0].contains("ssh-add"), "{notes:?}");
     assert!(notes[1].contains("no-such-key") && notes[1].contains("cannot be read"), "{notes:?}");
 
-    let nothing = Target { key_files: Vec::new(), ..target };
+    let nothing = SshEndpoint { key_files: Vec::new(), ..target };
     let error = refused(&nothing, &options(host.dir.path())).await.to_string();
     assert!(error.contains("There is no key to try"), "{error}");
 }
@@ -142,13 +142,13 @@ fn agent(host: &Sshd, keys: &[&str]) -> Agent {
 async fn the_agent_logs_in_also_with_a_key_whose_file_is_locked() {
     let Some(host) = sshd("MaxAuthTries 3") else { return };
     let agent = agent(&host, &["stranger", "rsa", "locked"]);
-    let with_agent = Options { agent: Some(agent.socket.clone().into()), ..options(host.dir.path()) };
-    let target = Target { key_files: Vec::new(), ..host.target("ed25519") };
+    let with_agent = SessionOptions { agent: Some(agent.socket.clone().into()), ..options(host.dir.path()) };
+    let target = SshEndpoint { key_files: Vec::new(), ..host.target("ed25519") };
     assert_eq!(echo(&Session::connect(&target, &with_agent).await.unwrap()).await, hello());
     let locked = host.target("locked");
     assert_eq!(echo(&Session::connect(&locked, &with_agent).await.unwrap()).await, hello());
     // Only the agent's copy of the named key: the others do not use up the server's patience.
-    let only = Target { identities_only: true, ..locked };
+    let only = SshEndpoint { identities_only: true, ..locked };
     assert_eq!(echo(&Session::connect(&only, &with_agent).await.unwrap()).await, hello());
 
     // An RSA key of a named file is the agent's to sign with, where it holds it.
@@ -156,7 +156,7 @@ async fn the_agent_logs_in_also_with_a_key_whose_file_is_locked() {
     assert_eq!(echo(&session.unwrap()).await, hello());
     assert!(!trail.iter().any(|mark| matches!(mark, Mark::RsaKeyFile { .. })), "{trail:?}");
 
-    let gone = Options { agent: Some("/nonexistent/agent".into()), ..options(host.dir.path()) };
+    let gone = SessionOptions { agent: Some("/nonexistent/agent".into()), ..options(host.dir.path()) };
     let error = refused(&target, &gone).await.to_string();
     assert!(error.contains("No ssh-agent answers at /nonexistent/agent"), "{error}");
 }
@@ -165,7 +165,8 @@ async fn the_agent_logs_in_also_with_a_key_whose_file_is_locked() {
 async fn an_unknown_host_key_is_refused_with_the_line_that_would_accept_it() {
     let Some(host) = sshd("") else { return };
     let known = host.path("other_known_hosts");
-    let target = Target { known_hosts: vec![known.clone().try_into().unwrap()], ..host.target("ed25519") };
+    let target =
+        SshEndpoint { known_hosts: vec![known.clone().try_into().unwrap()], ..host.target("ed25519") };
     let error = refused(&target, &options(host.dir.path())).await;
     let ConnectError::UnknownHostKey { key, file, .. } = &error else { panic!("{error}") };
     let ShownKey { line, algorithm, fingerprint, .. } = &**key;
@@ -266,12 +267,12 @@ async fn a_slow_reader_on_one_shell_does_not_stop_another() {
 async fn a_server_that_does_not_speak_ssh_is_an_error_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path());
-    let at = |port| Target {
+    let at = |port| SshEndpoint {
         address: "127.0.0.1".to_owned(),
         port,
         known_hosts: vec![dir.path().join("known_hosts").try_into().unwrap()],
         connect_timeout: Duration::from_secs(2),
-        ..Target::ssh("odd")
+        ..SshEndpoint::ssh("odd")
     };
     let error = refused(&at(free_port()), &options).await;
     assert!(matches!(&error, ConnectError::Unreachable { .. }) && error.is_unreachable(), "{error}");
@@ -304,7 +305,7 @@ async fn a_server_that_does_not_speak_ssh_is_an_error_of_its_own() {
     assert!(matches!(&silent, ConnectError::Timeout { during: "the SSH handshake", .. }), "{silent}");
     assert!(began.elapsed() >= Duration::from_secs(2));
 
-    let unnamed = Target {
+    let unnamed = SshEndpoint {
         address: "no-such-host.invalid".to_owned(),
         connect_timeout: Duration::from_secs(30),
         ..at(22)
@@ -343,7 +344,7 @@ fn proxy(to: u16) -> (u16, std::sync::mpsc::Sender<()>) {
 async fn a_connection_cut_in_the_middle_of_an_item_names_what_is_open() {
     let Some(host) = sshd("") else { return };
     let (port, cut) = proxy(host.port);
-    let target = Target { host_key_alias: Some("the-host".to_owned()), port, ..host.target("ed25519") };
+    let target = SshEndpoint { host_key_alias: Some("the-host".to_owned()), port, ..host.target("ed25519") };
     let line = host.known_line("host_ed25519");
     std::fs::write(host.path("known_hosts"), format!("the-host {}", line.split_once(' ').unwrap().1))
         .unwrap();

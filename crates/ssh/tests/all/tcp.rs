@@ -42,7 +42,7 @@ async fn there_and_back(session: &Session, port: u16) {
 #[tokio::test]
 async fn many_streams_pass_through_one_connection() {
     let port = mirror().await;
-    let local = Session::connect(&Target::local("here"), &crate::common::options()).await.unwrap();
+    let local = Session::connect(&SshEndpoint::local("here"), &crate::common::options()).await.unwrap();
     there_and_back(&local, port).await;
     let Some(host) = sshd("") else { return };
     let session = Session::connect(&host.target("ed25519"), &options(host.dir.path())).await.unwrap();

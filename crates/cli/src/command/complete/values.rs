@@ -4,7 +4,7 @@ use crate::args::{Cli, Command, Global, Output, Reading, Removal};
 use crate::command::plan::inventory_names;
 use crate::console::Console;
 use crate::project;
-use crate::session::Session;
+use crate::session::CommandSession;
 use crate::settings::Settings;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Parser;
@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub type Values = BTreeMap<String, String>;
 
 /// The part of a command line that says which project is meant.
-pub struct Place {
+pub struct Completed {
     reading: Reading,
     /// The folder of the settings, where it is another one.
     folder: Option<Utf8PathBuf>,
 }
 
-impl Place {
+impl Completed {
     /// Of an inventory and options, as they were typed, and the settings.
     pub fn of(typed: &[String]) -> Option<Self> {
         let line = ["converge", "snapshots"].map(str::to_owned).into_iter().chain(typed.iter().cloned());
@@ -120,7 +120,7 @@ impl Place {
         let project = project::load(target.as_deref(), &select, &console).ok()?;
         let names = inventory_names(target.as_deref(), &select);
         let mut session =
-            Session::open(project, &connection, &names, false, &Removal::default(), &console).ok()?;
+            CommandSession::open(project, &connection, &names, false, &Removal::default(), &console).ok()?;
         session.hush();
         let hosts = session.look(async |engine: &Engine| engine.snapshots().await).await.ok()?;
         session.close().await;

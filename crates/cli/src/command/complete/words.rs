@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 
 /// A command line up to the word at the cursor.
-pub struct Line<'a> {
+pub struct CommandLine<'a> {
     /// The command, as far as it is named.
     pub command: &'a Command,
     /// The values so far, each with the argument that it is of.
@@ -23,7 +23,7 @@ pub enum Wants<'a> {
 }
 
 /// Reads the words behind the program's name; the last one is that at the cursor. `default` names the command that needs no name.
-pub fn read<'a>(definition: &'a Command, default: &str, words: &'a [String]) -> Line<'a> {
+pub fn read<'a>(definition: &'a Command, default: &str, words: &'a [String]) -> CommandLine<'a> {
     let (current, before) =
         words.split_last().map_or(("", words), |(current, before)| (current.as_str(), before));
     let (mut command, mut is_named) = (definition, false);
@@ -68,7 +68,7 @@ pub fn read<'a>(definition: &'a Command, default: &str, words: &'a [String]) -> 
         _ if current.starts_with('-') && !only_operands => Wants::Option,
         _ => Wants::Operand(operand(command, operands)),
     };
-    Line { command, values, wants }
+    CommandLine { command, values, wants }
 }
 
 fn option<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
@@ -96,7 +96,7 @@ mod tests {
         let mut definition = crate::args::definition();
         definition.build();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let Line { command, values, wants } = read(&definition, "apply", &words);
+        let CommandLine { command, values, wants } = read(&definition, "apply", &words);
         let values: Vec<String> =
             values.iter().map(|(arg, value)| format!("{}={value}", arg.get_id())).collect();
         let wants = match wants {

@@ -8,7 +8,7 @@ use crate::ownership::{self, AGAIN, Owners, TRIES, Written};
 use crate::record_error::RecordsError;
 use crate::records::{RunDoc, StoredContent, owners_before};
 use crate::work::WorkEnd;
-use converge_ledger::Project;
+use converge_ledger::ProjectScope;
 use converge_objects::k8s::fields::Field;
 use converge_objects::k8s::{K8sState, from_text, normalised};
 use converge_resource::{ApiRef, Content, Digest, ObjectId, State};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::sleep;
 
 /// A write to a state of before.
-pub(super) struct Back<'a> {
+pub(super) struct WriteBack<'a> {
     pub(super) path: &'a str,
     /// The object as it was found.
     pub(super) live: Option<&'a Value>,
@@ -33,7 +33,7 @@ impl OpenRun {
         if !self.meta.rolls_back.is_empty() {
             return self.meta.rolls_back.iter().cloned().collect();
         }
-        let project = Project(self.meta.scope.clone());
+        let project = ProjectScope(self.meta.scope.clone());
         let own = self.base.present().find(|t| t.object == *object && project.is(&t.scope));
         let first = own.and_then(|thing| docs.iter().find(|doc| doc.id == thing.run));
         let Some(first) = first else { return BTreeSet::new() };
@@ -48,7 +48,7 @@ impl Cluster {
     pub(super) async fn give_back_fields(
         &self,
         job: &Job<'_>,
-        back: &Back<'_>,
+        back: &WriteBack<'_>,
         now: Value,
     ) -> Result<(), WorkEnd> {
         let object = &job.change.object;
@@ -65,7 +65,7 @@ impl Cluster {
         let (Some(path), Some(live)) = (api.path(&wanted).await?, api.object(&wanted).await?) else {
             return Ok(());
         };
-        let back = Back { path: &path, live: Some(&live), fields: &[], to: &live };
+        let back = WriteBack { path: &path, live: Some(&live), fields: &[], to: &live };
         self.settle_owners(object, &BTreeMap::new(), &back, live.clone()).await
     }
 
@@ -73,7 +73,7 @@ impl Cluster {
         &self,
         object: &ObjectId,
         contents: &BTreeMap<Digest, Content>,
-        back: &Back<'_>,
+        back: &WriteBack<'_>,
         mut now: Value,
     ) -> Result<(), RecordsError> {
         let api = &self.inner.api;

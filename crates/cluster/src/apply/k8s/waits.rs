@@ -1,6 +1,6 @@
 //! Waits of a change of an object.
 
-use super::Planned;
+use super::PlannedWrite;
 use crate::apply::{Job, failed};
 use crate::connect::Cluster;
 use crate::object;
@@ -17,7 +17,7 @@ impl Cluster {
     pub(super) async fn gone(
         &self,
         job: &Job<'_>,
-        planned: &Planned<'_>,
+        planned: &PlannedWrite<'_>,
         deleted: &Value,
     ) -> Result<(), WorkEnd> {
         let uid = object::text(deleted, "/metadata/uid");
@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     /// A definition is done when its kind can be used.
-    pub(super) async fn established(&self, planned: &Planned<'_>) -> Result<(), WorkEnd> {
+    pub(super) async fn established(&self, planned: &PlannedWrite<'_>) -> Result<(), WorkEnd> {
         if planned.wanted.kind != "CustomResourceDefinition" || planned.to.is_none() {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use crate::revert::order::namespaces::namespace_of;
 use crate::revert::order::{above, is_dir};
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
-use converge_ledger::{KnownState, Owned, Project, Undo, Unrecorded};
-use converge_objects::{Command, Guard};
+use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
+use converge_objects::{Command, CommandGuard};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use serde_json::Value;
@@ -14,8 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
-pub(super) fn undeclared<'a>(things: &'a [Owned], scope: &Project, declares: &Declares) -> Vec<&'a Owned> {
-    let guards: Vec<Guard> = declares.objects.iter().filter_map(Command::guard_of).collect();
+pub(super) fn undeclared<'a>(
+    things: &'a [Owned],
+    scope: &ProjectScope,
+    declares: &Declares,
+) -> Vec<&'a Owned> {
+    let guards: Vec<CommandGuard> = declares.objects.iter().filter_map(Command::guard_of).collect();
     let is_declared = |t: &Owned| {
         let runs_otherwise = || Command::guard_of(&t.object).is_some_and(|guard| guards.contains(&guard));
         declares.objects.contains(&t.object) || runs_otherwise()
@@ -215,7 +219,12 @@ pub(crate) fn undo_of(
 }
 
 /// Names the project that has changed an object since, by the first of its runs that did.
-pub(super) fn name_other_projects(undos: &mut [Undo], things: &[Owned], scope: &Project, known: &Knowledge) {
+pub(super) fn name_other_projects(
+    undos: &mut [Undo],
+    things: &[Owned],
+    scope: &ProjectScope,
+    known: &Knowledge,
+) {
     let mut others: BTreeMap<&ObjectId, Vec<&Owned>> = BTreeMap::new();
     for thing in things.iter().filter(|thing| !scope.is(&thing.scope)) {
         others.entry(&thing.object).or_default().push(thing);
@@ -238,7 +247,7 @@ pub(super) fn name_other_projects(undos: &mut [Undo], things: &[Owned], scope: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_ledger::Scope;
+    use converge_ledger::ProjectName;
     use converge_objects::Surroundings;
     use converge_resource::State;
     use std::collections::BTreeMap;
@@ -246,10 +255,10 @@ mod tests {
     fn thing(key: &str, roles: &[&str]) -> Owned {
         Owned {
             object: ObjectId::new("path", key),
-            layer: converge_ledger::Layer::default(),
+            layer: converge_ledger::MountLayer::default(),
             lies_in: Vec::new(),
             uid: None,
-            scope: Scope { playbook: "p".to_owned(), inventory: "i".to_owned() },
+            scope: ProjectName { playbook: "p".to_owned(), inventory: "i".to_owned() },
             roles: roles.iter().map(|r| (*r).to_owned()).collect(),
             item: "r/x".to_owned(),
             since: String::new(),
@@ -289,7 +298,7 @@ mod tests {
             renamed: BTreeMap::from([("old".to_owned(), "b".to_owned())]),
             narrowed: false,
         };
-        let scope = Project(things[0].scope.clone());
+        let scope = ProjectScope(things[0].scope.clone());
         let keys = |declares: &Declares| -> Vec<String> {
             undeclared(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
         };
@@ -302,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_command_with_another_text_has_taken_the_place_of_the_one_before() {
-        let command = |guard: Guard, run: &str| {
+        let command = |guard: CommandGuard, run: &str| {
             let command = Command {
                 guard,
                 run: run.to_owned(),
@@ -313,12 +322,12 @@ mod tests {
             };
             ObjectId::new("command", command.key())
         };
-        let creates = |path: &str, run: &str| command(Guard::Creates(path.to_owned()), run);
+        let creates = |path: &str, run: &str| command(CommandGuard::Creates(path.to_owned()), run);
         let mut old = thing("/key", &["a"]);
         old.object = creates("/key", "make one");
         (old.before, old.left) = (State::from_line("pending"), State::from_line("done"));
         let things = [old];
-        let scope = Project(things[0].scope.clone());
+        let scope = ProjectScope(things[0].scope.clone());
         let left = |object: ObjectId| {
             let declares = Declares {
                 objects: BTreeSet::from([object]),
@@ -330,7 +339,7 @@ mod tests {
         };
         assert_eq!(left(creates("/key", "make another")), 0);
         assert_eq!(left(creates("/other", "make one")), 1);
-        assert_eq!(left(command(Guard::Unless("/key".to_owned()), "make one")), 1);
+        assert_eq!(left(command(CommandGuard::Unless("/key".to_owned()), "make one")), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{HostSource, registered};
 use converge_model::{DeclaredItem, EMPTY_LIST, NOT_KNOWN, Resolution};
-use converge_planner::{Altered, Declared as Item, Moment, Outputs, Problem, Resolved, Source};
+use converge_planner::{Altered, Declared as Item, ItemSource, Outputs, Problem, Resolved, RunPosition};
 use converge_resource::{Claim, Wait, encode_field};
 use converge_syntax::Diagnostic;
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ impl HostSource<'_> {
     }
 }
 
-impl Source for HostSource<'_> {
+impl ItemSource for HostSource<'_> {
     fn items(&self) -> &[Item] {
         &self.items
     }
@@ -126,7 +126,7 @@ impl Source for HostSource<'_> {
         }
     }
 
-    fn moment(&self, index: usize) -> Moment {
+    fn moment(&self, index: usize) -> RunPosition {
         self.moments.get(index).copied().unwrap_or_default()
     }
 

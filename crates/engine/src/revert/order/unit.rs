@@ -12,7 +12,7 @@ pub(super) fn unit_state(state: &State) -> Option<UnitState> {
 
 /// The effect of a revert on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum UnitTurn {
     /// It is stopped, or goes.
     Stops,
     /// It is started, or restarted with other things than it runs with.
@@ -21,7 +21,7 @@ pub(super) enum Turn {
     Settles,
 }
 
-pub(super) fn turn_of(revert: &Revert<'_>) -> Turn {
+pub(super) fn turn_of(revert: &Revert<'_>) -> UnitTurn {
     let active = |state: &Option<UnitState>| matches!(state, Some(UnitState::Unit { active, .. }) if active == "active");
     let record = |state: &Option<UnitState>| match state {
         Some(UnitState::Unit { started, .. }) => started.clone(),
@@ -29,11 +29,11 @@ pub(super) fn turn_of(revert: &Revert<'_>) -> Turn {
     };
     let (from, to) = (unit_state(revert.from), unit_state(revert.to));
     if revert.to.is_absent() || (active(&from) && !active(&to)) {
-        Turn::Stops
+        UnitTurn::Stops
     } else if active(&to) && (!active(&from) || record(&from) != record(&to)) {
-        Turn::Starts { runs: active(&from) }
+        UnitTurn::Starts { runs: active(&from) }
     } else {
-        Turn::Settles
+        UnitTurn::Settles
     }
 }
 

@@ -24,12 +24,12 @@ pub(super) fn others(field: &Field, live: &Value, own: &str) -> BTreeSet<String>
 }
 
 /// The fields that a project owned before some runs and that these gave up, each with the managers to whom they left it.
-pub(super) struct Given {
+pub(super) struct GivenFields {
     lost: FieldSet,
     others: Vec<(String, FieldSet)>,
 }
 
-impl Given {
+impl GivenFields {
     pub(super) fn by(undo: &Undo) -> Self {
         let mut given = Self { lost: FieldSet::default(), others: Vec::new() };
         for owners in &undo.owners {
@@ -113,7 +113,7 @@ fn changed_hands(undo: &Undo, change: &Change, known: &Knowledge) -> Option<Stri
     let (live, own) = answer(&change.object, known)?;
     let (from, to) =
         (text_of(&change.object, &change.from, known)?, text_of(&change.object, &change.to, known)?);
-    let given = Given::by(undo);
+    let given = GivenFields::by(undo);
     leaf_differences(&from, &to).iter().find_map(|field| {
         let (then, now) = (given.to(field, live)?, others(field, live, own));
         let names = |all: &BTreeSet<String>| all.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -133,7 +133,7 @@ pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge
 
 /// The verdict on an object of which the runs have changed nothing but owners; `None` for any other.
 fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
-    let moved = Moved::by(undo, now, known)?;
+    let moved = MovedOwners::by(undo, now, known)?;
     let back = Change { object: undo.object.clone(), from: now.clone(), to: now.clone() };
     Some(if !moved.comes.is_empty() || !moved.goes.is_empty() {
         Verdict::Back(back)
@@ -145,7 +145,7 @@ fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> 
 }
 
 /// The fields whose owners alone some runs have changed, for people.
-struct Moved {
+struct MovedOwners {
     /// They are the project's own again with the state before.
     comes: Vec<String>,
     /// They are no longer.
@@ -154,7 +154,7 @@ struct Moved {
     differs: Vec<String>,
 }
 
-impl Moved {
+impl MovedOwners {
     /// `None` where the runs have changed something else, or no owners.
     fn by(undo: &Undo, now: &State, known: &Knowledge) -> Option<Self> {
         let is_moved = |owners: &Option<FieldOwners>| owners.as_ref().is_some_and(FieldOwners::moved);
@@ -173,7 +173,7 @@ impl Moved {
 
 /// Says of an object whose owners alone go back which fields are the project's own again, and which are no longer.
 pub(super) fn taken_up(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
-    let Moved { comes, goes, .. } = Moved::by(undo, &change.from, known)?;
+    let MovedOwners { comes, goes, .. } = MovedOwners::by(undo, &change.from, known)?;
     let (fields, now) =
         if comes.is_empty() { (goes, "no longer this project's") } else { (comes, "this project's again") };
     Some(format!("{}: {} stays as it is, and is {now}", change.object, fields.join(", ")))

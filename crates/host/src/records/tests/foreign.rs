@@ -8,7 +8,7 @@ fn what_foreign_code_moves_is_reported_saved_and_stops_the_stretch() {
         let (mark, conf) = (host.file("mark"), host.file("conf"));
         std::fs::write(&conf, "before").unwrap();
         let command = Cmd {
-            guard: Guard::Creates(mark.to_str().unwrap().to_owned()),
+            guard: CommandGuard::Creates(mark.to_str().unwrap().to_owned()),
             run: format!("echo after >'{}'; : >'{}'", conf.display(), mark.display()),
             undo: Some(format!("rm '{}'", mark.display())),
             user: None,
@@ -60,7 +60,7 @@ fn what_is_watched_is_looked_at_once_between_two_items() {
             let test = format!("echo {name} >>'{}'; [ -e '{}' ]", looks.display(), file(name));
             let run = format!(": >'{}'", file(name));
             Cmd {
-                guard: Guard::Unless(test),
+                guard: CommandGuard::Unless(test),
                 run,
                 undo: None,
                 user: None,

@@ -1,7 +1,7 @@
 //! Records that are well formed and lie: whoever is root on a host can write them. They remove nothing that is not theirs.
 
 use super::*;
-use converge_ledger::{Ledger, Project};
+use converge_ledger::{Ledger, ProjectScope};
 
 /// The lines that stand in the meta of the second of three runs, which made file b, in the place of its own.
 const LIES: &[&str] = &[
@@ -63,7 +63,7 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
             ids.sort_unstable();
             assert_eq!(ids, [("001", 1), ("002", 1), ("003", 1)], "{lie:?}");
             // Every rollback that may be planned names these files alone, and only states that were there.
-            let (ledger, project) = (Ledger::of(&records.runs), Project::default());
+            let (ledger, project) = (Ledger::of(&records.runs), ProjectScope::default());
             for at in 0..3 {
                 let start = ledger.start_of(at, &project);
                 for (undos, _) in [

@@ -1,7 +1,7 @@
 //! The steps in force are worked out twice: by the ledger, and by awk in `undo.sh`, which needs no converge. Sequences of records are drawn, and both agree.
 
 use super::*;
-use converge_ledger::{Ledger, Project, Scope};
+use converge_ledger::{Ledger, ProjectName, ProjectScope};
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
@@ -81,7 +81,8 @@ fn run() -> impl Strategy<Value = Run> {
 fn in_force(text: &str) -> String {
     let records = parse_records(&format!("converge\t5\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);
-    let projects = ["p", "q"].map(|p| Project(Scope { playbook: p.to_owned(), inventory: "i".to_owned() }));
+    let projects =
+        ["p", "q"].map(|p| ProjectScope(ProjectName { playbook: p.to_owned(), inventory: "i".to_owned() }));
     let mut said = String::new();
     for (at, run) in records.runs.iter().enumerate() {
         for change in &run.changes {

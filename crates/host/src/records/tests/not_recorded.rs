@@ -75,7 +75,7 @@ fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
         assert!(records[0].rolled_back_by.is_none(), "nobody knows it");
         // Either state is ours: as before already, and nothing is left alone.
         let ledger = converge_ledger::Ledger::of(&records);
-        let project = converge_ledger::Project::default();
+        let project = converge_ledger::ProjectScope::default();
         let (mut undos, _) = ledger.revert_from(ledger.start_of(0, &project), &project, &|_| true);
         undos[0].settle(&before, &|_, now, planned| now == planned);
         assert_eq!((undos.len(), &undos[0].left, &undos[0].before), (1, &before, &before));

@@ -1,7 +1,7 @@
 //! Which runs a host keeps.
 
 use super::*;
-use converge_ledger::Scope;
+use converge_ledger::ProjectName;
 
 #[test]
 fn old_runs_and_content_that_nothing_names_are_dropped() {
@@ -24,7 +24,7 @@ fn old_runs_and_content_that_nothing_names_are_dropped() {
 
 /// A run of a project that writes its own name into the file, on a host that keeps so many runs of each.
 fn run_of(host: &Host, id: &str, playbook: &str, most: &str) {
-    let scope = Scope { playbook: playbook.to_owned(), inventory: "i".to_owned() };
+    let scope = ProjectName { playbook: playbook.to_owned(), inventory: "i".to_owned() };
     let meta = RunMeta { id: id.to_owned(), scope, ..RunMeta::default() };
     let mut item = spec(vec![host.change(&host.file("a"), host.file_line(id.as_bytes(), 0o600))]);
     item.run = id.to_owned();

@@ -13,7 +13,7 @@ impl Host {
         let made = self.file("made");
         let made = quote(made.to_str().unwrap());
         let command = Cmd {
-            guard: Guard::Unless(format!("grep -qs '{SECRET}' {made}")),
+            guard: CommandGuard::Unless(format!("grep -qs '{SECRET}' {made}")),
             run: format!("echo '{SECRET}' >{made}"),
             undo: Some(format!("echo 'it says {SECRET}'; exit 3")),
             user: None,

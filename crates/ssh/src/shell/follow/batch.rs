@@ -3,7 +3,7 @@
 use super::Sender;
 use crate::batch::{Batch, ShellEvent, Status, Stderr};
 use crate::error::ShellError;
-use crate::target::Options;
+use crate::target::SessionOptions;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl OpenBatch {
     }
 
     /// Passes output of item `id` on, within the limits.
-    pub(super) fn output(&mut self, id: u32, bytes: Bytes, stderr: bool, options: &Options) {
+    pub(super) fn output(&mut self, id: u32, bytes: Bytes, stderr: bool, options: &SessionOptions) {
         let Some(item) = self.index.get(&id).and_then(|at| self.items.get_mut(*at)) else {
             return;
         };

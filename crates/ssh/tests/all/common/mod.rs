@@ -1,7 +1,7 @@
 //! Shared parts of the tests: shells to try, a real sshd on a loopback port.
 pub mod sshd;
 
-use converge_ssh::{Become, Options, Session, Shell, Target};
+use converge_ssh::{Become, Session, SessionOptions, Shell, SshEndpoint};
 use std::process::Command;
 
 /// The three shells that hosts have. A missing one is reported, and on CI it is a failure.
@@ -32,17 +32,17 @@ pub fn missing(what: &str) {
 }
 
 /// Options without the surroundings of the user who runs the tests.
-pub fn options() -> Options {
-    Options { agent: None, ..Options::default() }
+pub fn options() -> SessionOptions {
+    SessionOptions { agent: None, ..SessionOptions::default() }
 }
 
 /// A local shell of this kind.
 pub async fn local(shell: &[String]) -> Shell {
-    with(Options { shell: shell.to_vec(), ..options() }).await
+    with(SessionOptions { shell: shell.to_vec(), ..options() }).await
 }
 
 /// A local shell with these options.
-pub async fn with(options: Options) -> Shell {
-    let session = Session::connect(&Target::local("here"), &options).await.unwrap();
+pub async fn with(options: SessionOptions) -> Shell {
+    let session = Session::connect(&SshEndpoint::local("here"), &options).await.unwrap();
     session.shell(&Become::None).await.unwrap()
 }

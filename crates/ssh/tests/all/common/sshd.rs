@@ -1,6 +1,6 @@
 //! A real sshd on a loopback port, with its own keys and configuration, for the user who runs the tests.
 
-use converge_ssh::{Options, Target};
+use converge_ssh::{SessionOptions, SshEndpoint};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
@@ -150,23 +150,23 @@ impl Sshd {
     }
 
     /// A target that knows this host's ed25519 key and logs in with this user key.
-    pub fn target(&self, key: &str) -> Target {
+    pub fn target(&self, key: &str) -> SshEndpoint {
         let known = self.path("known_hosts");
         if !known.exists() {
             std::fs::write(&known, self.known_line("host_ed25519")).unwrap();
         }
-        Target {
+        SshEndpoint {
             address: "127.0.0.1".to_owned(),
             port: self.port,
             user: Some(user()),
             key_files: vec![self.path(key).try_into().unwrap()],
             known_hosts: vec![known.try_into().unwrap()],
-            ..Target::ssh("gpu1")
+            ..SshEndpoint::ssh("gpu1")
         }
     }
 }
 
 /// Options in whose home directory there is nothing.
-pub fn options(home: &Path) -> Options {
-    Options { home: Some(home.join("nothing").try_into().unwrap()), ..super::options() }
+pub fn options(home: &Path) -> SessionOptions {
+    SessionOptions { home: Some(home.join("nothing").try_into().unwrap()), ..super::options() }
 }
