@@ -2,14 +2,18 @@
 
 use crate::ReplayError;
 use crate::framed::{Ends, end};
-use crate::recording::{Answer, Start};
+use crate::recording::{RecordedAnswer, ShellBeginning};
 use bytes::Bytes;
 use std::process::Stdio;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 /// Runs a command with all of its input to its end.
-pub(crate) async fn plain(real: &[String], command: &str, input: &[u8]) -> Result<Answer, ReplayError> {
+pub(crate) async fn plain(
+    real: &[String],
+    command: &str,
+    input: &[u8],
+) -> Result<RecordedAnswer, ReplayError> {
     let mut child = start(real, command)?;
     let mut stdin = child.stdin.take();
     let write = async {
@@ -24,11 +28,15 @@ pub(crate) async fn plain(real: &[String], command: &str, input: &[u8]) -> Resul
     let output = output?;
     let status = output.status.code().and_then(|code| u32::try_from(code).ok()).unwrap_or(255);
     // A command that ends has no marks: an empty one is nowhere.
-    Ok(Answer { output: vec![output.stdout.into()], errors: vec![output.stderr.into()], status })
+    Ok(RecordedAnswer { output: vec![output.stdout.into()], errors: vec![output.stderr.into()], status })
 }
 
 /// Starts a framed shell, gives it all inputs of a session, and returns its answer to the last.
-pub(crate) async fn framed(real: &[String], begin: &Start, inputs: &[Bytes]) -> Result<Answer, ReplayError> {
+pub(crate) async fn framed(
+    real: &[String],
+    begin: &ShellBeginning,
+    inputs: &[Bytes],
+) -> Result<RecordedAnswer, ReplayError> {
     let mut child = start(real, &begin.command)?;
     let (Some(mut stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -55,7 +63,7 @@ pub(crate) async fn framed(real: &[String], begin: &Start, inputs: &[Bytes]) -> 
     let output = until(stdout, &mark, b'D', before.output, all.output);
     let errors = until(stderr, &mark, b'E', before.errors, all.errors);
     let (_stdin, output, errors) = tokio::try_join!(write, output, errors)?;
-    Ok(Answer::recorded(&output, &errors, &mark, 0))
+    Ok(RecordedAnswer::recorded(&output, &errors, &mark, 0))
 }
 
 fn start(real: &[String], command: &str) -> Result<Child, ReplayError> {

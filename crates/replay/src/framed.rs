@@ -45,18 +45,18 @@ async fn take(
 }
 
 /// An item of a batch, as its text calls it.
-struct Item {
+struct BatchItem {
     separate: bool,
     payload: usize,
 }
 
-fn items(text: &[u8]) -> impl Iterator<Item = Item> {
+fn items(text: &[u8]) -> impl Iterator<Item = BatchItem> {
     text.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line.strip_prefix(b"_cv_i ")?).ok()?;
         let mut words = line.split(' ').skip(1);
         let separate = words.next()? == "s";
         let payload = words.next()?;
-        Some(Item { separate, payload: payload.parse().unwrap_or(0) })
+        Some(BatchItem { separate, payload: payload.parse().unwrap_or(0) })
     })
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum ReplayError {
 /// Answers as one real host does, for any number of hosts. Prints `ready` once it listens; ends with its standard input, and prints what
 /// was asked of it.
 #[derive(Parser)]
-struct Arguments {
+struct ReplayArguments {
     /// The address to listen at; every address of this machine at its port is a host where it is `0.0.0.0`.
     #[arg(long)]
     listen: SocketAddr,
@@ -64,7 +64,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> Result<(), ReplayError> {
-    let arguments = Arguments::parse();
+    let arguments = ReplayArguments::parse();
     let key = PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519)?;
     let line = format!("[127.*]:{} {}\n", arguments.listen.port(), key.public_key().to_openssh()?);
     fs_err::write(&arguments.known_hosts, line)?;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// Names what was asked in a session, all of it in its order.
-pub(crate) type Question = [u8; 32];
+pub(crate) type QuestionDigest = [u8; 32];
 
 /// An answer: both streams, without the marks of the session that it was recorded in.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct RecordedAnswer {
     /// Standard output, between its marks.
     pub output: Vec<Bytes>,
     /// Standard error, between its marks.
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     pub status: u32,
 }
 
-impl Answer {
+impl RecordedAnswer {
     /// The answer whose streams have this mark in them.
     pub(crate) fn recorded(output: &[u8], errors: &[u8], mark: &[u8], status: u32) -> Self {
         Self { output: pieces(output, mark), errors: pieces(errors, mark), status }
@@ -56,16 +56,16 @@ fn pieces(stream: &[u8], mark: &[u8]) -> Vec<Bytes> {
 }
 
 /// What was asked before, and the input that asked last.
-struct Asked {
-    before: Option<Question>,
+struct RecordedQuestion {
+    before: Option<QuestionDigest>,
     input: Bytes,
-    answer: Arc<OnceCell<Answer>>,
+    answer: Arc<OnceCell<RecordedAnswer>>,
 }
 
 /// The answers so far, and the program that reaches the real host.
 pub(crate) struct Recording {
     real: Vec<String>,
-    asked: Mutex<HashMap<Question, Asked>>,
+    asked: Mutex<HashMap<QuestionDigest, RecordedQuestion>>,
     sessions: AtomicUsize,
     questions: AtomicUsize,
 }
@@ -95,7 +95,7 @@ impl Recording {
         &self,
         command: &str,
         input: Bytes,
-    ) -> Result<Arc<OnceCell<Answer>>, ReplayError> {
+    ) -> Result<Arc<OnceCell<RecordedAnswer>>, ReplayError> {
         let first = question(None, command.as_bytes());
         let cell = self.cell(question(Some(first), &input), None, Bytes::new());
         cell.get_or_try_init(|| backing::plain(&self.real, command, &input)).await?;
@@ -105,10 +105,10 @@ impl Recording {
     /// The answer of a framed shell to its next input, and the name of all that was asked in the session now.
     pub(crate) async fn framed(
         &self,
-        start: &Start,
-        before: Option<Question>,
+        start: &ShellBeginning,
+        before: Option<QuestionDigest>,
         input: Bytes,
-    ) -> Result<(Question, Arc<OnceCell<Answer>>), ReplayError> {
+    ) -> Result<(QuestionDigest, Arc<OnceCell<RecordedAnswer>>), ReplayError> {
         let now = question(Some(before.unwrap_or_else(|| question(None, start.line.as_bytes()))), &input);
         let cell = self.cell(now, before, input);
         cell.get_or_try_init(|| async { backing::framed(&self.real, start, &self.inputs(now)).await })
@@ -116,15 +116,20 @@ impl Recording {
         Ok((now, cell))
     }
 
-    fn cell(&self, now: Question, before: Option<Question>, input: Bytes) -> Arc<OnceCell<Answer>> {
+    fn cell(
+        &self,
+        now: QuestionDigest,
+        before: Option<QuestionDigest>,
+        input: Bytes,
+    ) -> Arc<OnceCell<RecordedAnswer>> {
         self.questions.fetch_add(1, Ordering::Relaxed);
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Asked { before, input, answer: Arc::default() };
+        let new = || RecordedQuestion { before, input, answer: Arc::default() };
         Arc::clone(&asked.entry(now).or_insert_with(new).answer)
     }
 
     /// All inputs of a session up to this question, the oldest first.
-    fn inputs(&self, last: Question) -> Vec<Bytes> {
+    fn inputs(&self, last: QuestionDigest) -> Vec<Bytes> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inputs = Vec::new();
         let mut next = Some(last);
@@ -137,12 +142,12 @@ impl Recording {
     }
 }
 
-fn question(before: Option<Question>, input: &[u8]) -> Question {
+fn question(before: Option<QuestionDigest>, input: &[u8]) -> QuestionDigest {
     Sha256::new().chain_update(before.unwrap_or_default()).chain_update(input).finalize().into()
 }
 
 /// How a framed shell begins.
-pub(crate) struct Start {
+pub(crate) struct ShellBeginning {
     /// The command, with its two words of greeting.
     pub command: String,
     /// The loop, the first line of input.
@@ -151,7 +156,7 @@ pub(crate) struct Start {
     pub mark: [String; 2],
 }
 
-impl Start {
+impl ShellBeginning {
     pub(crate) fn whole_mark(&self) -> Vec<u8> {
         self.mark.concat().into_bytes()
     }
@@ -163,10 +168,10 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_mark_of_the_session_that_it_goes_to() {
-        let answer = Answer::recorded(b"aaaa S 1\nout\naaaa D\n", b"aaaa S 1\n", b"aaaa", 0);
+        let answer = RecordedAnswer::recorded(b"aaaa S 1\nout\naaaa D\n", b"aaaa S 1\n", b"aaaa", 0);
         assert_eq!(marked(&answer.output, b"bb"), b"bb S 1\nout\nbb D\n");
         assert_eq!(marked(&answer.errors, b"bb"), b"bb S 1\n");
-        assert_eq!(marked(&Answer::recorded(b"", b"", b"a", 0).output, b"b"), b"");
+        assert_eq!(marked(&RecordedAnswer::recorded(b"", b"", b"a", 0).output, b"b"), b"");
     }
 
     #[test]

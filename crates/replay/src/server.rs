@@ -2,7 +2,7 @@
 
 use crate::ReplayError;
 use crate::framed;
-use crate::recording::{Recording, Start, marked};
+use crate::recording::{Recording, ShellBeginning, marked};
 use russh::keys::PrivateKey;
 use russh::server::{Auth, ChannelOpenHandle, Config, Handler, Msg, Server as _, Session, VerifiedPublicKey};
 use russh::{Channel, ChannelId, ChannelReadHalf, ChannelWriteHalf};
@@ -26,29 +26,29 @@ pub(crate) async fn serve(
         auth_rejection_time: Duration::ZERO,
         ..Config::default()
     };
-    Ok(Fleet { recording }.run_on_socket(Arc::new(config), &listener).await?)
+    Ok(SimulatedFleet { recording }.run_on_socket(Arc::new(config), &listener).await?)
 }
 
-struct Fleet {
+struct SimulatedFleet {
     recording: Arc<Recording>,
 }
 
-impl russh::server::Server for Fleet {
-    type Handler = Host;
+impl russh::server::Server for SimulatedFleet {
+    type Handler = SimulatedHost;
 
-    fn new_client(&mut self, _: Option<SocketAddr>) -> Host {
+    fn new_client(&mut self, _: Option<SocketAddr>) -> SimulatedHost {
         self.recording.count_session();
-        Host { recording: Arc::clone(&self.recording), channels: HashMap::new() }
+        SimulatedHost { recording: Arc::clone(&self.recording), channels: HashMap::new() }
     }
 }
 
 /// One connection.
-struct Host {
+struct SimulatedHost {
     recording: Arc<Recording>,
     channels: HashMap<ChannelId, Channel<Msg>>,
 }
 
-impl Handler for Host {
+impl Handler for SimulatedHost {
     type Error = ReplayError;
 
     async fn auth_publickey(&mut self, _: &str, _: VerifiedPublicKey<'_>) -> Result<Auth, ReplayError> {
@@ -109,7 +109,7 @@ async fn run(
         };
         let mut halves = nonce.split(' ').skip(1).map(str::to_owned);
         let mark = [halves.next().unwrap_or_default(), halves.next().unwrap_or_default()];
-        let start = Start { command: command.to_owned(), line, mark };
+        let start = ShellBeginning { command: command.to_owned(), line, mark };
         let mark = start.whole_mark();
         let mut before = None;
         while let Some(batch) = framed::batch(&mut input).await? {

@@ -19,7 +19,7 @@ const FORKS: usize = 20;
 const TICKS: f64 = 100.0;
 
 /// What a run took.
-struct Cost {
+struct RunCost {
     wall: f64,
     /// Seconds of processor time, of all its processes.
     processor: f64,
@@ -28,13 +28,13 @@ struct Cost {
 }
 
 /// The simulated hosts; they end with this value.
-struct Fleet {
+struct FleetProcess {
     child: Child,
     input: Option<ChildStdin>,
     known_hosts: PathBuf,
 }
 
-impl Drop for Fleet {
+impl Drop for FleetProcess {
     fn drop(&mut self) {
         drop(self.input.take());
         // It ends with its input.
@@ -72,7 +72,7 @@ impl Bench<'_> {
                     plans.push(self.plan(&inventory, variables)?);
                     println!("{case}, {number} hosts, run {turn} of {runs}");
                 }
-                let of = |costs: &[Cost], value: fn(&Cost) -> f64| {
+                let of = |costs: &[RunCost], value: fn(&RunCost) -> f64| {
                     median(&costs.iter().map(value).collect::<Vec<_>>())
                 };
                 table.push_str(&format!(
@@ -88,7 +88,7 @@ impl Bench<'_> {
         Ok(table)
     }
 
-    fn replay(&self, host: &Host, program: &Path) -> Result<Fleet> {
+    fn replay(&self, host: &Host, program: &Path) -> Result<FleetProcess> {
         let known_hosts = self.scratch.join("fleet-known-hosts");
         let mut command = Command::new(program);
         command
@@ -102,7 +102,7 @@ impl Bench<'_> {
         let mut child = command.spawn()?;
         let output = child.stdout.take().ok_or("no output")?;
         let input = child.stdin.take();
-        let fleet = Fleet { child, input, known_hosts };
+        let fleet = FleetProcess { child, input, known_hosts };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         if line.trim() == "ready" {
@@ -112,7 +112,7 @@ impl Bench<'_> {
         }
     }
 
-    fn fleet_inventory(&self, number: usize, fleet: &Fleet) -> Result<PathBuf> {
+    fn fleet_inventory(&self, number: usize, fleet: &FleetProcess) -> Result<PathBuf> {
         let path = self.scratch.join(format!("fleet-{number}.yaml"));
         let mut text = format!(
             "all:\n  vars:\n    ansible_user: root\n    ansible_port: {PORT}\n    ansible_ssh_private_key_file: {}\n    \
@@ -127,7 +127,7 @@ impl Bench<'_> {
         Ok(path)
     }
 
-    fn plan(&self, inventory: &Path, variables: &[&str]) -> Result<Cost> {
+    fn plan(&self, inventory: &Path, variables: &[&str]) -> Result<RunCost> {
         let mut command = Command::new(self.converge);
         command.arg("plan").arg(inventory).arg("--playbook");
         command.arg(workspace().join("bench/workload/playbooks/site.yaml")).args(variables);
@@ -149,11 +149,11 @@ impl Bench<'_> {
         if !matches!(exit.code(), Some(0 | 2)) {
             return Err(format!("{}: {exit}", shown(&command)).into());
         }
-        Ok(Cost { wall, processor: processor_of_children()? - before, memory })
+        Ok(RunCost { wall, processor: processor_of_children()? - before, memory })
     }
 
     /// One cold `ssh` a host with the script that reads its state.
-    fn ssh_all(&self, number: usize, fleet: &Fleet) -> Result<Cost> {
+    fn ssh_all(&self, number: usize, fleet: &FleetProcess) -> Result<RunCost> {
         let script = workspace().join("bench/floor-probe.sh");
         let next = AtomicUsize::new(0);
         let one_after_another = || -> Result<()> {
@@ -182,7 +182,7 @@ impl Bench<'_> {
             threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread ended early")?)
         })?;
         let wall = start.elapsed().as_secs_f64();
-        Ok(Cost { wall, processor: processor_of_children()? - before, memory: None })
+        Ok(RunCost { wall, processor: processor_of_children()? - before, memory: None })
     }
 }
 
