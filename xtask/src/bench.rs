@@ -1,6 +1,7 @@
 //! Measures the speed beside the floor: OpenSSH with one script.
 
 mod files;
+mod fleet;
 
 use crate::process::{Result, cargo, output, run as run_command, shown, target_dir, workspace};
 use crate::workload;
@@ -25,6 +26,9 @@ pub struct BenchArguments {
     /// Measure so many small files on one host instead, such as 3000.
     #[arg(long)]
     files: Option<usize>,
+    /// Measure fleets of so many simulated hosts instead, such as 100,1000: plans, their processor time and memory.
+    #[arg(long, value_delimiter = ',')]
+    fleet: Vec<usize>,
     /// Measure with this binary instead of a release build.
     #[arg(long)]
     converge: Option<PathBuf>,
@@ -59,27 +63,22 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     }
     let converge = match &arguments.converge {
         Some(path) => path.clone(),
-        None => {
-            run_command(&mut cargo(&[
-                "build",
-                "--release",
-                "--locked",
-                "-p",
-                "converge-cli",
-                "--bin",
-                "converge",
-            ]))?;
-            target_dir().join("release/converge")
-        }
+        None => release("converge-cli", "converge")?,
     };
     let scratch = tempfile::tempdir()?;
     let most = match arguments.files {
         Some(_) => 1,
+        None if !arguments.fleet.is_empty() => 1,
         None => arguments.hosts.iter().copied().max().ok_or("no number of hosts was given")?,
     };
     let lab = Lab::open(LabOptions::new("bench"))?;
     let all = lab.up(most)?;
     let bench = Bench { lab: &lab, converge: &converge, scratch: scratch.path() };
+    if let (false, [host, ..]) = (arguments.fleet.is_empty(), all.as_slice()) {
+        let replay = release("converge-replay", "converge-replay")?;
+        let table = bench.fleet(host, &arguments.fleet, arguments.runs.max(1), &replay)?;
+        return tell(&table, arguments);
+    }
     let mut rows = Vec::new();
     if let (Some(number), [host, ..]) = (arguments.files, all.as_slice()) {
         rows.extend(bench.files(host, number, arguments.runs.max(1))?);
@@ -91,12 +90,22 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         }
     }
     lab.down()?;
-    let table = table(&rows, arguments.runs);
+    tell(&table(&rows, arguments.runs), arguments)
+}
+
+/// Prints the table, and writes it to the file that was asked for.
+fn tell(table: &str, arguments: &Arguments) -> Result<()> {
     println!("\n{table}");
-    if let Some(path) = &arguments.out {
-        fs::write(path, table)?;
+    match &arguments.out {
+        Some(path) => Ok(fs::write(path, table)?),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Builds a program for release and returns its path.
+fn release(package: &str, program: &str) -> Result<PathBuf> {
+    run_command(&mut cargo(&["build", "--release", "--locked", "-p", package, "--bin", program]))?;
+    Ok(target_dir().join("release").join(program))
 }
 
 impl Bench<'_> {

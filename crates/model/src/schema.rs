@@ -7,7 +7,10 @@
 use converge_resource::HELP_KEYWORD;
 use converge_syntax::{Diagnostic, Node, Value};
 use converge_template::ansible_parameter;
+use regex::Regex;
 use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use crate::catalog::KindSpec;
 use crate::fields::{is_template, nearest, wrong_type};
@@ -281,15 +284,25 @@ fn pattern(node: &Node, text: &str, schema: &Json, what: &str, found: &mut Vec<D
     let Some(source) = schema.get("pattern").and_then(Json::as_str) else {
         return;
     };
-    if let Ok(regex) = regex::Regex::new(source)
-        && !regex.is_match(text)
-    {
+    if compiled(source).is_some_and(|regex| !regex.is_match(text)) {
         found.push(
             Diagnostic::error("bad-value", format!("{what} has an invalid format"))
                 .label(node.head_span(), format!("must match {source}"))
                 .help_if(schema.get(HELP_KEYWORD).and_then(Json::as_str).map(str::to_owned)),
         );
     }
+}
+
+/// A pattern of a schema. Schemas are parts of the program, and their patterns are asked for each parameter of each host: each is compiled
+/// once. One that is no regular expression refuses nothing.
+fn compiled(source: &str) -> Option<Arc<Regex>> {
+    static COMPILED: LazyLock<RwLock<HashMap<String, Option<Arc<Regex>>>>> = LazyLock::new(RwLock::default);
+    if let Some(known) = COMPILED.read().unwrap_or_else(PoisonError::into_inner).get(source) {
+        return known.clone();
+    }
+    let regex = Regex::new(source).ok().map(Arc::new);
+    COMPILED.write().unwrap_or_else(PoisonError::into_inner).insert(source.to_owned(), regex.clone());
+    regex
 }
 
 fn number(node: &Node, schema: &Json, what: &str, found: &mut Vec<Diagnostic>) {

@@ -303,8 +303,8 @@ pub(crate) fn too_deep(text: &str, bare: bool) -> Option<usize> {
     let mut word_before = false;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         if !inside {
-            let open = ["{{", "{%", "{#"].iter().filter_map(|mark| rest.find(mark)).min();
-            let Some(open) = open else { break };
+            let is_mark = |two: &[u8]| matches!(two, [b'{', b'{' | b'%' | b'#']);
+            let Some(open) = rest.as_bytes().windows(2).position(is_mark) else { break };
             at += open;
             let rest = text.get(at..).unwrap_or_default();
             if rest.starts_with("{#") {
