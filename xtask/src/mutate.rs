@@ -27,7 +27,9 @@ const MUTATIONS: &[Mutation] = &[
         "before: change.before.clone(),\n                between",
         "before: change.after.clone(),\n                between",
     ),
-    mutation("compose.rs", "undos.into_values().rev().collect()", "undos.into_values().collect()"),
+    mutation("compose.rs", "undos.reverse();", ""),
+    mutation("compose.rs", "*place = next;", ""),
+    mutation("compose.rs", "join_leads(&mut undos, &led);", ""),
     mutation(
         "compose.rs",
         "undo.states.extend(also.iter().map(|state| known(state, false, Some(change.after.clone()))));",
@@ -46,8 +48,8 @@ const MUTATIONS: &[Mutation] = &[
     mutation("fold.rs", "!roles && run.finished &&", "run.finished &&"),
     mutation(
         "fold.rs",
-        "SavedOutcome::Done | SavedOutcome::Moved);",
-        "SavedOutcome::Done | SavedOutcome::Moved | SavedOutcome::Failed);",
+        "SavedOutcome::Done | SavedOutcome::Moved)",
+        "SavedOutcome::Done | SavedOutcome::Moved | SavedOutcome::Failed)",
     ),
     mutation("fold.rs", " && run.planned.iter().all(begun)", ""),
     mutation(
@@ -86,6 +88,7 @@ const MUTATIONS: &[Mutation] = &[
         "(target..self.runs.len()).filter(|at| self.is_of(*at, project))",
         "(target..self.runs.len())",
     ),
+    mutation("fold.rs", "&& self.is_led_back(thing, change)", "&& false"),
     mutation("fold.rs", "if !self.is_hidden(&thing, &targets)", "if !targets.is_empty()"),
     mutation("fold.rs", "self.drop_what_came_back(by, object, targets);", ""),
     mutation("fold/others.rs", "effects.for_each(|effect| effect.retain(&stays));", ""),

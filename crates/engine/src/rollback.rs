@@ -417,6 +417,7 @@ async fn plan_undos(
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
+    objects.extend(undos.iter().flat_map(layers::probes_of_links));
     objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object)));
     objects.extend(revert::probes(&undos));
     let saved = matches!(target, Target::Host(..)).then(|| revert::saved::probe(&undos)).flatten();

@@ -70,7 +70,7 @@ cv_row() {
   cv_split_by "$CV_TAB"
   set -- $1
   cv_split_end
-  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-} row_open=${9:-} row_flags=${10:-}
+  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-} row_open=${9:-} row_flags=${10:-} row_led=${11:-}
 }
 
 # cv_table NAME TABLE: keeps the output of cv_rows_now under this name, for cv_now_of.

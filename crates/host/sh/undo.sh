@@ -297,6 +297,7 @@ cv_undo_main() {
         printf 'as before      %s: hidden by the later run %s, and not undone: when that one is undone, undo this one again\n' "$CV_SHOWN" "$cv_u_later"
       elif [ "$judged" = same ]; then
         printf 'as before      %s\n' "$CV_SHOWN"
+        cv_undo_note_lead
       elif [ "$judged" = undone ]; then
         printf 'undone already %s\n' "$CV_SHOWN"
       else

@@ -13,7 +13,9 @@ cv_undo_judge() {
     cv_dec_to "${CV_NOW#! }"
     judged="$CV_DEC"
   elif ! cv_undo_is_undone && cv_undo_hidden; then
-    judged="the later run $cv_u_later has mounted or unmounted something above it, so that another object is seen there: undo that one first"
+    judged="the later run $cv_u_later $cv_u_why, so that another object is seen there: undo that one first"
+  elif ! cv_undo_is_undone && cv_undo_is_led; then
+    judged="$cv_l_why, then undo this again: left alone"
   elif [ "$CV_NOW" = "$row_before" ]; then
     judged=same
   elif [ "$CV_NOW" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$row_before"; then
@@ -459,39 +461,4 @@ cv_undo_covered() {
     }
     END { for (i = n; i > 0; i--) if (begin[whose[i]] != end[whose[i]]) { print run[i]; exit } }')
   [ -n "$cv_u_later" ] && [ "$row_key" != /etc/fstab ]
-}
-
-# cv_undo_hidden: whether a later run has mounted or unmounted something above the object of the row, and that is still so: then another one goes by
-# its path. That run in cv_u_later.
-cv_undo_hidden() {
-  case $row_kind in path | git) ;; *) return 1 ;; esac
-  case $CV_LIVE in *"${CV_TAB}mount$CV_TAB"*) ;; *) return 1 ;; esac
-  cv_dec_to "$row_key"
-  cv_u_later=$(
-    cv_u_at=$CV_DEC
-    printf '%s' "$CV_LIVE" | while IFS=$CV_TAB read -r cv_u_run cv_u_seq cv_u_kind cv_u_key cv_u_before cv_u_rest; do
-      case "$cv_u_kind: $later " in "mount: "*" $cv_u_run "*) ;; *) continue ;; esac
-      cv_dec_to "$cv_u_key"
-      case $cv_u_at/ in "${CV_DEC%/}"/*) ;; *) continue ;; esac
-      cv_u_now=$(cv_line_mount "$CV_DEC" </dev/null) || cv_u_now=absent
-      [ "$(cv_undo_system "$cv_u_now")" = "$(cv_undo_system "$cv_u_before")" ] || {
-        printf '%s' "$cv_u_run"
-        break
-      }
-    done
-  )
-  [ -n "$cv_u_later" ]
-}
-
-# cv_undo_system LINE: the file system of that line of a mount.
-# shellcheck disable=SC2086
-cv_undo_system() {
-  cv_split_by ' '
-  set -- $1
-  cv_split_end
-  case ${1:-}${5:-} in
-  mount-) printf '%s' "$2" ;;
-  mount?*) printf '%s' "$5" ;;
-  *) printf '%s' - ;;
-  esac
 }

@@ -1,9 +1,26 @@
 # --- undo: what of the records is in force, and in which order it is undone ---
 
-# cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS.
+# Of awk. lead: where the paths below a path lie, by its line: in the directory, or where a link leads. led: whether that is another place now; an
+# item that puts a link in the place of a directory has recorded what was in it. The same rules as in crates/ledger/src/lead.rs. octal: every byte of a
+# key in octal, as keys with odd ones are.
+CV_AWK_LEADS='
+    function lead(line,  w) { split(line, w, " "); return w[1] == "dir" ? "dir" : w[1] == "link" ? "link:" w[2] : "" }
+    function led(old, now, foreign) { return lead(old) != "" && lead(now) != "" && lead(old) != lead(now) && (foreign || (lead(old) != "dir" && lead(now) != "dir")) }
+    function at_path(kind) { return kind == "path" || kind == "git" || kind == "swap" || kind == "mount" }
+    function octal(text,  i, out) {
+      if (substr(text, 1, 2) == "\\0") return text
+      for (i = 1; i <= length(text); i++) out = out "\\0" code[substr(text, i, 1)]
+      return out
+    }
+    function is_below(key, dir) { return index(octal(key), octal(dir) "\\0057") == 1 }
+    BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }'
+
+# cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS LED.
 # LAST is the line that the run left, `?` when it did not come to say so; OPEN is then the line from which its last step set out, else `?`.
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
-# `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. The newest
+# `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. A path below one
+# that the run has led elsewhere is another object in each place: LED says where the paths above must lead for it to be seen (KEY PLACE for each, else
+# `-`), and the steps of such a path are rows of their own where something behind it was changed in between. The newest
 # come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
 # along behind it; units are started last, with all that they run with; /etc/fstab goes back before
 # an unmount or another mount is tried.
@@ -11,9 +28,45 @@ cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
   cv_u_steps=" $(printf '%s' "${CV_LIVE:-}" | awk -F '\t' -v run="$1" '$1 == run { printf "%s ", $2 }')"
-  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" '
+  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
     # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
-    function lost_path(kind, key) { return (kind == "path" || kind == "git" || kind == "swap" || kind == "mount") && key !~ /^(\/|\\0057)/ }
+    function lost_path(kind, key) { return at_path(kind) && key !~ /^(\/|\\0057)/ }
+    # Whether a row is a step of a path that leads it elsewhere, and whether foreign code has put a link in the place of a directory by it.
+    function leads(i) { return kind[i] == "path" && led(before[i], end[i], moved[i]) }
+    function replaces(i) { return kind[i] == "path" && moved[i] && lead(before[i]) == "dir" && lead(end[i]) != "dir" && lead(end[i]) != "" }
+    function is_behind(i, p) { return at_path(was[i]) && is_below(key[i], key[p]) }
+    # Where the paths above an object led when the row was made; with `all` those too that the run has led elsewhere only later, or back.
+    function led_by(i, all,   c, p, first, now, said, out) {
+      for (c = 1; c <= steps; c++) {
+        p = step[c]
+        if (!is_behind(i, p)) continue
+        if (!(key[p] in first)) first[key[p]] = now[key[p]] = lead(before[p])
+        if (p < i) now[key[p]] = lead(end[p])
+      }
+      for (c = 1; c <= steps; c++) {
+        p = key[step[c]]
+        if (!(p in first) || (p in said)) continue
+        said[p]
+        if (all || now[p] != first[p]) out = out " " p " " now[p]
+      }
+      return substr(out, 2)
+    }
+    # Whether a step of a path is a row of its own, behind this one.
+    function is_own(i, older,   m) {
+      if (!leads(i)) return 0
+      if (replaces(i) && !replaces(older)) return 1
+      for (m = older + 1; m < i; m++) if (kind[m] != "" && did[m] && is_behind(m, i)) return 1
+      return 0
+    }
+    # LED of a row. In the place of a directory that has been replaced there may be a link now.
+    function places(i,  out, c, p) {
+      out = led_by(i, 1)
+      for (c = 1; c <= steps; c++) {
+        p = step[c]
+        if (p > i && replaced[p] && was[i] == "path" && key[p] == key[i]) { out = out (out == "" ? "" : " ") key[i] " dir"; break }
+      }
+      return out == "" ? "-" : out
+    }
     function take(what) {
       n++; at[$2] = n; seq[n] = $2; lost[n] = "-"; last[n] = what == "moved" ? $6 : "?"
       kind[n] = $3; key[n] = $4; before[n] = $5; after[n] = $6; item[n] = $7; moved[n] = (what == "moved")
@@ -30,7 +83,7 @@ cv_undo_rows() {
     function of_new(i,  a) { split(after[i], a, " "); return (a[3] in fresh) || (a[4] in fresh) }
     function text(i,  open) {
       open = last[i] == "?" ? from[i] : "?"
-      return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] "\n"
+      return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] OFS places(i) "\n"
     }
     ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || lost_path($3, $4)) { next }
     $1 == "begin" || $1 == "moved" { take($1) }
@@ -39,15 +92,20 @@ cv_undo_rows() {
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
     $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
     END {
+      for (i = 1; i <= n; i++) {
+        was[i] = kind[i]; end[i] = last[i] == "?" ? after[i] : last[i]
+        if (leads(i)) step[++steps] = i
+        if (replaces(i)) { replaced[i] = 1; if (lost[i] == "-") lost[i] = "a command put a link in the place of this directory: put that directory back" }
+      }
       # Changes by the script of a command that somebody has forgotten are no part of the row: they are in force no more, unlike later changes of the object.
-      for (i = 1; i <= n; i++) if (index(live, " " seq[i] " ")) counts[kind[i] OFS key[i]]
+      for (i = 1; i <= n; i++) if (index(live, " " seq[i] " ")) counts[kind[i] OFS key[i] OFS led_by(i)]
       for (i = 1; i <= n; i++) {
         if (kind[i] == "package") newest = i
         from[i] = before[i]; did[i] = last[i] == "?" || last[i] != before[i]
         if (!whole && kind[i] != "package") continue
-        object = kind[i] OFS key[i]
+        object = kind[i] OFS key[i] OFS led_by(i)
         if (moved[i] && (object in counts) && !index(live, " " seq[i] " ")) { kind[i] = ""; continue }
-        if (!(object in one)) { one[object] = i; continue }
+        if (!(object in one) || is_own(i, one[object])) { one[object] = i; continue }
         j = one[object]; after[j] = after[i]; last[j] = last[i]; from[j] = before[i]; kind[i] = ""
         if (flags[i] == "sensitive") flags[j] = flags[i]
         # A step that changed nothing is in force nowhere: the row goes by the number of one that did.
@@ -58,7 +116,7 @@ cv_undo_rows() {
       if (!turn) turn = first
       for (i = n; i > 0; i--) {
         c = command[item[i]]
-        late = kind[i] == "path" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
+        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
         if (kind[i] == "") continue
         # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
         if (kind[i] == "mount" && after[i] != "absent")
@@ -82,29 +140,42 @@ cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"
     cv_lines_of "$cv_l_run"
-  done | awk -F '\t' -v OFS='\t' '
+  done | awk -F '\t' -v OFS='\t' "$CV_AWK_LEADS"'
     function happened(r, i) { return last[r, i] == "?" || b[r, i] != last[r, i] }
     # The file system that is mounted there, by the line of a mount.
     function system_of(line,  w) { if (split(line, w, " ") < 5 || w[1] != "mount") return "-"; return w[5] == "-" ? w[2] : w[5] }
-    # Every byte in octal, as keys with odd ones are.
-    function octal(text,  i, out) {
-      if (substr(text, 1, 2) == "\\0") return text
-      for (i = 1; i <= length(text); i++) out = out "\\0" code[substr(text, i, 1)]
+    # The file systems in which an object lies, where runs mount some above it, and where the links above it lead, where runs lead them elsewhere. The
+    # same rule as in crates/ledger/src/layers.rs.
+    function layer(kind, key,   p, out) {
+      if (!at_path(kind)) return ""
+      for (p = 1; p <= places; p++)
+        if (is[p] != found[p] && (is_below(key, place[p]) || (is_mount[p] && kind == "path" && octal(key) == octal(place[p])))) out = out SUBSEP p SUBSEP is[p]
       return out
     }
-    function at_path(kind) { return kind == "path" || kind == "git" || kind == "swap" || kind == "mount" }
-    # The file systems in which an object lies, where runs mount some above it. The same rule as in crates/ledger/src/layers.rs.
-    function layer(kind, key,   p, dir, out) {
-      if (!places || !at_path(kind)) return ""
-      key = octal(key)
-      for (p = 1; p <= places; p++) {
-        dir = octal(place[p])
-        if (mounted[p] != found[p] && (index(key, dir "\\0057") == 1 || (kind == "path" && key == dir))) out = out SUBSEP p SUBSEP mounted[p]
+    # Takes a change of a mount or of a link.
+    function follow(kind, key, old, now, foreign) {
+      if ((kind, key) in spot) { if (kind == "mount" || lead(now) != "") is[spot[kind, key]] = kind == "mount" ? system_of(now) : lead(now) }
+      else if (kind == "mount" || (kind == "path" && led(old, now, foreign))) {
+        spot[kind, key] = ++places; place[places] = key; is_mount[places] = (kind == "mount")
+        found[places] = kind == "mount" ? system_of(old) : lead(old)
+        is[places] = kind == "mount" ? system_of(now) : lead(now)
       }
-      return out
     }
-    function mounts(key, line) { if (key in spot) mounted[spot[key]] = system_of(line) }
-    BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }
+    # The stacks of its objects, by what is known of their ends.
+    function layers(  i) {
+      for (i = 1; i <= n[R]; i++) {
+        o[R, i] = name[R, i] OFS layer(kind[i], key[i])
+        follow(kind[i], key[i], b[R, i], last[R, i] == "?" ? to[R, i] : last[R, i], how[R, i] == "moved")
+      }
+    }
+    # Whether a rollback has led a path back by one of several steps.
+    function led_back(k, i,   c, j, s, steps, t) {
+      for (t in target) j = 1
+      if (!j || (how[R, i] != "done" && how[R, i] != "moved") || kind[i] != "path" || !led(b[R, i], last[R, i], 1)) return 0
+      c = split(stack[k], steps, " ")
+      for (j = 1; j <= c; j++) { split(steps[j], s, ":"); if (b[s[1], s[2]] == last[R, i]) return 1 }
+      return 0
+    }
     function goal(k,   t, i) {
       for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return b[t, i]
       return ""
@@ -187,6 +258,7 @@ cv_live() {
     }
     function end_of_run(  i, k, whole) {
       if (!R) return
+      layers()
       if (!back) {
         for (i = 1; i <= n[R]; i++) if (happened(R, i)) {
           # Not `in stack`: reading a stack makes one.
@@ -198,7 +270,7 @@ cv_live() {
       for (i = 1; i <= n[R]; i++) {
         if (!happened(R, i)) continue
         k = o[R, i]
-        if (!targets) back_to(k, last[R, i])
+        if (!targets || (last[R, i] != goal(k) && led_back(k, i))) back_to(k, last[R, i])
         else if (how[R, i] == "done" || (last[R, i] != "?" && last[R, i] == goal(k))) revert(k)
       }
       whole = closed && !roles
@@ -214,7 +286,7 @@ cv_live() {
       end_of_run()
       R++; id[R] = $2; number[$2] = R; n[R] = 0
       back = targets = roles = closed = 0
-      split("", target); split("", undoes); split("", planned); split("", begun); split("", at); split("", mount)
+      split("", target); split("", undoes); split("", planned); split("", begun); split("", at)
       next
     }
     ($1 == "undoes" || $1 == "attempts") { back = targets = 1; if (($2 in number) && number[$2] < R) { target[number[$2]]; if ($1 == "undoes") undoes[number[$2]] } }
@@ -227,23 +299,15 @@ cv_live() {
     ($1 == "begin" || $1 == "moved") && at_path($3) && $4 !~ /^(\/|\\0057)/ { next }
     ($1 == "begin" || $1 == "moved") && NF >= 8 && $2 ~ /^[0-9]+$/ && $3 ~ /^[A-Za-z0-9_]+$/ {
       i = ++n[R]; at[$2] = i; seq[R, i] = $2; b[R, i] = $5; to[R, i] = $6
-      name[R, i] = $3 OFS $4; o[R, i] = name[R, i] OFS layer($3, $4); item[R, i] = $7; foreign[R, i] = ($1 == "moved")
-      if ($3 == "mount") {
-        if (!($4 in spot)) { spot[$4] = ++places; place[places] = $4; found[places] = system_of($5) }
-        mounts($4, $6); mount[$2] = $4
-      } else delete mount[$2]
+      name[R, i] = $3 OFS $4; kind[i] = $3; key[i] = $4; item[R, i] = $7; foreign[R, i] = ($1 == "moved")
       last[R, i] = $1 == "moved" ? $6 : "?"; how[R, i] = $1 == "moved" ? "moved" : "open"; begun[$7]
       # A rollback knew that it would not come to the state before: the next one goes on with it.
       part[R, i] = (index("," $8 ",", ",in-part,") > 0)
     }
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ {
       last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1
-      if ($2 in mount) mounts(mount[$2], $3)
     }
-    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ {
-      last[R, at[$2]] = $4; how[R, at[$2]] = $1
-      if ($2 in mount) mounts(mount[$2], $4)
-    }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[R, at[$2]] = $4; how[R, at[$2]] = $1 }
     $1 == "close" { closed = ($2 != "cut-off") }
     END {
       end_of_run()

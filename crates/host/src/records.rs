@@ -52,6 +52,7 @@ pub fn undo_text() -> String {
             include_str!("../sh/act.sh"),
             include_str!("../sh/undo_rows.sh"),
             include_str!("../sh/undo_judge.sh"),
+            include_str!("../sh/undo_sight.sh"),
             include_str!("../sh/undo.sh")
         ]
         .join("\n")

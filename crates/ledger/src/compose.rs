@@ -1,9 +1,11 @@
 //! The composition of the changes of several runs, for each object.
 
+use crate::layers::is_at_path;
+use crate::lead::{Lead, Led, lead, led_elsewhere};
 use crate::lines::{is_by_fields, is_by_lines};
 use crate::{MountLayer, SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, Past, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A state in which runs found an object or may have left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct Undo {
     pub layer: MountLayer,
     /// The mounts above it, each with the file system that must be there for it to be seen.
     pub lies_in: Vec<(String, String)>,
+    /// The paths above it that runs have led elsewhere, each with where it must lead for this object to be seen.
+    pub led_in: Vec<Led>,
     /// The state that the runs left; any other is someone else's.
     pub left: State,
     /// Where it was before them.
@@ -106,6 +110,20 @@ impl Undo {
         Past { before: &self.before, left: &self.left, between: &self.between }
     }
 
+    /// Takes a newer revert of the same object into this one.
+    fn go_on(&mut self, newer: &Self) {
+        let pairs = self.between.len() + 1;
+        self.between.push((self.left.clone(), newer.before.clone()));
+        self.between.extend(newer.between.iter().cloned());
+        self.states.extend(newer.states.iter().cloned().map(|s| KnownState { pairs: s.pairs + pairs, ..s }));
+        self.left = newer.left.clone();
+        self.open = newer.open.clone();
+        newer.item.clone_into(&mut self.item);
+        self.sensitive |= newer.sensitive;
+        self.owners.extend(newer.owners.iter().cloned());
+        self.guard = newer.guard.clone().or(self.guard.take());
+    }
+
     /// The object is in the state `now`. Where that is one of those that the runs found or may have left, what came after it counts as
     /// reverted already: somebody put it back, or a step was cut off. A step that was cut off left what it planned, with what the host chose.
     pub fn settle(&mut self, now: &State, fulfils: &Fulfils<'_>) {
@@ -126,7 +144,7 @@ impl Undo {
     }
 }
 
-/// Composes these changes, oldest first: one entry an object, in the reverse of the order in which the runs first touched them. An object that was
+/// Composes these changes, oldest first: one entry an object and place, in the reverse of the order in which the runs first touched them. An object that was
 /// corrected later still goes before what it stands on: a user before its group. With each change come its run and the states in which a
 /// rollback of it may have left the object, and the file system in which it lies. `goes_back` says which changes a rollback takes back at all.
 pub(crate) fn compose<'a>(
@@ -136,15 +154,24 @@ pub(crate) fn compose<'a>(
     // In the order in which the runs first touched them. The map of places keeps the time linear but for a logarithm: records hold thousands of changes.
     let mut undos: BTreeMap<usize, Undo> = BTreeMap::new();
     let mut places: BTreeMap<(ObjectId, MountLayer), usize> = BTreeMap::new();
+    let mut led = BTreeSet::new();
     for (run, layer, change, also) in steps.filter(|(_, _, c, _)| c.may_have_happened() && goes_back(c)) {
-        let next = places.len();
-        let place = *places.entry((change.object.clone(), layer.clone())).or_insert(next);
+        let next = undos.len();
+        let place = places.entry((change.object.clone(), layer.clone())).or_insert(next);
+        let foreign = change.outcome == SavedOutcome::Moved;
+        if *place != next && led_elsewhere(&change.object, &change.before, &change.after, foreign).is_some() {
+            // A step of its own.
+            led.insert(&change.object);
+            *place = next;
+        }
+        let place = *place;
         let mut undo = match undos.remove(&place) {
             Some(undo) => undo,
             None => Undo {
                 object: change.object.clone(),
                 layer,
                 lies_in: Vec::new(),
+                led_in: Vec::new(),
                 left: change.before.clone(),
                 before: change.before.clone(),
                 between: Vec::new(),
@@ -192,9 +219,43 @@ pub(crate) fn compose<'a>(
         undo.guard = change.guard.clone().or(undo.guard);
         undos.insert(place, undo);
     }
-    let mut undos: Vec<Undo> = undos.into_values().rev().collect();
+    let mut undos: Vec<Undo> = undos.into_values().collect();
+    join_leads(&mut undos, &led);
+    undos.reverse();
     below_nothing(&mut undos);
     undos
+}
+
+/// A path that was led elsewhere more than once goes back step by step only where the runs have changed something behind it in between, and where
+/// foreign code has put a link in the place of a directory that they had changed: all other steps are one. Oldest first.
+fn join_leads(undos: &mut Vec<Undo>, led: &BTreeSet<&ObjectId>) {
+    let mut at = 0;
+    while let Some(undo) = undos.get(at) {
+        let is_older = |older: &Undo| older.object == undo.object && older.layer == undo.layer;
+        let older = led.contains(&undo.object).then(|| undos.iter().take(at).rposition(is_older)).flatten();
+        match older.filter(|older| goes_with(undos, *older, at)) {
+            Some(older) => {
+                let newer = undos.remove(at);
+                undos.get_mut(older).into_iter().for_each(|undo| undo.go_on(&newer));
+                at = older;
+            }
+            None => at += 1,
+        }
+    }
+}
+
+/// Whether two steps of a path go back as one.
+fn goes_with(undos: &[Undo], older: usize, newer: usize) -> bool {
+    let (Some(first), Some(then)) = (undos.get(older), undos.get(newer)) else { return false };
+    let is_replaced = |undo: &Undo| {
+        let ends = (lead(&undo.before), lead(&undo.left));
+        undo.moved_by.is_some() && matches!(ends, (Some(Lead::Here), Some(Lead::To(_))))
+    };
+    let is_behind = |key: &str| key.strip_prefix(&first.object.key).is_some_and(|rest| rest.starts_with('/'));
+    let between = undos.iter().take(newer).skip(older + 1);
+    let mut changed = between.filter(|undo| undo.left != undo.before || undo.open.is_some());
+    (is_replaced(first) || !is_replaced(then))
+        && !changed.any(|undo| is_at_path(&undo.object.kind) && is_behind(&undo.object.key))
 }
 
 /// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not

@@ -1,11 +1,13 @@
 //! The steps in force of the runs on one host or cluster: those that no rollback has taken back.
 //!
-//! Each object has a stack of steps; a path below a mount point of a run has one in each file system. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
+//! Each object has a stack of steps; a path below a mount point of a run has one in each file system, and one
+//! below a link that a run has led elsewhere has one in each place. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
 //! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
 
 mod others;
 
 use crate::layers::{MountLayer, MountLayers};
+use crate::lead::led_elsewhere;
 use crate::lines::{is_by_fields, is_by_lines};
 use crate::{ProjectScope, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
 use converge_resource::{ObjectId, State};
@@ -70,12 +72,16 @@ pub struct Ledger<'a> {
     forgotten: BTreeSet<(usize, usize)>,
 }
 
+/// Whether a change came to the end that was planned.
+fn is_done(change: &SavedChange) -> bool {
+    matches!(change.outcome, SavedOutcome::Done | SavedOutcome::Moved)
+}
+
 /// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
 fn is_whole(run: &RunRecord) -> bool {
     let roles = matches!(&run.purpose, RunPurpose::Rollback(roles) if !roles.is_empty());
-    let done = |c: &SavedChange| matches!(c.outcome, SavedOutcome::Done | SavedOutcome::Moved);
     let begun = |address: &String| run.changes.iter().any(|c| c.item == *address);
-    !roles && run.finished && run.changes.iter().all(done) && run.planned.iter().all(begun)
+    !roles && run.finished && run.changes.iter().all(is_done) && run.planned.iter().all(begun)
 }
 
 impl<'a> Ledger<'a> {
@@ -84,7 +90,7 @@ impl<'a> Ledger<'a> {
         let mut places = MountLayers::default();
         let mut layer_of = |change: &SavedChange| {
             let layer = places.of(&change.object);
-            places.take(&change.object, &change.before, &change.after);
+            places.follow(change);
             layer
         };
         let layers = runs.iter().map(|run| run.changes.iter().map(&mut layer_of).collect()).collect();
@@ -150,6 +156,8 @@ impl<'a> Ledger<'a> {
                 if !is_named && change.outcome != SavedOutcome::Unknown {
                     self.take_back_to(at, thing, &change.after);
                 }
+            } else if to.as_ref() != Some(&change.after) && self.is_led_back(thing, change) {
+                self.take_back_to(at, thing, &change.after);
             } else if arrived {
                 self.revert(at, thing, &targets);
                 // An object that it left otherwise than it was recorded is managed all the same, for the steps below. Of a file that goes back line by
@@ -237,6 +245,13 @@ impl<'a> Ledger<'a> {
         let began = old.iter().rposition(|s| self.change(s).is_some_and(|c| c.before == *state));
         let stack = old.iter().take(began.unwrap_or(old.len())).cloned().collect();
         self.replace(by, object, old, stack);
+    }
+
+    /// Whether a rollback has led a path back by one of several steps.
+    fn is_led_back(&self, object: &Thing<'a>, change: &SavedChange) -> bool {
+        let is_led = || led_elsewhere(&change.object, &change.before, &change.after, true).is_some();
+        let mut steps = self.stacks.get(object).into_iter().flatten().filter_map(|step| self.change(step));
+        is_done(change) && is_led() && steps.any(|step| step.before == change.after)
     }
 
     fn replace(&mut self, by: usize, object: &Thing<'a>, old: Vec<StepInForce>, stack: Vec<StepInForce>) {
@@ -402,6 +417,7 @@ impl<'a> Ledger<'a> {
             }
             undo.unrecorded = self.unrecorded(steps.clone().filter(|(_, l, c, _)| (&c.object, l) == thing));
             undo.lies_in = self.places.needed(&undo.object, &undo.layer);
+            undo.led_in = self.places.led(&undo.object, &undo.layer);
         }
         undos
     }

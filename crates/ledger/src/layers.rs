@@ -1,5 +1,8 @@
-//! File systems that runs mount and unmount. A path below such a place is one object before that, and another one after it.
+//! File systems that runs mount and unmount, and links that they lead elsewhere. A path below such a place is one object before that, and another one
+//! after it.
 
+use crate::lead::{Lead, Led, lead, led_elsewhere};
+use crate::{SavedChange, SavedOutcome};
 use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
 
@@ -9,14 +12,18 @@ pub(crate) fn is_at_path(kind: &str) -> bool {
 }
 
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
-/// runs found.
+/// runs found. And where the links above it led, where runs have led them elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MountLayer(BTreeMap<String, String>);
+pub struct MountLayer {
+    mounts: BTreeMap<String, String>,
+    links: BTreeMap<String, Lead>,
+}
 
 impl MountLayer {
-    /// The layer as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it.
+    /// The file systems as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it. What is managed is told by
+    /// them alone ([`MountLayers::take`]).
     pub(crate) fn text(&self) -> String {
-        let places = self.0.iter().map(|(place, system)| format!("{place}\n{system}"));
+        let places = self.mounts.iter().map(|(place, system)| format!("{place}\n{system}"));
         places.collect::<Vec<_>>().join("\n")
     }
 
@@ -24,7 +31,7 @@ impl MountLayer {
         let mut lines = text.split('\n').map(str::to_owned);
         let mut layer = Self::default();
         while let (Some(place), Some(system)) = (lines.next(), lines.next()) {
-            layer.0.insert(place, system);
+            layer.mounts.insert(place, system);
         }
         layer
     }
@@ -42,49 +49,83 @@ pub fn file_system(mount: &State) -> &str {
 
 /// The file systems at one place: the one that the first run found, and the present one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct MountPlace {
-    first: String,
-    now: String,
+struct MountPlace<T> {
+    first: T,
+    now: T,
 }
 
-/// The places at which runs have mounted or unmounted something, as of some change.
+/// The places at which runs have mounted or unmounted something, and the links that they have led elsewhere, as of some change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MountLayers(BTreeMap<String, MountPlace>);
+pub struct MountLayers {
+    mounts: BTreeMap<String, MountPlace<String>>,
+    links: BTreeMap<String, MountPlace<Lead>>,
+}
 
 impl MountLayers {
-    /// Takes a change of an object.
+    /// Takes a change of a run: that of a mount, or of a link that it leads elsewhere.
+    pub(crate) fn follow(&mut self, change: &SavedChange) {
+        self.take(&change.object, &change.before, &change.after);
+        let foreign = change.outcome == SavedOutcome::Moved;
+        let led = led_elsewhere(&change.object, &change.before, &change.after, foreign);
+        if let Some(place) = self.links.get_mut(&change.object.key).filter(|_| change.object.kind == "path") {
+            place.now = lead(&change.after).unwrap_or_else(|| place.now.clone());
+        } else if let Some((first, now)) = led {
+            self.links.insert(change.object.key.clone(), MountPlace { first, now });
+        }
+    }
+
+    /// Takes a change of a mount.
     pub(crate) fn take(&mut self, object: &ObjectId, before: &State, after: &State) {
         if object.kind == "mount" {
             let first = file_system(before).to_owned();
-            let place = self.0.entry(object.key.clone()).or_insert(MountPlace { now: first.clone(), first });
+            let place =
+                self.mounts.entry(object.key.clone()).or_insert(MountPlace { now: first.clone(), first });
             file_system(after).clone_into(&mut place.now);
         }
     }
 
     /// The layer in which an object lies now.
     pub(crate) fn of(&self, object: &ObjectId) -> MountLayer {
-        let moved = self.above(object).filter(|(_, place)| place.now != place.first);
-        MountLayer(moved.map(|(at, place)| (at.clone(), place.now.clone())).collect())
+        let moved = above(&self.mounts, object, true).filter(|(_, place)| place.now != place.first);
+        let led = above(&self.links, object, false).filter(|(_, place)| place.now != place.first);
+        MountLayer {
+            mounts: moved.map(|(at, place)| (at.clone(), place.now.clone())).collect(),
+            links: led.map(|(at, place)| (at.clone(), place.now.clone())).collect(),
+        }
     }
 
     /// The mounts above an object, with what is mounted there where it is seen in this layer.
     pub(crate) fn needed(&self, object: &ObjectId, layer: &MountLayer) -> Vec<(String, String)> {
         let mut needed: BTreeMap<String, String> =
-            self.above(object).map(|(at, place)| (at.clone(), place.first.clone())).collect();
+            above(&self.mounts, object, true).map(|(at, place)| (at.clone(), place.first.clone())).collect();
         // A place that no record tells of any more counts too.
-        needed.extend(layer.0.clone());
+        needed.extend(layer.mounts.clone());
         needed.into_iter().collect()
     }
 
-    fn above(&self, object: &ObjectId) -> impl Iterator<Item = (&String, &MountPlace)> {
-        let lies = is_at_path(&object.kind);
-        self.0.iter().filter(move |(at, _)| {
-            let rest = object.key.strip_prefix(at.trim_end_matches('/'));
-            // The directory at which something is mounted is out of sight itself.
-            let is_at = |rest: &str| rest.is_empty() && object.kind == "path";
-            lies && rest.is_some_and(|rest| rest.starts_with('/') || is_at(rest))
-        })
+    /// The paths above an object that runs have led elsewhere, with where they must lead for it to be seen.
+    pub(crate) fn led(&self, object: &ObjectId, layer: &MountLayer) -> Vec<Led> {
+        let led = |(path, place): (&String, &MountPlace<Lead>)| Led {
+            path: path.clone(),
+            lies_in: layer.links.get(path).unwrap_or(&place.first).clone(),
+            now: place.now.clone(),
+        };
+        above(&self.links, object, false).map(led).collect()
     }
+}
+
+/// The places above an object. The directory at which something is mounted is out of sight itself, and so `hides` says.
+fn above<'a, T>(
+    places: &'a BTreeMap<String, MountPlace<T>>,
+    object: &'a ObjectId,
+    hides: bool,
+) -> impl Iterator<Item = (&'a String, &'a MountPlace<T>)> {
+    let lies = is_at_path(&object.kind);
+    places.iter().filter(move |(at, _)| {
+        let rest = object.key.strip_prefix(at.trim_end_matches('/'));
+        let is_at = |rest: &str| hides && rest.is_empty() && object.kind == "path";
+        lies && rest.is_some_and(|rest| rest.starts_with('/') || is_at(rest))
+    })
 }
 
 #[cfg(test)]

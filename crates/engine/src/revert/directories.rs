@@ -1,6 +1,6 @@
 //! Directories that are to be removed, and file systems in memory that are to be unmounted, and that hold more than what is reverted: they stay. Pure.
 
-use crate::revert::layers;
+use crate::revert::layers::{self, Sight};
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::is_container;
@@ -55,7 +55,12 @@ fn real(path: &str, dirs: &BTreeMap<String, String>) -> String {
 }
 
 /// Lets directories stay that hold what is not reverted.
-pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], known: &Knowledge) {
+pub(crate) fn leave_what_is_not_empty(
+    undos: &[Undo],
+    sights: &[Sight],
+    verdicts: &mut [Verdict],
+    known: &Knowledge,
+) {
     let Some(Answer::Run(answer)) = probe(undos).as_ref().and_then(|probe| known.answer(probe)) else {
         return;
     };
@@ -102,9 +107,11 @@ pub(crate) fn leave_what_is_not_empty(undos: &[Undo], verdicts: &mut [Verdict], 
     let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
-        let observed = |undo: &Undo| layers::is_seen(&undo.lies_in, known);
-        let both = undos.iter().zip(verdicts.iter_mut());
-        for (_, verdict) in both.filter(|(undo, _)| removes_container(undo) && observed(undo)) {
+        let seen = |undo: &Undo, sight: &Sight| {
+            layers::is_seen(&undo.lies_in, known) && !(undo.object.kind == "path" && *sight == Sight::Later)
+        };
+        let all = undos.iter().zip(sights).zip(verdicts.iter_mut());
+        for (_, verdict) in all.filter(|((undo, sight), _)| removes_container(undo) && seen(undo, sight)) {
             let goes =
                 matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
             if goes {

@@ -1,12 +1,13 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
-use crate::revert::lead::{Lead, lead, led_elsewhere};
 use crate::revert::order::above;
+use crate::revert::order::links::nearest_older;
 use crate::revert::undo::{fulfils, lost};
-use converge_ledger::{Undo, file_system};
+use converge_ledger::{Lead, MountLayer, Undo, file_system, lead, led_elsewhere};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe};
+use std::collections::BTreeSet;
 
 /// Whether the host shows the object of which the records speak.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,11 @@ pub(crate) fn probes(lies_in: &[(String, String)]) -> impl Iterator<Item = Probe
     lies_in.iter().map(|(place, _)| Probe::Object(mount(place)))
 }
 
+/// The questions where the paths above an object lead that runs have led elsewhere.
+pub(crate) fn probes_of_links(undo: &Undo) -> impl Iterator<Item = Probe> + '_ {
+    undo.led_in.iter().map(|led| Probe::Object(ObjectId::new("path", &led.path)))
+}
+
 /// The places above an object at which another file system is mounted now.
 fn elsewhere<'a>(
     lies_in: &'a [(String, String)],
@@ -47,78 +53,174 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
 }
 
-/// A path that runs have led elsewhere.
-struct LedLink<'a> {
+/// The step back of a path that runs have led elsewhere: where it leads before the step and after it.
+struct Step<'a> {
     path: &'a str,
+    /// Where the path itself lies, as [`Undo::layer`].
+    layer: &'a MountLayer,
     /// Its place among the reverts.
     place: usize,
-    /// Where it led before, where the runs left it, and now.
-    before: Lead,
-    left: Lead,
-    now: Option<Lead>,
+    from: Option<Lead>,
+    to: Option<Lead>,
+    is_led: bool,
     /// It was a directory, and nothing brings back what was in it.
     is_lost: bool,
 }
 
-fn links<'a>(undos: &'a [Undo], known: &Knowledge) -> Vec<LedLink<'a>> {
-    let comes_back =
-        |by: &str| undos.iter().any(|u| u.object.kind == "command" && u.item == by && lost(u).is_none());
-    let link = |(place, undo): (usize, &'a Undo)| {
-        let moved_by = undo.moved_by.as_deref();
-        let (before, left) = led_elsewhere(&undo.object, &undo.before, &undo.left, moved_by.is_some())?;
-        let now = known.observed(&undo.object).ok().and_then(|found| lead(&found.state));
-        let is_lost = before == Lead::Here && !moved_by.is_some_and(comes_back);
-        Some(LedLink { path: &undo.object.key, place, before, left, now, is_lost })
+/// The steps back of these paths, the newest first.
+fn steps<'a>(undos: &'a [Undo]) -> Vec<Step<'a>> {
+    let comes_back = |at: usize, by: &str| {
+        let is_by = |u: &Undo| u.object.kind == "command" && u.item == by;
+        let commands = (0..).zip(undos).filter(|(_, u)| is_by(u));
+        let mover = nearest_older(at, commands.map(|(command, _)| command)).and_then(|at| undos.get(at));
+        mover.is_some_and(|command| lost(command).is_none())
     };
-    (0..).zip(undos).filter_map(link).collect()
+    let led = |undo: &Undo| led_elsewhere(&undo.object, &undo.before, &undo.left, undo.moved_by.is_some());
+    let above = undos.iter().flat_map(|undo| &undo.led_in).map(|led| led.path.as_str());
+    let own = undos.iter().filter(|undo| led(undo).is_some()).map(|undo| undo.object.key.as_str());
+    let paths: BTreeSet<&str> = above.chain(own).collect();
+    let all = (0..).zip(undos).filter(|(_, undo)| undo.object.kind == "path");
+    let step = |(place, undo): (usize, &'a Undo)| {
+        let path = *paths.get(undo.object.key.as_str())?;
+        let led = led(undo);
+        let was_dir = matches!(led, Some((Lead::Here, _)));
+        let is_lost = was_dir && !undo.moved_by.as_deref().is_some_and(|by| comes_back(place, by));
+        let (from, to) = (lead(&undo.left), lead(&undo.before));
+        Some(Step { path, layer: &undo.layer, place, from, to, is_led: led.is_some(), is_lost })
+    };
+    all.filter_map(step).collect()
 }
 
-/// The sight of an object at this place of the reverts, below links. What was changed after them lies where they lead since, all else where they led
-/// before.
-fn behind(links: &[LedLink<'_>], at: usize, key: &str) -> Sight {
+/// The place of an object below a path that runs have led elsewhere.
+struct Below<'a> {
+    path: &'a str,
+    lies_in: Option<&'a Lead>,
+    /// Where the records say that the path leads now, where they say it.
+    recorded: Option<&'a Lead>,
+}
+
+/// Where an object at this place of the reverts lies. The records say it; of what is managed its place does: what was changed after a step lies where
+/// the path leads since, all else where it led before.
+fn below<'a>(undo: &'a Undo, at: usize, steps: &'a [Step<'a>]) -> Vec<Below<'a>> {
+    let recorded = undo.led_in.iter().map(|led| Below {
+        path: &led.path,
+        lies_in: Some(&led.lies_in),
+        recorded: Some(&led.now),
+    });
+    let is_known = |path: &str| undo.led_in.iter().any(|led| led.path == path);
+    let by_place = above(&undo.object.key).filter(|path| !is_known(path)).filter_map(|path| {
+        let own = || steps.iter().filter(|step| step.path == path && step.is_led);
+        let newer = own().rfind(|step| step.place < at).map(|step| step.to.as_ref());
+        let lies_in = newer.or_else(|| own().next().map(|step| step.from.as_ref()))?;
+        Some(Below { path, lies_in, recorded: None })
+    });
+    recorded.chain(by_place).collect()
+}
+
+/// Whether these steps lead a path there, from where it leads now.
+fn comes<'a>(path: &str, mut now: Option<&'a Lead>, wanted: Option<&Lead>, steps: &'a [Step<'a>]) -> bool {
+    for step in steps.iter().filter(|step| step.path == path) {
+        if step.from.as_ref() == now && !step.is_lost {
+            now = step.to.as_ref();
+        }
+        if now == wanted {
+            return true;
+        }
+    }
+    false
+}
+
+/// Where a path leads now.
+fn leads(path: &str, known: &Knowledge) -> Option<Lead> {
+    lead(&known.observed(&ObjectId::new("path", path)).ok()?.state)
+}
+
+/// The sight of an object at this place of the reverts, below links.
+fn behind(undo: &Undo, at: usize, steps: &[Step<'_>], known: &Knowledge) -> Sight {
+    // By the records nothing of theirs is left there.
+    let is_back = undo.open.is_none() && undo.left == undo.before;
     let mut sight = Sight::Now;
-    for link in links.iter().filter(|link| above(key).any(|dir| dir == link.path)) {
-        let LedLink { path, place, before, left, now, is_lost } = link;
-        // The newest are the first.
-        let is_newer = at < *place;
-        let lies_in = if is_newer { left } else { before };
-        if now.as_ref() == Some(lies_in) {
+    for Below { path, lies_in, recorded } in below(undo, at, steps) {
+        let now = leads(path, known);
+        // Also one that is back already: what lies behind it is not what is seen now.
+        let is_led = steps.iter().any(|step| step.path == path);
+        // Where somebody else has led it since, and nothing here leads it back, nobody can tell.
+        if now.as_ref() == lies_in || (!is_led && now.as_ref() != recorded) {
             continue;
         }
-        if is_newer || *is_lost || now.as_ref() != Some(left) {
+        if !is_back && !comes(path, now.as_ref(), lies_in, steps) {
             return Sight::Never(match lies_in {
-                Lead::To(target) => format!(
+                Some(Lead::To(target)) => format!(
                     "it lies where {path} led to {target}, and the link leads elsewhere now: lead it there, then roll back again"
                 ),
-                Lead::Here => format!("it lies in the directory that was at {path}: {PUT_BACK}"),
+                _ => format!("it lies in the directory that was at {path}: {PUT_BACK}"),
             });
         }
         sight = Sight::Later;
     }
-    // The directory itself.
-    if let Some(link) = links.iter().find(|link| link.place == at && link.is_lost)
-        && link.now.as_ref() == Some(&link.left)
-    {
+    // The path itself: steps that are newer come first.
+    let is_own = |step: &&Step<'_>| {
+        undo.object.kind == "path" && step.path == undo.object.key && *step.layer == undo.layer
+    };
+    let mut own = steps.iter().filter(is_own).take_while(|step| step.place <= at).peekable();
+    if own.peek().is_none() {
+        return sight;
+    }
+    let now = leads(&undo.object.key, known);
+    let moves = own.filter(|step| step.from != step.to);
+    let mut open = moves.skip_while(|step| now.is_none() || step.from != now).peekable();
+    let is_later = open.peek().is_some_and(|step| step.place < at);
+    if open.any(|step| step.is_lost) {
         return Sight::Never(format!("a command put a link in the place of this directory: {PUT_BACK}"));
     }
-    sight
+    if is_later { Sight::Later } else { sight }
 }
 
 const PUT_BACK: &str = "put that directory back, then roll back again";
 
 /// Whether the host shows each of these objects now, or will among these reverts.
 pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
-    let links = links(undos, known);
-    let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(&links, at, &undo.object.key), known);
+    let steps = steps(undos);
+    let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(undo, at, &steps, known), known);
     (0..).zip(undos).map(one).collect()
 }
 
 /// Where an object that the host shows now is back in an older state of the runs, what came after that counts as reverted already.
 pub(crate) fn settle_what_is_seen(undos: &mut [Undo], known: &Knowledge) {
+    settle_steps(undos, known);
     let sights = sights(undos, known);
     for (undo, _) in undos.iter_mut().zip(sights).filter(|(_, sight)| *sight == Sight::Now) {
         if let Ok(found) = known.observed(&undo.object) {
             undo.settle(&found.state, &fulfils);
+        }
+    }
+}
+
+/// The same for a path that goes back in several steps: those are reverted already that came after the state which the host shows.
+fn settle_steps(undos: &mut [Undo], known: &Knowledge) {
+    let parts = |undos: &[Undo], at: usize| -> Option<usize> {
+        let undo = undos.get(at)?;
+        let same = |older: &Undo| older.object == undo.object && older.layer == undo.layer;
+        undos.iter().skip(at + 1).position(same).map(|more| at + 1 + more)
+    };
+    let paths: BTreeSet<String> = steps(undos).iter().map(|step| step.path.to_owned()).collect();
+    for at in 0..undos.len() {
+        let Some(undo) = undos.get(at).filter(|u| u.object.kind == "path" && paths.contains(&u.object.key))
+        else {
+            continue;
+        };
+        let Ok(found) = known.observed(&undo.object) else { continue };
+        let shows =
+            |undo: &Undo| undo.left == found.state || undo.states.iter().any(|s| s.state == found.state);
+        let mut older = (!shows(undo)).then(|| parts(undos, at)).flatten();
+        while let Some(place) = older {
+            if undos.get(place).is_some_and(shows) {
+                if let Some(undo) = undos.get_mut(at) {
+                    (undo.left, undo.before, undo.open) = (found.state.clone(), found.state.clone(), None);
+                }
+                break;
+            }
+            older = parts(undos, place);
         }
     }
 }

@@ -5,7 +5,6 @@ pub(crate) mod admission;
 pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;
-pub(crate) mod lead;
 mod left;
 pub(crate) mod lines;
 pub(crate) mod order;
@@ -72,7 +71,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     go_with_their_node(&undos, &mut verdicts);
     packages::leave_what_others_need(&mut verdicts, known);
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
-    directories::leave_what_is_not_empty(&undos, &mut verdicts, known);
+    directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> =

@@ -4,11 +4,11 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
+pub(crate) mod links;
 pub(crate) mod namespaces;
 mod schedule;
 mod unit;
 
-use super::lead::led_elsewhere;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
 use converge_resource::{ObjectId, State};
@@ -191,16 +191,16 @@ impl<'a> Edges<'a> {
     fn containment(&mut self) {
         let mounts: HashMap<&str, usize> =
             self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
-        let led = |(_, r): &(usize, &Revert<'_>)| {
-            led_elsewhere(r.object, r.to, r.from, r.moved_by.is_some()).is_some()
-        };
-        let links: HashMap<&str, usize> =
-            self.of("path").filter(led).map(|(at, r)| (r.object.key.as_str(), at)).collect();
+        let links = self.links();
         let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, revert) in self.of("path") {
             paths.entry(revert.object.key.as_str()).or_default().push(at);
         }
         let reverts = self.reverts;
+        // What is the path now, before what it was.
+        for (at, then) in paths.values().flat_map(|places| places.iter().zip(places.iter().skip(1))) {
+            self.order(*at, *then);
+        }
         for (at, inner) in reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
             let Some(key) = place(inner.object) else { continue };
             // A checkout or a mount stands on the directory of its own name too, and hides it.
@@ -208,7 +208,9 @@ impl<'a> Edges<'a> {
             for folder in own.into_iter().chain(above(key)) {
                 let outers = paths.get(folder).into_iter().flatten();
                 let outers = outers.filter_map(|outer| Some((*outer, reverts.get(*outer)?)));
-                let is_led = |outer: &usize| links.get(folder) == Some(outer);
+                let is_led = |outer: &usize| {
+                    links.get(folder).is_some_and(|links| links.iter().any(|(at, _)| at == outer))
+                };
                 for (outer, revert) in outers.filter(|(at, outer)| !is_led(at) && outer.may_hold(inner)) {
                     let (was, is) = (is_dir(revert.from), is_dir(revert.to));
                     if was && !is {
@@ -218,10 +220,12 @@ impl<'a> Edges<'a> {
                     }
                 }
                 // Objects that were changed where the link leads now go first, those where it led before then after it.
-                match links.get(folder) {
-                    Some(link) if at < *link => self.order(at, *link),
-                    Some(link) => self.need(*link, at),
-                    None => {}
+                for &(link, by) in links.get(folder).into_iter().flatten() {
+                    if at > link {
+                        self.need(link, at);
+                    } else {
+                        by.into_iter().chain([link]).for_each(|then| self.order(at, then));
+                    }
                 }
                 let system =
                     inner.lies_in.iter().find(|(place, _)| place == folder).map(|(_, system)| system);
@@ -416,7 +420,8 @@ impl<'a> Edges<'a> {
                 by_item.entry(item).or_default().push(at);
             }
         }
-        for (at, command) in self.of("command").filter(|(_, r)| is_undone(r) || r.from.line() == "pending") {
+        let is_run = |r: &Revert<'_>| is_undone(r) || r.from.line() == "pending";
+        for (at, command) in self.of("command").filter(|(_, r)| is_run(r)) {
             if let Some(made) = creates(command.object) {
                 if let Some(made) = paths.get(made.as_str()) {
                     self.order(at, *made);
@@ -427,7 +432,10 @@ impl<'a> Edges<'a> {
                 }
             }
             for &moved in by_item.get(command.item).into_iter().flatten() {
-                self.order(at, moved);
+                // Not older ones of the item: what they have changed is a step of its own.
+                if self.mover(moved, command.item, is_run).is_some_and(|mover| at <= mover) {
+                    self.order(at, moved);
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::tests::{plan, undo};
 use super::*;
+use converge_ledger::{KnownState, Lead, Led};
 use converge_resource::{Answer, Observed, Probe};
 
 /// An unmount tells nothing of a directory elsewhere; and what is in memory goes with the file system.
@@ -63,6 +64,90 @@ fn what_lies_behind_a_link_is_reverted_where_the_link_led_when_it_was_changed() 
     // It leads to a third place: nothing below it is touched.
     let third = changes(&[("/srv/l", "link /srv/C")]);
     assert!(third.is_empty(), "{third:?}");
+}
+
+fn led(undo: Undo, lies_in: &str, now: &str) -> Undo {
+    let lead = |target: &str| match target {
+        "" => Lead::Here,
+        target => Lead::To(target.to_owned()),
+    };
+    let led = Led { path: "/srv/l".to_owned(), lies_in: lead(lies_in), now: lead(now) };
+    Undo { led_in: vec![led], ..undo }
+}
+
+/// What each object comes to, or why it stays; the path `/srv/l` and those below it as the host shows them.
+fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
+    let mut known = Knowledge::default();
+    let observed = |line: &str| Answer::Object(Observed::new(State::from_line(line), None));
+    for undo in undos {
+        let (_, line) = now.iter().find(|(key, _)| *key == undo.object.key).unwrap();
+        known.learn(Probe::Object(undo.object.clone()), observed(line));
+    }
+    let link = now.iter().find(|(key, _)| *key == "/srv/l").unwrap();
+    known.learn(Probe::Object(ObjectId::new("path", link.0)), observed(link.1));
+    let mut undos = undos.to_vec();
+    layers::settle_what_is_seen(&mut undos, &known);
+    let members = arrange(undos, &mut known, &[]).into_iter().flat_map(|group| group.members);
+    let one = |judged: Judged| match judged.verdict {
+        Verdict::Same => "same".to_owned(),
+        Verdict::Back(change) => format!("{} -> {}", change.from, change.to),
+        Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => {
+            why.split(": ").next().unwrap_or_default().to_owned()
+        }
+    };
+    members.map(one).collect()
+}
+
+/// One path is edited before and after a link is led elsewhere, twice.
+#[test]
+fn a_path_that_is_edited_in_several_places_goes_back_in_each() {
+    let file = |content: &str| format!("file 644 root root 1 {}", content.repeat(64));
+    let went = |from: &str, to: &str| format!("{} -> {}", file(from), file(to));
+    let state = State::from_line("link /A");
+    let found = KnownState { state, pairs: 0, is_planned: false, undone: None };
+    let undos = [
+        led(undo("path", "/srv/l/x", &file("3"), &file("c")), "/C", "/C"),
+        undo("path", "/srv/l", "link /C", "link /B"),
+        led(undo("path", "/srv/l/x", &file("2"), &file("b")), "/B", "/C"),
+        Undo { states: vec![found], ..undo("path", "/srv/l", "link /B", "link /A") },
+        led(undo("path", "/srv/l/x", &file("1"), &file("a")), "/A", "/C"),
+    ];
+    let all = [&went("3", "c"), "link /C -> link /B", &went("2", "b"), "link /B -> link /A", &went("1", "a")];
+    assert_eq!(comes_to(&undos, &[("/srv/l", "link /C"), ("/srv/l/x", &file("3"))]), all);
+    // Somebody has led it back by one step, or to the start.
+    let out = |to: &str| format!("it lies where /srv/l led to {to}, and the link leads elsewhere now");
+    let back = comes_to(&undos, &[("/srv/l", "link /B"), ("/srv/l/x", &file("2"))]);
+    assert_eq!(back[1..], ["same", all[2], all[3], all[4]]);
+    assert_eq!(back[0], out("/C"), "{back:?}");
+    let back = comes_to(&undos, &[("/srv/l", "link /A"), ("/srv/l/x", &file("1"))]);
+    assert_eq!(back, [&*out("/C"), "same", &*out("/B"), "same", all[4]]);
+    // By the records nothing is left there: it is not asked about what is there now.
+    let undone = [led(undo("path", "/srv/l/x", &file("b"), &file("b")), "/B", "/A"), undos[4].clone()];
+    let back = comes_to(&undone, &[("/srv/l", "link /A"), ("/srv/l/x", &file("1"))]);
+    assert_eq!(back, ["same", all[4]]);
+}
+
+/// Another run, which is not reverted, has led the path elsewhere since; or somebody has, and nobody knows what was changed where.
+#[test]
+fn a_path_behind_a_link_that_others_have_led_elsewhere_is_not_touched() {
+    let of = |now: &str| led(undo("path", "/srv/l/x", "link 1", "link a"), "/A", now);
+    let there = [("/srv/l", "link /B"), ("/srv/l/x", "link 1")];
+    assert!(comes_to(&[of("/B")], &there)[0].starts_with("it lies where /srv/l led to /A"));
+    assert_eq!(comes_to(&[of("/A")], &there), ["link 1 -> link a"]);
+}
+
+/// A command without `undo` has put a link in the place of a directory that the run had declared.
+#[test]
+fn a_declared_directory_in_whose_place_a_command_put_a_link_is_left_until_it_is_back() {
+    let (found, made) = ("dir 700 root root", "dir 755 root root");
+    let put = Undo { moved_by: Some("r/c".to_owned()), ..undo("path", "/srv/l", "link /e", made) };
+    let inside = led(undo("path", "/srv/l/x", "link 1", "link a"), "", "/e");
+    let undos = [put, inside, undo("path", "/srv/l", made, found)];
+    let link = [("/srv/l", "link /e"), ("/srv/l/x", "link 1")];
+    let said = "a command put a link in the place of this directory";
+    assert_eq!(comes_to(&undos, &link), [said, "it lies in the directory that was at /srv/l", said]);
+    let back = [("/srv/l", made), ("/srv/l/x", "link 1")];
+    assert_eq!(comes_to(&undos, &back), ["same", "link 1 -> link a", &format!("{made} -> {found}")]);
 }
 
 /// A unit that stays keeps its file while it is used, and goes with it else.

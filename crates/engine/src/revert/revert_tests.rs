@@ -10,6 +10,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         object: ObjectId::new(object, key),
         layer: converge_ledger::MountLayer::default(),
         lies_in: Vec::new(),
+        led_in: Vec::new(),
         left: State::from_line(left),
         before: State::from_line(before),
         between: Vec::new(),

@@ -194,6 +194,7 @@ pub(crate) fn undo_of(
         object: thing.object.clone(),
         layer: thing.layer.clone(),
         lies_in: thing.lies_in.clone(),
+        led_in: Vec::new(),
         left,
         before: moved.map_or(&thing.before, |m| &m.before).clone(),
         between: thing.between.clone(),

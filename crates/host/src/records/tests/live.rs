@@ -7,9 +7,23 @@ use proptest::test_runner::TestRunner;
 
 const SEQUENCES: usize = 2000;
 
+/// The paths that runs change: one of them lies below another one, which may be a link.
+const PATHS: [&str; 5] = ["/k0", "/k1", "/k2", "/l", "/l/f"];
+
 /// One change of a run: its lines, `N` in them being its number.
 fn change() -> impl Strategy<Value = String> {
-    let state = || prop::sample::select(vec!["absent", "v 1", "v 2"]);
+    object().prop_flat_map(|object| {
+        let states: &[&str] = if object == "path\t/l" {
+            &["absent", "link a root root", "link b root root", "dir 755 root root"]
+        } else {
+            &["absent", "v 1", "v 2"]
+        };
+        change_of(object, states)
+    })
+}
+
+fn change_of(object: String, states: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let state = || prop::sample::select(states);
     let end = prop_oneof![
         8 => state().prop_map(|s| format!("done\tN\t{s}\n")),
         1 => state().prop_map(|s| format!("off\tN\t{s}\n")),
@@ -19,8 +33,8 @@ fn change() -> impl Strategy<Value = String> {
     ];
     let flags = prop::sample::select(vec!["-", "-", "-", "sensitive", "sensitive,in-part", "in-part"]);
     let what = prop_oneof![9 => Just("begin"), 2 => Just("moved")];
-    (what, object(), 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
-        |(what, object, item, from, to, flags, end)| {
+    (what, 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
+        move |(what, item, from, to, flags, end)| {
             format!("{what}\tN\t{object}\t{from}\t{to}\tr/i{item}\t{flags}\n{}", end.unwrap_or_default())
         },
     )
@@ -28,8 +42,8 @@ fn change() -> impl Strategy<Value = String> {
 
 /// A path, or a command: what the script of one that is forgotten has moved is so too.
 fn object() -> impl Strategy<Value = String> {
-    let kind = prop_oneof![4 => Just("path\t/k"), 1 => Just("command\tk")];
-    (kind, 0..3_u8).prop_map(|(kind, key)| format!("{kind}{key}"))
+    let path = prop::sample::select(&PATHS[..]).prop_map(|path| format!("path\t{path}"));
+    prop_oneof![4 => path, 1 => (0..3_u8).prop_map(|key| format!("command\tk{key}"))]
 }
 
 /// Its purpose and plan, the runs that it names (counted from the first one) in `undoes` and in `attempts`, its changes, and how it was closed.
@@ -51,7 +65,7 @@ fn run() -> impl Strategy<Value = Run> {
         "close\tcut-off\t1\n",
         "",
     ]);
-    let changes = (prop::collection::vec(change(), 0..4), prop::option::weighted(0.1, object())).prop_map(
+    let changes = (prop::collection::vec(change(), 0..6), prop::option::weighted(0.1, object())).prop_map(
         |(mut changes, forgotten): (Vec<String>, Option<String>)| {
             changes.extend(forgotten.map(|object| format!("forget\t{object}\n")));
             changes

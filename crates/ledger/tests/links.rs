@@ -1,0 +1,151 @@
+//! A path below one that runs lead elsewhere is another object in each place, and goes back there.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
+use converge_ledger::{Lead, Ledger, ProjectName, ProjectScope, Records, Undo, parse_records};
+
+const A: &str = "link /a root root";
+const B: &str = "link /b root root";
+const C: &str = "link /c root root";
+
+/// Runs: lines of their meta, and their changes `HOW KEY|BEFORE|AFTER`, where HOW is `begin`, `moved`, or `failed`, which left it was.
+fn records(runs: &[(&str, &[String])]) -> Records {
+    let mut text = "converge\t5\n".to_owned();
+    for (at, (meta, changes)) in runs.iter().enumerate() {
+        text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\tp\thosts.yaml\npurpose\t{meta}\n", at + 1));
+        for (n, change) in changes.iter().enumerate() {
+            let [object, before, after] = change.split('|').collect::<Vec<_>>().try_into().unwrap();
+            let (how, key) = object.split_once(' ').unwrap();
+            let word = if how == "moved" { "moved" } else { "begin" };
+            text.push_str(&format!("{word}\t{n}\tpath\t{key}\t{before}\t{after}\tr/i\t-\n"));
+            match how {
+                "begin" => text.push_str(&format!("done\t{n}\t{after}\n")),
+                "failed" => text.push_str(&format!("failed\t{n}\t1\t{before}\n")),
+                _ => {}
+            }
+        }
+        text.push_str("close\tfinished\t1\n");
+    }
+    let records = parse_records(&text).unwrap();
+    assert_eq!(records.broken, Vec::<String>::new());
+    records
+}
+
+fn led(how: &str, from: &str, to: &str) -> String {
+    format!("{how} /l|{from}|{to}")
+}
+
+fn file(from: &str, to: &str) -> String {
+    format!("begin /l/x|{from}|{to}")
+}
+
+fn project() -> ProjectScope {
+    ProjectScope(ProjectName { playbook: "p".to_owned(), inventory: "hosts.yaml".to_owned() })
+}
+
+fn reported(undos: &[Undo]) -> Vec<String> {
+    let one = |u: &Undo| {
+        let places: Vec<&str> = (u.led_in.iter())
+            .map(|led| match &led.lies_in {
+                Lead::Here => "here",
+                Lead::To(target) => target,
+            })
+            .collect();
+        format!("{} {} -> {} {}", u.object.key, u.left, u.before, places.join(" "))
+    };
+    undos.iter().map(|undo| one(undo).trim_end().to_owned()).collect()
+}
+
+#[test]
+fn each_file_of_one_name_goes_back_where_the_link_led() {
+    for how in ["moved", "begin"] {
+        let run = [file("v a", "v 1"), led(how, A, B), file("v b", "v 2")];
+        let back = [file("v 2", "v b"), led("moved", B, A), file("v 1", "v a")];
+        let runs: [(&str, &[String]); 2] = [("converge", &run), ("rollback\nundoes\tR0", &back)];
+        let records = records(&runs[..1]);
+        let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+        let link = format!("/l {B} -> {A}");
+        assert_eq!(reported(&undos), ["/l/x v 2 -> v b /b", &link, "/l/x v 1 -> v a /a"], "{how}");
+        // All of it is back.
+        let records = self::records(&runs);
+        let ledger = Ledger::of(&records.runs);
+        assert_eq!(ledger.candidates(&project(), &|_| true), Vec::<usize>::new());
+        let (undos, _) = ledger.revert_to(0, &project(), &|_| true);
+        assert!(undos.iter().all(|undo| undo.left == undo.before), "{:?}", reported(&undos));
+        assert_eq!(undos.iter().filter(|undo| undo.object.key == "/l").count(), 1);
+    }
+}
+
+#[test]
+fn what_a_rollback_did_behind_the_link_takes_nothing_off_in_the_other_place() {
+    let run = [file("v a", "v 1"), led("moved", A, B), file("v b", "v 2")];
+    let back = [file("v 2", "v b"), led("moved", B, A), "failed /l/x|v 1|v a".to_owned()];
+    let records = records(&[("converge", &run), ("rollback\nundoes\tR0", &back)]);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project(), &|_| true), [0]);
+    let (undos, _) = ledger.revert_from(0, &project(), &|_| true);
+    assert_eq!(reported(&undos), ["/l/x v 1 -> v a /a"]);
+}
+
+#[test]
+fn a_link_that_is_led_on_goes_back_by_the_places_where_something_was_changed() {
+    let [to_b, to_c] = [led("begin", A, B), led("begin", B, C)];
+    let first = [to_b.clone(), file("v b", "v 2")];
+    let records = records(&[("converge", &first), ("converge", &[to_c.clone(), file("v c", "v 3")])]);
+    let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+    let (back, more) = (format!("/l {C} -> {B}"), format!("/l {B} -> {A}"));
+    assert_eq!(reported(&undos), ["/l/x v 3 -> v c /c", &back, "/l/x v 2 -> v b /b", &more]);
+    // A rollback that came halfway, and failed behind the second link.
+    let half: [String; 3] = [file("v 3", "v c"), led("begin", C, B), "failed /l/x|v 2|v b".to_owned()];
+    let runs: [(&str, &[String]); 3] = [
+        ("converge", &first),
+        ("converge", &[to_c.clone(), file("v c", "v 3")]),
+        ("rollback\nundoes\tR0\nundoes\tR1\nplanned\tr/link", &half),
+    ];
+    let records = self::records(&runs);
+    let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+    assert_eq!(reported(&undos), ["/l/x v 2 -> v b /b", &more]);
+    // With nothing between, it goes back at once.
+    let records = self::records(&[("converge", &[to_b]), ("converge", &[to_c])]);
+    let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+    assert_eq!(reported(&undos), [format!("/l {C} -> {A}")]);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_declared_directory_is_a_step_of_its_own() {
+    let (found, made) = ("dir 700 root root", "dir 755 root root");
+    let run = [led("begin", found, made), file("absent", "v 1"), led("moved", made, B)];
+    let records = records(&[("converge", &run)]);
+    let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+    let (put, mode) = (format!("/l {B} -> {made}"), format!("/l {made} -> {found}"));
+    assert_eq!(reported(&undos), [&*put, "/l/x v 1 -> absent here", &*mode]);
+    // Its undo has put it back: there and back again is no step.
+    let back = [led("moved", B, made), file("v 1", "absent"), led("begin", made, found)];
+    let records = self::records(&[("converge", &run), ("rollback\nundoes\tR0", &back)]);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project(), &|_| true), Vec::<usize>::new());
+    let (undos, _) = ledger.revert_to(0, &project(), &|_| true);
+    assert!(undos.iter().all(|undo| undo.left == undo.before), "{:?}", reported(&undos));
+}
+
+/// Before paths had a place each, a rollback took all steps of one path back at once, and wrote where the link led then.
+#[test]
+fn records_of_a_rollback_that_knew_no_places_are_read() {
+    let run = [file("v a", "v 1"), led("moved", A, B), file("v b", "v 2")];
+    let back = [file("v 2", "v a"), led("moved", B, A)];
+    let records = records(&[("converge", &run), ("rollback\nundoes\tR0", &back)]);
+    let ledger = Ledger::of(&records.runs);
+    // It has done all that it set out to: nothing is in force.
+    assert_eq!(ledger.candidates(&project(), &|_| true), Vec::<usize>::new());
+    // Both files are still known by what was done to them.
+    let (undos, _) = ledger.revert_to(0, &project(), &|_| true);
+    let link = format!("/l {A} -> {A}");
+    assert_eq!(reported(&undos), ["/l/x v a -> v b /b", &link, "/l/x v 1 -> v a /a"]);
+    // One that failed at the file takes nothing off but the link.
+    let back = ["failed /l/x|v 2|v a".to_owned(), led("moved", B, A)];
+    let records = self::records(&[("converge", &run), ("rollback\nundoes\tR0", &back)]);
+    let ledger = Ledger::of(&records.runs);
+    assert_eq!(ledger.candidates(&project(), &|_| true), [0]);
+    let (undos, _) = ledger.revert_from(0, &project(), &|_| true);
+    assert_eq!(reported(&undos), ["/l/x v 2 -> v b /b", "/l/x v 1 -> v a /a"]);
+}

@@ -1,0 +1,179 @@
+//! Commands that lead a link elsewhere, or put one in the place of a directory: a path below is another file then.
+
+use super::*;
+
+/// A path is edited before and after a command leads it elsewhere.
+const TWICE: &str = "resources:
+  - name: first
+    line: {path: /srv/l/x, line: one}
+  - name: c
+    command: {COMMAND}
+  - name: second
+    line: {path: /srv/l/x, line: two}
+  - name: new
+    file: {path: /srv/l/g, content: v}
+";
+
+/// All below `/srv` as the runs may change it.
+fn files(host: &Host) -> String {
+    exec(
+        host,
+        "cd /srv; find . -mindepth 1 -printf '%p %y %m %U %l\\n' | sort; find . -type f | sort | xargs -r grep -H .",
+    )
+}
+
+/// Reverts the newest run on the host, without converge.
+fn undo_sh(host: &Host) -> String {
+    exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo status $?")
+}
+
+#[test]
+fn a_path_that_a_command_leads_elsewhere_is_two_files_and_each_goes_back_in_its_place() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let link =
+        "run: ln -sfn /srv/B /srv/l, unless: test $(readlink /srv/l) = /srv/B, undo: ln -sfn /srv/A /srv/l";
+    let folder = "run: mv /srv/l /srv/l.old && ln -s /srv/B /srv/l, unless: test -L /srv/l, undo: rm /srv/l && mv /srv/l.old /srv/l";
+    for (make, run) in [("mkdir -p /srv/A; ln -sfn /srv/A /srv/l", link), ("mkdir -p /srv/l", folder)] {
+        for by_script in [false, true] {
+            exec(
+                host,
+                &format!("mkdir /srv/B; {make}; echo a0 >/srv/l/x; echo b0 >/srv/B/x; chown 4000 /srv/B/x"),
+            );
+            let before = files(host);
+            world.only_role("r", &TWICE.replace("{COMMAND}", &format!("{{{run}}}"))).unwrap();
+            world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("r/first");
+            assert_eq!(exec(host, "cat /srv/B/x | xargs"), "b0 two");
+            if by_script {
+                let said = undo_sh(host);
+                assert!(said.ends_with("status 0"), "{said}");
+                assert_eq!(files(host), before, "{run}: {said}");
+            } else {
+                let said = rollback(&world, &[]).expect(0).all();
+                assert_eq!(files(host), before, "{run}: {said}");
+            }
+            rollback(&world, &[]).says("no host has a run");
+            exec(host, "rm -rf /srv/* /var/lib/converge");
+        }
+    }
+}
+
+/// The next runs lead it on: each edit goes back where it was made.
+#[test]
+fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = |to: &str, from: &str| {
+        let link = format!(
+            "{{run: ln -sfn /srv/{to} /srv/l, unless: test $(readlink /srv/l) = /srv/{to}, undo: ln -sfn /srv/{from} /srv/l}}"
+        );
+        TWICE.replace("{COMMAND}", &link)
+    };
+    for by_script in [false, true] {
+        exec(
+            host,
+            "cd /srv; mkdir A B C; ln -s /srv/A l; for d in A B C; do echo $d >$d/x; done; chown 4000 B/x",
+        );
+        let before = files(host);
+        for (to, from) in [("B", "A"), ("C", "B")] {
+            world.only_role("r", &role(to, from)).unwrap();
+            world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
+        }
+        assert_eq!(exec(host, "cat /srv/*/x | xargs"), "A one B two one C two C two");
+        if by_script {
+            for _ in 0..2 {
+                let said = undo_sh(host);
+                assert!(said.ends_with("status 0"), "{said}");
+            }
+        } else {
+            let first = first_run(host);
+            rollback(&world, &["--to", &first]).expect(0);
+        }
+        assert_eq!(files(host), before, "{by_script}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
+
+/// A command puts a link in the place of a directory that the run has declared.
+const DECLARED: &str = "resources:
+  - name: folder
+    directory: {path: /srv/d, mode: '0755'}
+  - name: inside
+    file: {path: /srv/d/a, content: v}
+  - name: new
+    file: {path: /srv/d/f, content: v}
+  - name: c
+    command: {run: mv /srv/d /srv/d.old && ln -s /srv/e /srv/dUNDO, unless: test -L /srv/d}
+";
+
+#[test]
+fn a_directory_that_a_command_replaces_by_a_link_is_left_and_named_until_it_is_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let undeclared = DECLARED.replace("  - name: folder\n    directory: {path: /srv/d, mode: '0755'}\n", "");
+    let old = "mkdir -m 700 /srv/d; echo old >/srv/d/old";
+    for (role, make) in [(DECLARED, old), (DECLARED, ":"), (&*undeclared, old)] {
+        for undo in ["", ", undo: rm /srv/d && mv /srv/d.old /srv/d"] {
+            for by_script in [false, true] {
+                let case = format!("{role} {make} {undo} by script: {by_script}");
+                exec(host, &format!("mkdir /srv/e; {make}; echo e0 >/srv/e/a; chown 4000 /srv/e/a"));
+                let before = files(host);
+                world.only_role("r", &role.replace("UNDO", undo)).unwrap();
+                world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
+                if undo.is_empty() {
+                    let there = files(host);
+                    if by_script {
+                        let said = undo_sh(host);
+                        let named = |path: &str| {
+                            let line = format!("LEFT ALONE     path:{path}: ");
+                            said.contains(&line) && said.contains("put that directory back")
+                        };
+                        assert!(
+                            said.ends_with("status 1") && !said.contains("else has changed"),
+                            "{case}: {said}"
+                        );
+                        assert!(["/srv/d", "/srv/d/a", "/srv/d/f"].into_iter().all(named), "{case}: {said}");
+                    } else {
+                        let said = rollback(&world, &[]).expect(4);
+                        said.says("/srv/d: a command put a link")
+                            .says("/srv/d/a: it lies in")
+                            .says("/srv/d/f: it lies in");
+                    }
+                    assert_eq!(files(host), there, "{case}");
+                    exec(host, "rm /srv/d; mv /srv/d.old /srv/d");
+                }
+                let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).all() };
+                assert_eq!(files(host), before, "{case}: {said}");
+                if by_script {
+                    assert!(said.ends_with("status 0"), "{case}: {said}");
+                }
+                rollback(&world, &[]).says("no host has a run");
+                exec(host, "rm -rf /srv/* /var/lib/converge");
+            }
+        }
+    }
+}
+
+/// A later run, which is in force, leads the link to a file that looks like that of the first one.
+#[test]
+fn undo_sh_touches_nothing_behind_a_link_that_a_later_run_leads_elsewhere() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "cd /srv; mkdir A B; echo one >B/x; ln -s /srv/A l");
+    apply(&world, "resources:\n  - file: {path: /srv/l/x, content: \"one\\n\"}\n");
+    let first = first_run(host);
+    for how in [
+        "link: {path: /srv/l, target: /srv/B}",
+        "command: {run: ln -sfn /srv/B /srv/l, unless: test $(readlink /srv/l) = /srv/B}",
+    ] {
+        apply(&world, &format!("resources:\n  - {how}\n  - file: {{path: /srv/l/x, content: \"one\\n\"}}\n"));
+        let there = files(host);
+        let said = exec(host, &format!("sh /var/lib/converge/undo.sh {first} 2>&1; echo status $?"));
+        assert!(
+            said.contains("LEFT ALONE     path:/srv/l/x: ") && said.ends_with("status 1"),
+            "{how}: {said}"
+        );
+        assert_eq!(files(host), there, "{how}: {said}");
+        rollback(&world, &[]).expect(0);
+    }
+}
