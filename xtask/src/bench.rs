@@ -94,7 +94,7 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
 }
 
 /// Prints the table, and writes it to the file that was asked for.
-fn tell(table: &str, arguments: &Arguments) -> Result<()> {
+fn tell(table: &str, arguments: &BenchArguments) -> Result<()> {
     println!("\n{table}");
     match &arguments.out {
         Some(path) => Ok(fs::write(path, table)?),

@@ -8,8 +8,8 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    Verdict, base_of, brought_along, changed_probes, goes_back, owners_probe, role_of, take_contents,
-    without_gone_workloads,
+    Verdict, base_of, brought_along, changed_probes, goes_back, is_midway, owners_probe, role_of,
+    take_contents, without_gone_workloads,
 };
 use crate::revert::{self, Judged, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
@@ -18,7 +18,7 @@ use converge_ledger::{Ledger, ProjectScope, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, counted};
 use converge_syntax::{Diagnostic, Diagnostics};
-use passed::{idle_runs, say_passed_over, taken_back, why_passed_over};
+use passed::{FirstHalt, Halt, Halts, idle_runs, say_halt, say_passed_over, taken_back, why_passed_over};
 use start::{ReturnPoint, again};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ async fn plan_newest(
                 Some(ReturnPoint::From(if is_alone { at } else { ledger.start_of(at, project) }))
             })
             .collect();
-        let (mut plan, sealed) = plan_starts(context, hosts, read, &starts, roles).await;
+        let (mut plan, halt) = plan_starts(context, hosts, read, &starts, roles).await;
         if !nothing_to_do(&plan) {
             let mut back: BTreeSet<&str> = BTreeSet::new();
             for (of, start) in ledgers.iter().zip(&starts) {
@@ -245,12 +245,8 @@ async fn plan_newest(
             plan.warnings.push(why);
             return plan;
         }
-        if let Some((host, object)) = sealed {
-            let why = format!(
-                "{host}: the saved values of {object} cannot be read here, so no older run is taken in the place of \
-                 {newest}: correct `converge_age_identity`, or name a run with `--to`"
-            );
-            plan.warnings.push(why);
+        if let Some(halt) = halt {
+            say_halt(&mut plan, newest, halt);
             return plan;
         }
         let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
@@ -281,14 +277,14 @@ fn own_newest(ledger: &Ledger<'_>, runs: &[usize], chosen: &str) -> Option<usize
     runs.last().copied().filter(|at| ledger.place(chosen) == Some(*at))
 }
 
-/// Before these runs, host by host; with an object, and its host, that stays because its saved values cannot be read.
+/// Before these runs, host by host; with an object, and its host, for which no older run is taken.
 async fn plan_starts(
     context: &Arc<RunContext>,
     hosts: &[String],
     read: &[ReadRecords],
     starts: &[Option<ReturnPoint>],
     roles: &[String],
-) -> (FleetPlan, Option<(String, ObjectId)>) {
+) -> (FleetPlan, FirstHalt) {
     let planning = hosts.iter().zip(read).zip(starts).map(|((host, read), start)| {
         let (context, host, read) = (Arc::clone(context), host.clone(), Arc::clone(read));
         let (start, roles) = (*start, roles.to_vec());
@@ -317,8 +313,8 @@ async fn plan_starts(
         .iter()
         .flat_map(|back| back.runs.iter().map(|run| (back.entry.host.clone(), run.clone())))
         .collect();
-    let sealed =
-        outcomes.iter().find_map(|back| Some((back.entry.host.clone(), back.sealed.first()?.clone())));
+    let halts = outcomes.iter().flat_map(|back| back.halts.iter().map(|halt| (&back.entry.host, halt)));
+    let halt = halts.map(|(host, (object, halt))| (host.clone(), object.clone(), *halt)).next();
     let hidden = outcomes
         .iter()
         .flat_map(|back| back.hidden.iter().map(|why| format!("{}: {why}", back.entry.host)))
@@ -334,17 +330,14 @@ async fn plan_starts(
     plan.warnings = hidden;
     crate::plan::node_removal::ask_hosts(&mut plan);
     plan.order = crate::batches::order(context, &plan);
-    (plan, sealed)
+    (plan, halt)
 }
-
-/// Objects whose saved values cannot be read on this machine.
-type Sealed = Vec<ObjectId>;
 
 /// The plan of one host.
 #[derive(Default)]
 struct Planned {
     plan: HostPlan,
-    sealed: Sealed,
+    halts: Halts,
     /// Sentences about the objects whose changes stay in force although they are as before.
     hidden: Vec<String>,
 }
@@ -353,7 +346,7 @@ struct Planned {
 struct HostReturn {
     entry: HostEntry,
     runs: Vec<String>,
-    sealed: Sealed,
+    halts: Halts,
     hidden: Vec<String>,
 }
 
@@ -388,20 +381,20 @@ async fn plan_back(
             plan_undos(context, target, undos, &accounts, &again).await.map(|planned| (planned, ids))
         }
     };
-    let (result, runs, sealed, hidden) = match planned {
-        Ok((Planned { plan, sealed, hidden }, ids)) => {
+    let (result, runs, halts, hidden) = match planned {
+        Ok((Planned { plan, halts, hidden }, ids)) => {
             context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
-            (HostResult::Planned(plan), ids, sealed, hidden)
+            (HostResult::Planned(plan), ids, halts, hidden)
         }
         Err(lost) => {
             context.events.send(Event::Lost { host: host.to_owned(), message: lost.to_string() });
-            (HostResult::Lost(lost), Vec::new(), Sealed::new(), Vec::new())
+            (HostResult::Lost(lost), Vec::new(), Halts::new(), Vec::new())
         }
     };
     HostReturn {
         entry: HostEntry { host: host.to_owned(), result, took: begun.elapsed() },
         runs,
-        sealed,
+        halts,
         hidden,
     }
 }
@@ -444,7 +437,7 @@ async fn plan_undos(
     }
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
-    let sealed = undos.iter().filter(|undo| undo.sealed).map(|undo| undo.object.clone()).collect();
+    let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
     revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
@@ -467,7 +460,13 @@ async fn plan_undos(
     if context.options.diffs {
         crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
     }
-    Ok(Planned { plan, sealed, hidden })
+    Ok(Planned { plan, halts, hidden })
+}
+
+/// The reason why no older run is taken in the place of one that changed this object.
+fn halt(undo: &Undo, known: &Knowledge) -> Option<Halt> {
+    let midway = || known.observed(&undo.object).is_ok_and(|found| is_midway(undo, &found.state));
+    if undo.sealed { Some(Halt::Sealed) } else { midway().then_some(Halt::Midway) }
 }
 
 /// Says that an object is as before already and not undone.

@@ -21,11 +21,11 @@ pub enum KubeadmState {
         /// The endpoint of the cluster's API.
         endpoint: String,
     },
-    /// An init or join of converge that is unfinished (`begun init|join HOST:PORT`).
+    /// An init, join or leave of converge that is unfinished (`begun init|join|leave HOST:PORT`).
     Begun {
-        /// `init` or `join`.
+        /// `init`, `join` or [`LEAVE`].
         what: String,
-        /// The intended endpoint of the cluster's API.
+        /// The endpoint of the cluster's API, for a leave that of the cluster that the host was part of.
         endpoint: String,
     },
     /// A control plane that runs this version (`version RUNS SAYS`); a host that is none is `absent`.
@@ -61,7 +61,7 @@ impl KubeadmState {
             ["absent"] => Some(Self::Absent),
             ["control-plane", endpoint] => Some(Self::ControlPlane { endpoint: owned(endpoint) }),
             ["worker", endpoint] => Some(Self::Worker { endpoint: owned(endpoint) }),
-            ["begun", what @ ("init" | "join"), endpoint] => {
+            ["begun", what @ ("init" | "join" | LEAVE), endpoint] => {
                 Some(Self::Begun { what: owned(what), endpoint: owned(endpoint) })
             }
             ["version", runs, says] => Some(Self::Version { runs: owned(runs), says: owned(says) }),
@@ -120,8 +120,16 @@ pub fn is_node_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && name.bytes().all(good) && !name.starts_with('-')
 }
 
+/// The word of a leave that was begun, whose reset may have taken anything of the node along.
+pub const LEAVE: &str = "leave";
+
 /// The word with which a control plane is reset though there is no snapshot of its etcd.
 pub const WITHOUT_SNAPSHOT: &str = "etcd:data";
+
+/// Whether it is no node. What a step that was cut off had left does not come back: a rollback of the run that completed it resets the host.
+fn is_none(state: &KubeadmState) -> bool {
+    matches!(state, KubeadmState::Absent | KubeadmState::Begun { .. })
+}
 
 /// The object.
 pub struct Kubeadm;
@@ -139,7 +147,12 @@ impl Object for Kubeadm {
             (KubeadmState::Version { runs, .. }, KubeadmState::Version { runs: to, .. }) => {
                 format!("kubeadm upgrade apply: from {runs} to {to}")
             }
-            (_, KubeadmState::Absent) => "kubeadm reset: take the host out of its cluster".to_owned(),
+            (KubeadmState::Begun { what, .. }, KubeadmState::Absent) if what == LEAVE => {
+                "kubeadm reset, which was begun and did not end: take the host out of its cluster".to_owned()
+            }
+            (_, KubeadmState::Absent | KubeadmState::Begun { .. }) => {
+                "kubeadm reset: take the host out of its cluster".to_owned()
+            }
             (KubeadmState::Begun { what, .. }, _) => {
                 format!("kubeadm {what}, which was begun and did not end")
             }
@@ -155,14 +168,16 @@ impl Object for Kubeadm {
 
     fn reversibility(_: &str, from: &KubeadmState, to: &KubeadmState) -> Reversibility {
         match (from, to) {
-            (KubeadmState::ControlPlane { .. }, KubeadmState::Absent) => Reversibility::Irreversible(
+            // Nothing is done.
+            (from, to) if from == to => Reversibility::Reversible,
+            (KubeadmState::ControlPlane { .. }, to) if is_none(to) => Reversibility::Irreversible(
                 "`kubeadm reset` takes the certificates and this host's copy of the cluster's data (etcd) along"
                     .to_owned(),
             ),
             (KubeadmState::Version { .. }, _) => Reversibility::Irreversible(
                 "kubeadm takes no version back; the snapshot of etcd from before can be restored by hand".to_owned(),
             ),
-            (_, KubeadmState::Absent) => Reversibility::Irreversible(
+            (_, to) if is_none(to) => Reversibility::Irreversible(
                 "`kubeadm reset` takes the node's certificate and its pods along".to_owned(),
             ),
             _ => Reversibility::Reversible,
@@ -173,9 +188,19 @@ impl Object for Kubeadm {
         true
     }
 
+    fn fulfils(now: &KubeadmState, planned: &KubeadmState) -> bool {
+        now == planned || (*now == KubeadmState::Absent && is_none(planned))
+    }
+
+    // The host's own record of it is there from before the first step of kubeadm to after its last one, in a rollback too.
+    fn amid(before: &KubeadmState, after: &KubeadmState, now: &KubeadmState) -> bool {
+        let comes_or_goes = [before, after].contains(&&KubeadmState::Absent) && before != after;
+        comes_or_goes && matches!(now, KubeadmState::Begun { .. })
+    }
+
     fn disruption(from: &KubeadmState, to: Option<&KubeadmState>) -> Disruption {
         match (from, to) {
-            (_, Some(KubeadmState::Absent)) => Disruption::Drain,
+            (_, Some(to)) if is_none(to) => Disruption::Drain,
             (KubeadmState::Version { .. }, _) => Disruption::Restarts,
             _ => Disruption::None,
         }
@@ -215,7 +240,7 @@ impl Effects for Kubeadm {
     }
 
     fn may_bring(_: &KubeadmState, to: &KubeadmState) -> Option<MayBring> {
-        let comes = !matches!(to, KubeadmState::Absent | KubeadmState::Version { .. });
+        let comes = !is_none(to) && !matches!(to, KubeadmState::Version { .. });
         comes.then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
     }
 }
@@ -227,7 +252,7 @@ impl NodePart for Kubeadm {
 
     fn backup(from: &KubeadmState, to: &KubeadmState) -> Option<Backup> {
         match (from, to) {
-            (KubeadmState::ControlPlane { endpoint }, KubeadmState::Absent) => Some(Backup {
+            (KubeadmState::ControlPlane { endpoint }, to) if is_none(to) => Some(Backup {
                 unless_allowed: Some(WITHOUT_SNAPSHOT.to_owned()),
                 ..etcd_snapshot(None, endpoint, "before-reset".to_owned())
             }),
@@ -241,12 +266,18 @@ impl NodePart for Kubeadm {
         to: &KubeadmState,
     ) -> Option<NodeRemovalRequest> {
         let (
-            KubeadmState::Worker { endpoint } | KubeadmState::ControlPlane { endpoint },
-            KubeadmState::Absent,
-        ) = (from, to)
+            KubeadmState::Worker { endpoint }
+            | KubeadmState::ControlPlane { endpoint }
+            | KubeadmState::Begun { endpoint, .. },
+            true,
+        ) = (from, is_none(to))
         else {
             return None;
         };
+        let is_being_made = matches!(from, KubeadmState::Begun { what, .. } if what != LEAVE);
+        if is_being_made {
+            return None;
+        }
         is_node_name(&way.name).then(|| NodeRemovalRequest {
             fetch: let_go(&way.host, &way.name, endpoint, 600, false),
             settings: vec![("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())],

@@ -81,6 +81,7 @@ cv_stays_kubeadm() {
   case $1:$2 in
   version:absent) return 1 ;;
   version:*) printf '%s\n' "kubeadm takes no version back ($2)" ;;
+  *:'begun leave '*) printf '%s\n' 'the host was leaving its cluster when a run was cut off: run converge, which ends that, or joins the host again' ;;
   *:absent) printf '%s\n' 'a host that has left its cluster does not come back by itself: run converge' ;;
   *) printf '%s\n' "the host stays in its cluster ($2): 'kubeadm reset' takes it out, and its data along" ;;
   esac
@@ -132,7 +133,8 @@ cv_apply_kubeadm() (
     cv_kubeadm_upgrade "${want##* }"
     return
     ;;
-  absent)
+  # A rollback of the run that completed what was begun: that does not come back.
+  absent | 'begun '*)
     if [ "${CV_KUBEADM_HOW:-}" = leave ]; then
       gone=
       IFS= read -r gone
@@ -142,7 +144,7 @@ cv_apply_kubeadm() (
         ;;
       esac
     fi
-    cv_kubeadm_reset
+    cv_kubeadm_reset "$is"
     return
     ;;
   'control-plane '* | 'worker '*) ;;
@@ -215,8 +217,9 @@ cv_kubeadm_join() {
   rest=$CV_KUBEADM_CONFIG
   case $rest in *@certificate-key@*) rest=${rest%%@certificate-key@*}$key${rest#*@certificate-key@} ;; esac
   printf '%s\n' "$rest" >"$CV_KUBE_RUN/join.yaml"
-  case $1 in 'begun join'*)
-    cv_say 'a join was begun here and did not end: what it left is taken away first'
+  case $1 in 'begun '*)
+    what=${1#begun }
+    cv_say "a ${what%% *} was begun here and did not end: what it left is taken away first"
     cv_kubeadm_run reset --force || return 1
     ;;
   esac
@@ -238,8 +241,13 @@ cv_kubeadm_nothing_done() {
   esac
 }
 
-# cv_kubeadm_reset: takes this host out of its cluster, with the records and the network of the pods.
+# cv_kubeadm_reset IS: takes this host out of its cluster, with the records and the network of the pods. A reset that is cut off is on record.
 cv_kubeadm_reset() (
+  case $1 in 'control-plane '* | 'worker '*)
+    cv_dec_to "${1#* }"
+    cv_write_record "$CV_ROOT/kubeadm" "leave $CV_DEC" || return 1
+    ;;
+  esac
   cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || return 1
   rm -f "$CV_ROOT/kubeadm"
   # Files that kubeadm leaves: without a cluster the network of the pods has no meaning.

@@ -171,6 +171,47 @@ fn what_was_begun_is_seen_and_goes_on() {
     });
 }
 
+#[test]
+fn a_reset_that_is_cut_off_is_on_record_and_goes_on() {
+    every_host(|host| {
+        let token = "token abcdef.0123456789abcdef\nca Q0E=\nkey fedcba9876\n";
+        host.good(JOIN, token);
+        let fail = Path::new(&host.tools).join("fail");
+        std::fs::write(&fail, "").unwrap();
+        let (status, _) = host.run("cv_apply_kubeadm node absent");
+        assert_eq!((status, host.line().as_str()), (1, "begun leave 10.0.0.1:6443"), "{}", host.shell.name);
+        for end in ["absent", "'worker 10.0.0.1:6443'"] {
+            let (status, said) = host.run(&format!("cv_restore_kubeadm node {end}"));
+            assert!(status == 1 && said.contains("run converge"), "{said}");
+        }
+        std::fs::remove_file(&fail).unwrap();
+        // Where it is to stay after all, it joins again.
+        let said = host.good(JOIN, token);
+        assert!(said.starts_with("a leave was begun here"), "{said}");
+        assert!(host.tool("log").contains("reset --force\njoin"), "{}", host.tool("log"));
+        assert_eq!(host.line(), "worker 10.0.0.1:6443");
+        host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'leave 10.0.0.1:6443'; cv_apply_kubeadm node absent >/dev/null", "");
+        assert_eq!(host.line(), "absent");
+    });
+}
+
+#[test]
+fn a_step_passes_through_what_was_begun() {
+    let state = |line: &str| KubeadmState::try_from(State::from_line(line)).unwrap();
+    let (worker, absent, leave) = (state("worker a:1"), state("absent"), state("begun leave a:1"));
+    assert!(Kubeadm::amid(&worker, &absent, &leave) && Kubeadm::amid(&absent, &worker, &leave));
+    assert!(Kubeadm::amid(&absent, &worker, &state("begun join a:1")));
+    assert!(
+        !Kubeadm::amid(&worker, &absent, &worker)
+            && !Kubeadm::amid(&worker, &state("control-plane a:1"), &leave)
+    );
+    // A rollback of the run that completed it.
+    assert!(matches!(Kubeadm::reversibility("node", &worker, &leave), Reversibility::Irreversible(_)));
+    assert!(Kubeadm::fulfils(&absent, &leave) && !Kubeadm::fulfils(&worker, &leave));
+    assert_eq!(Kubeadm::reversibility("node", &absent, &absent), Reversibility::Reversible);
+    assert!(matches!(Kubeadm::reversibility("node", &leave, &absent), Reversibility::Irreversible(_)));
+}
+
 /// containerd with one container of etcd, and the programs in it. Files beside it say what is wrong.
 const CTR: &str = r#"#!/bin/sh
 here=${0%/*}

@@ -293,3 +293,30 @@ fn a_worker_joins(lab: &Lab, ready: &mut Vec<String>, more: &str) {
 fn labels(node: &Value) -> (String, Value) {
     (node["metadata"]["name"].as_str().unwrap_or_default().to_owned(), node["metadata"]["labels"].clone())
 }
+
+/// The labels of a run before feature discovery was asked for, or of somebody else, say nothing of it.
+#[test]
+fn feature_discovery_is_waited_for_whoever_counted_the_gpus_before() {
+    let lab = Lab::get();
+    let labels = [("example.com/counted", "true"), ("nvidia.com/gpu.count", "2")];
+    let spec = labels.iter().fold(NodeSpec::new("counted", 1).gpus(2), |spec, (k, v)| spec.label(*k, *v));
+    let node = lab.api.nodes(&spec).unwrap().remove(0);
+    drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
+    link_roles(lab.world.dir()).unwrap();
+    lab.world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [device_plugin]\n").unwrap();
+    let more = "device_plugin_discovery: true\ndevice_plugin_discovery_wait: 5\ndevice_plugin_nfd_chart: {}\ndevice_plugin_node_label: example.com/counted\n\
+        device_plugin_runtime_class: \"\"\ndevice_plugin_namespace: counted";
+    lab.world.write("hosts.yaml", &lab.world.inventory(more)).unwrap();
+    let early = lab.apply().expect(1);
+    says_all(&early, &["feature discovery has labelled every node", &node]);
+    lab.kubectl(&["label", "node", &node, "nvidia.com/gfd.timestamp=1764144000"]);
+    lab.apply().expect(0);
+    lab.plan().expect(0);
+    let to = lab.oldest_run();
+    let back =
+        ["rollback", "--yes", "hosts.yaml", "--to", &to, "--allow-destroy", "k8s:v1/Namespace/counted"];
+    lab.converge(&back).expect(0);
+    lab.kubectl(&["delete", "node", &node]);
+    lab.world.write("hosts.yaml", &lab.world.inventory("")).unwrap();
+    drop(std::fs::remove_dir_all(lab.world.dir().join("roles")));
+}

@@ -173,9 +173,12 @@ pub(crate) async fn own(
         revert::name_what_stays(&mut groups);
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
+    // A node may go back in two steps.
+    let mut named: BTreeSet<&ObjectId> = BTreeSet::new();
     plan.earlier_runs.undeclared = groups
         .iter()
         .flat_map(|group| &group.members)
+        .filter(|judged| named.insert(&judged.undo.object))
         .filter_map(|judged| {
             let thing = since.get(&judged.undo.object).filter(|thing| !is_given_back(thing, known))?;
             let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();

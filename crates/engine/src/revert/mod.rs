@@ -7,6 +7,7 @@ pub(crate) mod holders;
 pub(crate) mod layers;
 mod left;
 pub(crate) mod lines;
+pub(crate) mod nodes;
 pub(crate) mod order;
 pub(crate) mod packages;
 pub(crate) mod releases;
@@ -20,8 +21,8 @@ use crate::revert::layers::{Sight, sights};
 pub(crate) use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, changed_by, creates_before, destroys, is_half_installed, lost, planned, role_of, same,
-    shows, undistinguished, without,
+    Verdict, back, changed_by, creates_before, destroys, is_half_installed, is_midway, lost, planned,
+    role_of, same, shows, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
@@ -59,7 +60,7 @@ pub(crate) struct RevertGroup {
 /// reverse of the order in which the runs first touched them.
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
     go_with_commands(&mut undos);
-    let sights = sights(&undos, known);
+    let mut sights = sights(&undos, known);
     let both = undos.iter().zip(&sights);
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
@@ -73,9 +74,10 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
+    nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
     let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> =
-        undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to)).collect();
+        undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to, known)).collect();
     let order = order::arrange(&reverts);
     keep_whole_roles(&undos, &mut verdicts, &order.concat());
     let stay: BTreeSet<usize> = (0..).zip(&verdicts).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
@@ -105,8 +107,9 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     groups
 }
 
-fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State) -> Revert<'a> {
+fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &Knowledge) -> Revert<'a> {
     Revert {
+        pods: nodes::effect(&undo.object, from, to, known),
         object: &undo.object,
         from,
         to,
@@ -176,6 +179,11 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         }
         return Verdict::Stays(changed_by(undo, known));
     }
+    if let Some(why) = lost(undo).filter(|_| is_midway(undo, &now)) {
+        return Verdict::Stays(format!(
+            "a run was cut off on the way, which has no way back ({why}): {TAKES_ON}"
+        ));
+    }
     if let Some(why) = lost(undo).map(Verdict::Lost).or_else(|| restarts::judge(undo)) {
         return why;
     }
@@ -196,6 +204,9 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
         None => Verdict::Back(back),
     }
 }
+
+/// The remedy for an object that a run which was cut off has left on the way.
+pub(crate) const TAKES_ON: &str = "`converge apply` goes on from there to what is declared";
 
 /// Said where packages go: the records do not know it.
 const SCRIPTS_LEAVE: &str =
@@ -271,7 +282,7 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
             Some(first) if first.item != undo.item || whole(first) => {
                 if matches!(verdict, Verdict::Back(_)) {
                     *verdict =
-                        Verdict::Stays(format!("`{}` stays, and so does what belongs to it", first.item));
+                        Verdict::Stays(format!("{} stays, and so does what belongs to it", first.object));
                 }
             }
             None if matches!(verdict, Verdict::Kept(_)) || (whole(undo) && verdict.stays()) => {

@@ -6,16 +6,18 @@
 
 pub(crate) mod links;
 pub(crate) mod namespaces;
+mod pods;
 mod schedule;
 mod unit;
 
+use super::nodes::Pods;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
 use converge_resource::{ObjectId, State};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) use unit::may_run_with;
-use unit::{UnitTurn, a_unit_may_run_with, is_read_for, is_used, turn_of};
+use unit::{UnitTurn, turn_of};
 
 /// One object that is to be reverted. Those of a host are given in the reverse of the order in which the runs first touched them.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Revert<'a> {
     pub moved_by: Option<&'a str>,
     /// The mounts above it, each with the file system in which it lies.
     pub lies_in: &'a [(String, String)],
+    /// Its effect on pods that are to be scheduled.
+    pub pods: Pods,
 }
 
 impl Revert<'_> {
@@ -76,6 +80,7 @@ pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
     found.packages();
     found.commands();
     found.namespaces();
+    found.pods();
     found.by_kind_within_roles();
     found.edges
 }
@@ -317,66 +322,6 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// A unit stops before the things of its role change, and starts after them: what they are to a unit is not recorded, and any of them
-    /// may be what it runs with.
-    fn units(&mut self) {
-        let mut of_role: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let reverts = self.reverts;
-        let things = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
-        for (at, thing) in things.filter(|(_, r)| a_unit_may_run_with(r.object)) {
-            of_role.entry(thing.role()).or_default().push(at);
-        }
-        let read: Vec<(usize, &Revert<'_>)> =
-            self.of("path").filter(|(_, p)| p.object.key.contains("/systemd/")).collect();
-        for (at, unit) in self.of("unit") {
-            let turn = turn_of(unit);
-            let things = of_role.get(unit.role()).into_iter().flatten();
-            let others = things.filter(|at| reverts.get(**at).is_some_and(|r| !serves(unit, r)));
-            for &thing in others {
-                match turn {
-                    UnitTurn::Stops => self.order(at, thing),
-                    UnitTurn::Starts { .. } => self.order(thing, at),
-                    UnitTurn::Settles => {}
-                }
-            }
-            for (path, revert) in read.iter().filter(|(_, p)| is_read_for(&p.object.key, &unit.object.key)) {
-                match turn {
-                    UnitTurn::Stops if revert.goes() && is_used(unit.from) => self.need(at, *path),
-                    UnitTurn::Stops => self.order(at, *path),
-                    _ => self.order(*path, at),
-                }
-            }
-            // Commands of its role that ran before it: one that stops may work on what they made; one that runs on may have to be restarted.
-            let earlier = self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
-            for (command, _) in earlier {
-                match turn {
-                    UnitTurn::Stops => self.order(at, command),
-                    UnitTurn::Starts { runs: true } => self.order(command, at),
-                    UnitTurn::Starts { runs: false } | UnitTurn::Settles => {}
-                }
-            }
-        }
-    }
-
-    /// Objects that can be reverted only while a unit runs: before it stops, and after it has started. A package that goes may take the unit along.
-    fn served(&mut self) {
-        let reverts = self.reverts;
-        let is_served = |r: &Revert<'_>| r.from != r.to && !units_of(r.object).is_empty();
-        for (at, object) in reverts.iter().enumerate().filter(|(_, r)| is_served(r)) {
-            for (unit, revert) in self.of("unit").filter(|(_, unit)| serves(unit, object)) {
-                match turn_of(revert) {
-                    UnitTurn::Stops => self.order(at, unit),
-                    UnitTurn::Starts { runs: false } => self.need(unit, at),
-                    UnitTurn::Starts { runs: true } | UnitTurn::Settles => {}
-                }
-            }
-            let package = self.of("package").find(|(_, p)| p.role() == object.role() && p.goes());
-            if let Some((package, _)) = package {
-                self.order(at, package);
-            }
-        }
-    }
-
     /// Around the transaction of the packages: what runs of them is stopped before, and files that go would else keep their directories;
     /// what comes back or stays would be taken along by a purge.
     fn packages(&mut self) {
@@ -463,16 +408,6 @@ impl<'a> Edges<'a> {
             }
         }
     }
-}
-
-/// The units of which one must run while the object is reverted.
-fn units_of(object: &ObjectId) -> &'static [&'static str] {
-    converge_objects::object(&object.kind).map_or(&[], |o| o.needs().served_by(&object.key))
-}
-
-/// Whether this is a unit that must run while the other object is reverted.
-fn serves(unit: &Revert<'_>, other: &Revert<'_>) -> bool {
-    units_of(other.object).contains(&unit.object.key.as_str())
 }
 
 /// Whether the revert runs a command's `undo`.

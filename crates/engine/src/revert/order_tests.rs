@@ -28,6 +28,7 @@ impl Host {
                 run: "run",
                 moved_by: moved.as_deref(),
                 lies_in: &[],
+                pods: Pods::default(),
             })
             .collect()
     }

@@ -119,6 +119,12 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
     each || passing() || bare()
 }
 
+/// Whether a run was cut off in a step that cannot be reverted, and has left the object between the step's ends.
+pub(crate) fn is_midway(undo: &Undo, now: &State) -> bool {
+    let amid = |open: &State| open != now && undo.left != *now && is_amid(undo, open, now);
+    lost(undo).is_some() && undo.open.as_ref().is_some_and(amid)
+}
+
 /// The state after the revert of an object, which is in the state `now` and still shows the result of the runs. A new content becomes known.
 pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     let content = |digest: &Digest| known.content(digest).cloned();

@@ -1,9 +1,11 @@
 //! Runs that a rollback passes over, and why.
 
 use super::ReturnPoint;
+use crate::revert::TAKES_ON;
 use crate::{FleetPlan, HostResult};
 use converge_ledger::{Ledger, ProjectScope, Records, SavedChange};
 use converge_planner::Outcome;
+use converge_resource::ObjectId;
 use std::collections::BTreeSet;
 
 /// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
@@ -60,6 +62,34 @@ pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
         Some(why) => format!("of which nothing can be reverted ({why})"),
         None => "since all is as it was before it".to_owned(),
     }
+}
+
+/// The reason why no older run is taken in the place of one of which nothing can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// The saved values of an object cannot be read on this machine.
+    Sealed,
+    /// A step that cannot be reverted was cut off, and has left an object between its ends.
+    Midway,
+}
+
+/// The objects of a target for which a rollback takes no run older than the newest one.
+pub(super) type Halts = Vec<(ObjectId, Halt)>;
+
+/// The first of them among the targets, with its target.
+pub(super) type FirstHalt = Option<(String, ObjectId, Halt)>;
+
+/// Says that no older run is taken in the place of this one.
+pub(super) fn say_halt(plan: &mut FleetPlan, newest: &str, (host, object, halt): (String, ObjectId, Halt)) {
+    let instead = format!("so no older run is taken in the place of {newest}");
+    plan.warnings.push(match halt {
+        Halt::Sealed => format!(
+            "{host}: the saved values of {object} cannot be read here, {instead}: correct `converge_age_identity`, or name a run with `--to`"
+        ),
+        Halt::Midway => format!(
+            "{host}: {object} is on the way where a run was cut off, {instead}: {TAKES_ON}; or name a run with `--to`"
+        ),
+    });
 }
 
 /// Says which newer runs the plan does not revert.

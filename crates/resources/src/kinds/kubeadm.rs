@@ -1,11 +1,14 @@
 //! `kubeadm`
 
+mod documents;
+
 use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
-use converge_objects::kubeadm::{WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
+use converge_objects::kubeadm::{LEAVE, WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
 use converge_resource::{
     Backup, Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, Wanted, quote,
 };
+use documents::check_documents;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,7 +23,9 @@ use serde_json::{Map, Value, json};
 /// certificate authority, and is on no command line, in no log, no plan and no record.
 ///
 /// The next run finds an unfinished init or join of converge (after a power cut): an init continues with the existing
-/// certificates and data, a join starts again after `kubeadm reset`. An unfinished init or join of others is an error.
+/// certificates and data, a join starts again after `kubeadm reset`. An unfinished init or join of others is an error. So it finds a leave whose
+/// reset was cut off: it goes on, or where the host is to be in the cluster, it joins after `kubeadm reset`. A rollback of that run is refused, and
+/// takes no older one.
 ///
 /// With `upgrade` the first control plane is upgraded to another version: `kubeadm upgrade apply`. On a host that is no
 /// control plane, or whose init is unfinished, it does nothing. It is irreversible.
@@ -275,16 +280,18 @@ impl Kubeadm {
     }
 
     /// The notes of a change.
-    fn notes(&self, begun: bool) -> Vec<String> {
-        if let Some(leave) = &self.leave {
-            return vec![let_go_note(&leave.control_plane, &leave.node)];
-        }
+    fn notes(&self, begun: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
-        if begun {
-            notes.push(match &self.init {
-                Some(_) => "an init was begun here and did not end: it goes on with what is there".to_owned(),
-                None => "a join was begun here and did not end: `kubeadm reset` comes before it".to_owned(),
-            });
+        if let Some(what) = begun {
+            let then = match what {
+                "join" | LEAVE if self.leave.is_none() => "`kubeadm reset` comes before the join",
+                _ => "it goes on with what is there",
+            };
+            notes.push(format!("{} was begun here and did not end: {then}", with_article(what)));
+        }
+        if let Some(leave) = &self.leave {
+            notes.push(let_go_note(&leave.control_plane, &leave.node));
+            return notes;
         }
         if let Some(join) = &self.join {
             notes.push(format!("asks {} for a join token when its turn comes", join.control_plane));
@@ -296,44 +303,15 @@ impl Kubeadm {
     }
 }
 
+fn with_article(what: &str) -> String {
+    let article = if what == "init" { "an" } else { "a" };
+    format!("{article} {what}")
+}
+
 /// `1.36.2`, also with what a pre-release adds.
 pub(crate) fn is_version(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b".+-".contains(&b);
     text.starts_with(|c: char| c.is_ascii_digit()) && text.matches('.').count() >= 2 && text.bytes().all(good)
-}
-
-fn text<'a>(document: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    document.get(key).and_then(Value::as_str)
-}
-
-/// Checks the documents of an init.
-fn check_documents(endpoint: &str, documents: &[Map<String, Value>], errors: &mut Vec<ParamError>) {
-    let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
-    for (n, document) in documents.iter().enumerate() {
-        if text(document, "kind").is_none() || text(document, "apiVersion").is_none() {
-            let message = "a document of kubeadm has an `apiVersion` and a `kind`".to_owned();
-            wrong(&format!("/init/config/{n}"), message, "add them: `apiVersion: kubeadm.k8s.io/v1beta4`");
-        }
-    }
-    let found = documents.iter().position(|d| text(d, "kind") == Some("ClusterConfiguration"));
-    let Some((n, cluster)) = found.and_then(|n| Some((n, documents.get(n)?))) else {
-        wrong("/init/config", "there is no `ClusterConfiguration`".to_owned(), "add that document");
-        return;
-    };
-    if text(cluster, "kubernetesVersion").is_none() {
-        wrong(
-            &format!("/init/config/{n}"),
-            "without `kubernetesVersion` kubeadm asks the Internet for one".to_owned(),
-            "add the version of the installed packages, as `v1.36.2`",
-        );
-    }
-    if text(cluster, "controlPlaneEndpoint") != Some(endpoint) {
-        wrong(
-            &format!("/init/config/{n}"),
-            format!("its `controlPlaneEndpoint` is not the `endpoint`, {endpoint}"),
-            "write the same address in both",
-        );
-    }
 }
 
 impl Resource for Kubeadm {
@@ -454,7 +432,7 @@ impl Resource for Kubeadm {
         };
         match &now {
             now if *now == target => Ok(Wanted::one(Self::id(), target)),
-            KubeadmState::Absent => Ok(Wanted { notes: self.notes(false), ..self.wanted(&now) }),
+            KubeadmState::Absent => Ok(Wanted { notes: self.notes(None), ..self.wanted(&now) }),
             KubeadmState::Begun { endpoint, .. }
             | KubeadmState::ControlPlane { endpoint }
             | KubeadmState::Worker { endpoint }
@@ -465,14 +443,22 @@ impl Resource for Kubeadm {
             KubeadmState::Begun { .. } | KubeadmState::ControlPlane { .. } | KubeadmState::Worker { .. }
                 if self.leave.is_some() =>
             {
-                Ok(Wanted { notes: self.notes(false), ..self.wanted(&now) })
+                let begun = match &now {
+                    KubeadmState::Begun { what, .. } if what == LEAVE => Some(LEAVE),
+                    _ => None,
+                };
+                Ok(Wanted { notes: self.notes(begun), ..self.wanted(&now) })
             }
-            KubeadmState::Begun { what, .. } if what == self.how() => {
-                Ok(Wanted { notes: self.notes(true), ..self.wanted(&now) })
+            // What a reset has left of a node is nothing to go on with.
+            KubeadmState::Begun { what, .. }
+                if what == self.how() || (what == LEAVE && self.join.is_some()) =>
+            {
+                Ok(Wanted { notes: self.notes(Some(what)), ..self.wanted(&now) })
             }
             KubeadmState::Begun { what, .. } => Err(Stop::Failed(format!(
-                "an {what} was begun here and did not end, and now the host is to {}: run `kubeadm reset` on it, remove \
+                "{} was begun here and did not end, and now the host is to {}: run `kubeadm reset` on it, remove \
                  /var/lib/converge/kubeadm, and run again",
+                with_article(what),
                 self.how()
             ))),
             KubeadmState::ControlPlane { .. } => Err(Stop::Failed(

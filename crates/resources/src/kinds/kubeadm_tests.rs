@@ -141,9 +141,16 @@ fn what_was_begun_goes_on_and_what_others_left_is_an_error() {
         |what: &str, endpoint: &str| KubeadmState::Begun { what: what.into(), endpoint: endpoint.into() };
     let notes = read::<Kubeadm>(init()).plan(&host(begun("init", AT))).unwrap().notes;
     assert!(notes[0].contains("goes on"), "{notes:?}");
+    // What a reset has left is taken away before the host joins again; a leave goes on.
+    let joins = read::<Kubeadm>(join("worker")).plan(&host(begun("leave", AT))).unwrap();
+    assert!(joins.notes[0].contains("a leave was begun here") && joins.notes[0].contains("before the join"));
+    let leave = json!({"endpoint": AT, "leave": {"control_plane": "cp1", "node": "n1"}});
+    let goes = read::<Kubeadm>(leave).plan(&host(begun("leave", AT))).unwrap();
+    assert!(goes.notes[0].contains("goes on") && goes.fetch.is_some(), "{:?}", goes.notes);
     let worker = KubeadmState::Worker { endpoint: AT.into() };
     for (params, state, says) in [
         (init(), begun("join", AT), "begun here"),
+        (init(), begun("leave", AT), "a leave was begun here"),
         (init(), begun("init", "10.9.9.9:6443"), "another cluster, 10.9.9.9:6443"),
         (join("worker"), KubeadmState::Worker { endpoint: "10.9.9.9:6443".into() }, "another cluster"),
         (join("worker"), KubeadmState::ControlPlane { endpoint: AT.into() }, "is to be a worker"),

@@ -1,5 +1,6 @@
 //! The order that keeps every edge: groups by item and transaction, the reverse of the runs where nothing depends.
 
+use super::super::nodes::Pods;
 use super::{Edge, Revert};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,13 @@ impl<'a> Schedule<'a> {
             let going = members.iter().filter(|at| reverts.get(**at).is_some_and(Revert::goes)).max();
             position.push(going.or(members.first()).copied().unwrap_or_default());
             let one = members.first().and_then(|at| reverts.get(*at)).map_or(("", ""), |r| (r.item, r.run));
-            let key = if packages == Some(vertex) { (1, "", "") } else { (0, one.0, one.1) };
+            let admits = members.iter().any(|at| reverts.get(*at).is_some_and(|r| r.pods == Pods::Admitted));
+            let key = match packages {
+                Some(of_packages) if of_packages == vertex => (1, "", ""),
+                // It may be a part of what its item did.
+                _ if admits => (2, one.0, one.1),
+                _ => (0, one.0, one.1),
+            };
             let next = groups.len();
             group.push(*groups.entry(key).or_insert(next));
         }

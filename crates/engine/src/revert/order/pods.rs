@@ -1,0 +1,25 @@
+//! What may wait for pods, between the taints of nodes that go and those that come.
+
+use super::super::nodes::{Pods, needs_pods};
+use super::Edges;
+
+impl Edges<'_> {
+    /// Nodes take pods before anything may wait for one, and taints and cordons come back after it. A node that does both has two reverts, in this order.
+    pub(super) fn pods(&mut self) {
+        let reverts = self.reverts;
+        let waits =
+            || (0..).zip(reverts).filter(|(_, r)| r.from != r.to && needs_pods(r.object)).map(|(at, _)| at);
+        for (at, revert) in reverts.iter().enumerate() {
+            match revert.pods {
+                Pods::Unaffected => {}
+                Pods::KeptAway => waits().for_each(|first| self.order(first, at)),
+                Pods::Admitted => {
+                    waits().for_each(|then| self.order(at, then));
+                    let later = (0..).zip(reverts).skip(at + 1);
+                    let rest = later.filter(|(_, r)| r.object == revert.object).map(|(rest, _)| rest);
+                    rest.for_each(|rest| self.order(at, rest));
+                }
+            }
+        }
+    }
+}
