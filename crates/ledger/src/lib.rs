@@ -2,7 +2,6 @@
 
 mod base;
 mod compose;
-mod fold;
 mod layers;
 mod lines;
 mod managed;
@@ -11,10 +10,10 @@ mod owned;
 mod project;
 mod record;
 mod records;
+mod stacks;
 
 pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
-pub use fold::Ledger;
 pub use layers::{MountLayer, MountLayers, file_system};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
 pub use managed::{Entry, Managed, fold};
@@ -26,3 +25,4 @@ pub use record::{
     id_seconds, reads_format,
 };
 pub use records::{in_order, parse_records};
+pub use stacks::Ledger;

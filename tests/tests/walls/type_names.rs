@@ -22,7 +22,9 @@ const SHARED: &[(&str, &str)] = &[
 /// The names of the types that a file defines, but for its tests.
 fn defined(text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let item = regex::Regex::new(r"(?m)^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait)|(?:pub(?:\([^)]*\))?\s+)?type)\s+([A-Z]\w*)");
+    let item = regex::Regex::new(
+        r"(?m)^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait)|(?:pub(?:\([^)]*\))?\s+)?type)\s+([A-Z]\w*)",
+    );
     item.unwrap().captures_iter(code).map(|found| found[1].to_owned()).collect()
 }
 
@@ -36,7 +38,9 @@ fn no_two_types_share_a_name_and_not_a_meaning() {
         let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         // Parts of tests, behind the `cfg` of another file, and the programs' own arguments.
         let is_other = |part: &str| name.contains(part);
-        if LEVELS.iter().any(|level| is_other(level)) || ["/tests/", "_tests/", "_tests.rs", "/testing.rs", "/bin/"].iter().any(|p| is_other(p)) {
+        if LEVELS.iter().any(|level| is_other(level))
+            || ["/tests/", "_tests/", "_tests.rs", "/testing.rs", "/bin/"].iter().any(|p| is_other(p))
+        {
             continue;
         }
         for kind in defined(&std::fs::read_to_string(&path).unwrap()) {

@@ -103,7 +103,8 @@ async fn what_hangs_goes_back_without_its_chart() {
         matches!(&end, WorkEnd::Refused(why) if why.contains("revision 2 (small-1.0.0, pending-upgrade) was never in force")),
         "{end:?}"
     );
-    let item = ClusterWork { owner: "role".to_owned(), ..back(&cluster, &id, &first.changes[0].to, None).await };
+    let item =
+        ClusterWork { owner: "role".to_owned(), ..back(&cluster, &id, &first.changes[0].to, None).await };
     assert_eq!(alone_in_a_run(&cluster, &item).await, WorkEnd::Done);
     let there = statuses(&cluster, "back").await;
     assert_eq!((there.len(), &there[0]), (3, &(3, "deployed".to_owned())), "{there:?}");
