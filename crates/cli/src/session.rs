@@ -33,46 +33,52 @@ pub struct CommandSession {
     trace: Trace,
 }
 
-impl CommandSession {
-    /// An engine for this project. Nothing is contacted yet.
-    pub fn open(
-        project: Project,
-        connection: &ConnectionArgs,
-        inventory: &str,
-        no_deferred: bool,
-        removal: &Removal,
-        console: &Console,
-    ) -> Result<Self, Failure> {
-        Self::open_as(None, project, connection, inventory, no_deferred, removal, console)
+/// The engine that a command needs.
+pub struct SessionRequest<'a> {
+    project: Project,
+    connection: &'a ConnectionArgs,
+    inventory: &'a str,
+    become_user: Option<String>,
+    removal: Removal,
+    no_deferred: bool,
+}
+
+impl<'a> SessionRequest<'a> {
+    /// One for this project, named by its inventory, that removes nothing.
+    pub fn new(project: Project, connection: &'a ConnectionArgs, inventory: &'a str) -> Self {
+        let removal = Removal::default();
+        Self { project, connection, inventory, become_user: None, removal, no_deferred: false }
     }
 
-    /// The same, as this user whatever the inventory says.
-    pub fn open_as(
-        become_user: Option<String>,
-        project: Project,
-        connection: &ConnectionArgs,
-        inventory: &str,
-        no_deferred: bool,
-        removal: &Removal,
-        console: &Console,
-    ) -> Result<Self, Failure> {
-        let wrong = project.connection_errors();
+    /// As this user, whatever the inventory says.
+    pub fn with_user(self, become_user: Option<String>) -> Self {
+        Self { become_user, ..self }
+    }
+
+    /// With these removals allowed.
+    pub fn with_removal(self, removal: &Removal) -> Self {
+        Self { removal: removal.clone(), ..self }
+    }
+
+    /// Whether an apply skips deferred resources.
+    pub fn with_no_deferred(self, no_deferred: bool) -> Self {
+        Self { no_deferred, ..self }
+    }
+}
+
+impl CommandSession {
+    /// Such an engine. Nothing is contacted yet.
+    pub fn open(request: SessionRequest<'_>, console: &Console) -> Result<Self, Failure> {
+        let wrong = request.project.connection_errors();
         if wrong.has_errors() {
             return Err(wrong.into());
         }
-        Self::begin(become_user, project, connection, inventory, no_deferred, removal, console)
+        Self::begin(request, console)
     }
 
     /// The same without a check of the connection variables: they are what `doctor` looks at.
-    pub fn begin(
-        become_user: Option<String>,
-        project: Project,
-        connection: &ConnectionArgs,
-        inventory: &str,
-        no_deferred: bool,
-        removal: &Removal,
-        console: &Console,
-    ) -> Result<Self, Failure> {
+    pub fn begin(request: SessionRequest<'_>, console: &Console) -> Result<Self, Failure> {
+        let SessionRequest { project, connection, inventory, become_user, removal, no_deferred } = request;
         let hosts = project.hosts().to_vec();
         let options = Options {
             forks: usize::from(connection.forks.unwrap_or(DEFAULT_FORKS)),
@@ -85,7 +91,7 @@ impl CommandSession {
             scope: project::scope(&project, inventory),
             folder: Some(project::folder(&project)),
             prune: removal.prune.is_some(),
-            allow_destroy: removal.allow_destroy.clone(),
+            allow_destroy: removal.allow_destroy,
             ..Options::default()
         };
         let (sender, events) = unbounded_channel();

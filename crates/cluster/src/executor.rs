@@ -24,17 +24,17 @@ impl Executor for Cluster {
                     false => None,
                 }
             };
-            let (observed, managed) = tokio::join!(Cluster::observe(self, questions.probes), managed);
+            let (answers, managed) = tokio::join!(self.answers_to(questions.probes), managed);
             if self.is_gone() {
                 return Err(TargetError::Unreachable("the API server does not answer any more".to_owned()));
             }
-            Ok(Answers { answers: observed.answers, contents: observed.contents, facts: None, managed })
+            Ok(Answers { managed, ..answers })
         })
     }
 
     fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>> {
         Box::pin(async move {
-            Cluster::open(self, meta).await.map_err(|refused| match refused {
+            self.begin_run(meta).await.map_err(|refused| match refused {
                 Refused::Busy(who) => TargetError::Locked(who),
                 Refused::Unfit(why) => TargetError::Refused(why),
             })
@@ -42,7 +42,7 @@ impl Executor for Cluster {
     }
 
     fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
-        Box::pin(Cluster::close(self, run, end))
+        Box::pin(self.end_run(run, end))
     }
 
     fn history(&self) -> Pending<'_, Result<Records, TargetError>> {

@@ -36,7 +36,7 @@ mod tunnel;
 mod work;
 
 pub use connect::{Cluster, ClusterAccess};
-pub use error::{ClusterError, Refused};
+pub use error::ClusterError;
 pub use fault::{Fault, ServerRefusal};
 pub use forget::StillOwned;
 pub use kubeconfig::KubeconfigError;
@@ -47,4 +47,4 @@ pub use program::{environment, in_path};
 pub use record_error::{Damage, RecordsError, SecretSealError, Unread};
 pub use records::NAMESPACE;
 pub use run::SavedContents;
-pub use work::{ClusterWork, Observation, WorkEnd, Worked};
+pub use work::{ClusterWork, WorkEnd, Worked};

@@ -14,7 +14,7 @@ use crate::api::escaped;
 use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::object;
-use crate::work::Observation;
+use converge_executor::Answers;
 use converge_objects::k8s::K8sState;
 use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observed, Probe, State};
 use futures::stream::{self, StreamExt as _};
@@ -39,7 +39,7 @@ pub(crate) type Answered = (Answer, Vec<Content>);
 
 impl Cluster {
     /// Answers questions. Nothing is changed, and each failure stays with its question.
-    pub async fn observe(&self, probes: &BTreeSet<Probe>) -> Observation {
+    pub async fn answers_to(&self, probes: &BTreeSet<Probe>) -> Answers {
         let lists = self.lists(probes).await;
         let answers: Vec<(Probe, Answered)> = stream::iter(probes.iter().cloned())
             .map(|probe| {
@@ -52,16 +52,16 @@ impl Cluster {
             .buffered(AT_ONCE)
             .collect()
             .await;
-        let mut observation = Observation::default();
+        let mut all = Answers::default();
         for (probe, (answer, contents)) in answers {
-            observation.answers.push((probe, answer));
+            all.answers.push((probe, answer));
             for content in contents {
-                if !observation.contents.iter().any(|c| c.digest() == content.digest()) {
-                    observation.contents.push(content);
+                if !all.contents.iter().any(|c| c.digest() == content.digest()) {
+                    all.contents.push(content);
                 }
             }
         }
-        observation
+        all
     }
 
     /// One list for each kind and namespace of which many objects are asked for.

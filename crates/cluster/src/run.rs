@@ -4,7 +4,7 @@ use crate::api::{Api, escaped};
 use crate::connect::Cluster;
 use crate::error::Refused;
 use crate::fault::Fault;
-use crate::lease::{self};
+use crate::lease;
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
 use crate::record_error::{RecordsError, SecretSealError, Unread};
@@ -74,7 +74,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Another run is at work, or the cluster takes no records.
-    pub async fn open(&self, meta: &RunMeta) -> Result<(), Refused> {
+    pub(crate) async fn begin_run(&self, meta: &RunMeta) -> Result<(), Refused> {
         let api = &self.inner.api;
         let unfit = |why: RecordsError| {
             Refused::Unfit(format!("{}: no record of the run can be written: {why}", self.inner.name))
@@ -108,7 +108,7 @@ impl Cluster {
     }
 
     /// Ends a run. Old records are dropped, and the lock is given back.
-    pub async fn close(&self, run: &str, end: RunEnd) {
+    pub(crate) async fn end_run(&self, run: &str, end: RunEnd) {
         let open = {
             let mut slot = self.inner.run.lock().await;
             if slot.as_ref().is_some_and(|open| open.meta.id == run) { slot.take() } else { None }

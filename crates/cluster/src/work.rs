@@ -1,18 +1,7 @@
-//! Questions and changes for a cluster, and its answers, as data.
+//! Changes for a cluster, and their results, as data.
 
-use converge_resource::{
-    Answer, ApiCall, Change, Chart, Content, Digest, ObjectId, Probe, ReleaseSpec, State,
-};
+use converge_resource::{ApiCall, Change, Chart, Content, Digest, ObjectId, ReleaseSpec, State};
 use std::collections::BTreeMap;
-
-/// The answer of a cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observation {
-    /// An answer to every question.
-    pub answers: Vec<(Probe, Answer)>,
-    /// The contents that the states name.
-    pub contents: Vec<Content>,
-}
 
 /// One planned item on its way to a cluster.
 #[derive(Clone, Debug, Default)]

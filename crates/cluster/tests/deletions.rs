@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{ClusterOptions, WorkEnd};
-use converge_executor::RunEnd;
+use converge_executor::{Executor as _, RunEnd};
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, Probe};
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
     let others = (0..4).map(|n| Probe::Object(object(&configmap("going", &format!("c{n}"), json!({})))));
     let many: BTreeSet<Probe> = others.chain([Probe::Object(id.clone())]).collect();
     for probes in [BTreeSet::from([Probe::Object(id.clone())]), many] {
-        let observation = cluster.observe(&probes).await;
+        let observation = cluster.answers_to(&probes).await;
         let answer = observation.answers.iter().find(|(probe, _)| *probe == Probe::Object(id.clone()));
         let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
         assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");

@@ -6,9 +6,9 @@ mod common;
 
 use common::*;
 use converge_cluster::{
-    Cluster, ClusterAccess, ClusterError, ClusterOptions, ClusterWork, Login, NAMESPACE, Refused, WorkEnd,
+    Cluster, ClusterAccess, ClusterError, ClusterOptions, ClusterWork, Login, NAMESPACE, WorkEnd,
 };
-use converge_executor::RunEnd;
+use converge_executor::{Executor as _, RunEnd, TargetError};
 use converge_lab::kube::{Administrator, ApiOptions, Component, LocalApi};
 use converge_ledger::SavedOutcome;
 use converge_objects::condition::{ConditionState, Expectation, Pick, Test, TimedCondition};
@@ -137,10 +137,10 @@ async fn each_way_of_not_getting_in_has_its_own_message() {
             })
         }))
         .collect();
-    cluster.observe(&BTreeSet::from([one(1)])).await;
+    cluster.answers_to(&BTreeSet::from([one(1)])).await;
     api.pause(Component::ApiServer).unwrap();
     let start = Instant::now();
-    let observed = cluster.observe(&many).await;
+    let observed = cluster.answers_to(&many).await;
     let answered: Vec<_> = observed.answers.iter().filter(|(_, a)| !matches!(a, Answer::Failed(_))).collect();
     assert!(observed.answers.len() == 63 && answered.is_empty(), "{answered:?}");
     assert!(cluster.is_gone() && start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
@@ -258,7 +258,7 @@ async fn a_user_without_rights_sees_what_is_forbidden() {
         "{answer:?}"
     );
     let refused = cluster.open(&meta()).await;
-    assert!(matches!(&refused, Err(Refused::Unfit(why)) if why.contains("forbids it")), "{refused:?}");
+    assert!(matches!(&refused, Err(TargetError::Refused(why)) if why.contains("forbids it")), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

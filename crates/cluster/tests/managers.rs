@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{Cluster, ClusterOptions};
-use converge_executor::{RunEnd, RunMeta};
+use converge_executor::{Executor as _, RunEnd, RunMeta};
 use converge_lab::kube::LocalApi;
 use converge_ledger::ProjectName;
 use converge_resource::Segment;

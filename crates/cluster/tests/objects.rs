@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use converge_cluster::{ClusterOptions, NAMESPACE, Refused, WorkEnd};
-use converge_executor::{RunEnd, RunMeta};
+use converge_cluster::{ClusterOptions, NAMESPACE, WorkEnd};
+use converge_executor::{Executor as _, RunEnd, RunMeta, TargetError};
 use converge_ledger::SavedOutcome;
 use converge_resource::{Answer, ApiProbe, ApiRef, Digest, ObjectId, Probe, State};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn questions_are_answered_each_for_itself() {
         key("v1/Node/asked/x"),
         Probe::run("true"),
     ]);
-    let present = cluster.observe(&probes).await;
+    let present = cluster.answers_to(&probes).await;
     assert_eq!(present.answers.len(), probes.len());
     let answer = |wanted: &str| {
         let found = present.answers.iter().find(|(p, _)| matches!(p, Probe::Object(id) if id.key == wanted));
@@ -301,7 +301,7 @@ async fn one_run_at_a_time_and_an_expired_lock_is_taken_over() {
     let other = connect(api).await;
     let refused = other.open(&meta()).await;
     assert!(
-        matches!(&refused, Err(Refused::Busy(why)) if why.contains(&first.id) && why.contains("tester@here")),
+        matches!(&refused, Err(TargetError::Locked(why)) if why.contains(&first.id) && why.contains("tester@here")),
         "{refused:?}"
     );
     // Its process is gone a moment after a renewal: nobody renews, and the end of the Lease is waited for.

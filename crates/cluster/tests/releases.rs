@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::*;
 use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, ClusterWork, WorkEnd};
-use converge_executor::RunEnd;
+use converge_executor::{Executor as _, RunEnd};
 use converge_lab::kube::{ApiOptions, LocalApi, Part, ensure};
 use converge_objects::release::{self, ReleaseState};
 use converge_resource::{

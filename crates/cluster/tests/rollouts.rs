@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{Cluster, ClusterWork, WorkEnd};
-use converge_executor::RunEnd;
+use converge_executor::{Executor as _, RunEnd};
 use converge_lab::kube::{ApiOptions, LocalApi, NodeSpec};
 use converge_objects::condition::{
     Amount, ConditionState, CountTest, Expectation, Pick, Test, TimedCondition,

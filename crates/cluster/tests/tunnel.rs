@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use converge_cluster::{Cluster, ClusterAccess, ClusterOptions};
+use converge_executor::Executor as _;
 use converge_lab::kube::{ApiOptions, ApiServer, Part, ensure};
 use converge_lab::{Lab, LabOptions};
 use converge_resource::{Answer, ApiProbe, Chart, Content, ObjectId, Probe, ReleaseSpec};
@@ -47,7 +48,7 @@ async fn a_cluster_is_worked_with_through_a_host() {
     let probes: BTreeSet<Probe> =
         (0..40).map(|n| Probe::Object(ObjectId::new("k8s", format!("v1/Namespace/n{n}")))).collect();
     let start = Instant::now();
-    let observed = cluster.observe(&probes).await;
+    let observed = cluster.answers_to(&probes).await;
     assert!(observed.answers.iter().all(|(_, a)| matches!(a, Answer::Object(o) if o.state.is_absent())));
     assert!(start.elapsed() < Duration::from_secs(2), "{:?} for forty objects", start.elapsed());
 

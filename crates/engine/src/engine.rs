@@ -8,7 +8,7 @@ use crate::session::pool::Pool;
 use crate::tasks::side_by_side;
 use crate::{
     ApplyReport, EventSink, FleetPlan, HostAnswer, HostDoctor, HostManaged, HostRan, HostSnapshots,
-    HostVerify, ItemClaims, Options, Steps, StopSwitch, TargetError,
+    HostVerify, ItemClaims, ManagedDetail, Options, Steps, StopSwitch, TargetError,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::Project;
@@ -135,9 +135,9 @@ impl Engine {
         crate::snapshots::snapshots(&self.context()).await
     }
 
-    /// The managed objects of every target, as its records tell; with `compare` whether they are still as runs left them.
-    pub async fn managed_objects(&self, compare: bool) -> Vec<HostManaged> {
-        crate::managed_objects::managed_objects(&self.context(), compare).await
+    /// The managed objects of every target, as its records tell, and whether they are still as runs left them where that is compared.
+    pub async fn managed_objects(&self, detail: ManagedDetail) -> Vec<HostManaged> {
+        crate::managed_objects::managed_objects(&self.context(), detail).await
     }
 
     /// Takes objects of targets out of management. Nothing else on the targets changes, but the owners of the fields of objects of a cluster.

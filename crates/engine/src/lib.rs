@@ -39,7 +39,7 @@ pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, NoBackup, RoleWork, StoredBackup, TimedEvent};
 pub use forget::Forgotten;
 pub use forget::not_to_forget;
-pub use managed_objects::{HostManaged, ManagedObject, Present};
+pub use managed_objects::{HostManaged, ManagedDetail, ManagedObject, Present};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{

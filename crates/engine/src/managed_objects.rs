@@ -67,11 +67,20 @@ pub enum Present {
     Unknown(String),
 }
 
-/// Reads them on every target; with `compare` their present states too.
-pub(crate) async fn managed_objects(context: &Arc<RunContext>, compare: bool) -> Vec<HostManaged> {
+/// The source of what is said of managed objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagedDetail {
+    /// The records alone.
+    Recorded,
+    /// The records, compared with the present states.
+    Compared,
+}
+
+/// Reads them on every target.
+pub(crate) async fn managed_objects(context: &Arc<RunContext>, detail: ManagedDetail) -> Vec<HostManaged> {
     let _all = context.begin_all(Activity::CheckAll);
     let reading = on_each(context, context.targets(), |context, host| async move {
-        match read(&context, &host, compare).await {
+        match read(&context, &host, detail).await {
             Err(lost) => HostManaged { host, objects: Vec::new(), lost: Some(lost), remarks: Vec::new() },
             Ok((objects, remarks)) => HostManaged { host, objects, lost: None, remarks },
         }
@@ -82,7 +91,7 @@ pub(crate) async fn managed_objects(context: &Arc<RunContext>, compare: bool) ->
 async fn read(
     context: &RunContext,
     host: &str,
-    compare: bool,
+    detail: ManagedDetail,
 ) -> Result<(Vec<ManagedObject>, Vec<String>), TargetError> {
     let target = connect(context, host).await?;
     // A cluster that is not there yet has no records.
@@ -92,7 +101,7 @@ async fn read(
     let records: OwnedRecords =
         target.observe(questions, &mut known).await?.managed.transpose()?.unwrap_or_default();
     let mut undos = Vec::new();
-    if compare {
+    if detail == ManagedDetail::Compared {
         let objects = records.things.iter().map(|thing| Probe::Object(thing.object.clone()));
         let mounts = records.things.iter().flat_map(|thing| layers::probes(&thing.lies_in));
         let probes: BTreeSet<Probe> = objects.chain(mounts).collect();

@@ -240,7 +240,7 @@ async fn plan_newest(
             // Of an older run something could be done; whether that is the newest one is not known.
             let why = format!(
                 "{host}: what {object} is now cannot be said, so no older run is taken in the place of {newest}: \
-                 mend what stands below the item, or name a run with `--to`"
+                 correct what stands below the item, or name a run with `--to`"
             );
             plan.warnings.push(why);
             return plan;

@@ -2,7 +2,6 @@
 
 mod base;
 mod compose;
-mod fold;
 mod layers;
 mod lead;
 mod lines;
@@ -12,10 +11,10 @@ mod owned;
 mod project;
 mod record;
 mod records;
+mod stacks;
 
 pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
-pub use fold::Ledger;
 pub use layers::{MountLayer, MountLayers, file_system};
 pub use lead::{Lead, Led, lead, led_elsewhere};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
@@ -28,3 +27,4 @@ pub use record::{
     id_seconds, reads_format,
 };
 pub use records::{in_order, parse_records};
+pub use stacks::Ledger;

@@ -8,7 +8,7 @@ use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
 use crate::project;
 use crate::prompt::{self, Agreement};
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use camino::Utf8Path;
 use converge_engine::saved::{self, SavedPlan};
 use converge_engine::{ApplyReport, Engine, FleetPlan, HostApply, ItemResult, TargetError};
@@ -23,11 +23,9 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
         let names = inventory_names(args.target.as_deref(), &args.select);
         let mut session = CommandSession::open(
-            project,
-            &args.connection,
-            &names,
-            args.no_deferred,
-            &args.removal,
+            SessionRequest::new(project, &args.connection, &names)
+                .with_removal(&args.removal)
+                .with_no_deferred(args.no_deferred),
             console,
         )?;
         session.trace_to(args.timings.file)?;
@@ -55,8 +53,12 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
     let select = project::relative_to(&arguments.folder, arguments.target.as_deref(), &arguments.select);
     let project = project::load_at(arguments.moment, &select, console)?;
     let names = inventory_names(None, &select);
-    let mut session =
-        CommandSession::open(project, &args.connection, &names, args.no_deferred, &removal, console)?;
+    let mut session = CommandSession::open(
+        SessionRequest::new(project, &args.connection, &names)
+            .with_removal(&removal)
+            .with_no_deferred(args.no_deferred),
+        console,
+    )?;
     session.trace_to(args.timings.file)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     session.ask_before(args.step)?;

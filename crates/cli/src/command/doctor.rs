@@ -1,11 +1,11 @@
 //! `converge doctor`: why a host cannot be reached or worked on.
 
 use super::plan::inventory_names;
-use crate::args::{Doctor, Removal};
+use crate::args::Doctor;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, Health};
 use converge_render as render;
 
@@ -13,8 +13,7 @@ pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
     let (select, connection) = args.hosts.split();
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let mut session =
-        CommandSession::begin(None, project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::begin(SessionRequest::new(project, &connection, &names), console)?;
     let found = session.look(async |engine: &Engine| engine.doctor().await).await?;
     session.close().await;
     if console.json {

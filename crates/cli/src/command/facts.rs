@@ -2,11 +2,11 @@
 
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::{Facts, Removal};
+use crate::args::Facts;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, HostAnswer};
 use converge_render::{self as render, FactPath};
 use converge_syntax::did_you_mean;
@@ -24,8 +24,7 @@ pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
     let path = name.as_deref().map(read_path).transpose()?;
     let project = project::load_inventory(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session =
-        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::open(SessionRequest::new(project, &connection, &names), console)?;
     let wanted = |group: &str| path.as_ref().is_none_or(|path| path.first() == group);
     let found = session.look(async |engine: &Engine| engine.gather_facts(wanted).await).await?;
     session.close().await;

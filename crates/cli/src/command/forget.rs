@@ -3,13 +3,13 @@
 use super::chosen_objects::narrow_to_resources;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::{Reading, Removal, StateForget, StateRead};
+use crate::args::{Reading, StateForget, StateRead};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
 use crate::prompt::{self, Agreement};
-use crate::session::CommandSession;
-use converge_engine::{Engine, HostManaged, not_to_forget};
+use crate::session::{CommandSession, SessionRequest};
+use converge_engine::{Engine, HostManaged, ManagedDetail, not_to_forget};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
@@ -27,10 +27,10 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     }
     let project = project::load(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session =
-        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::open(SessionRequest::new(project, &connection, &names), console)?;
     session.trace_to(timings.file)?;
-    let mut found = session.look(async |engine: &Engine| engine.managed_objects(false).await).await?;
+    let mut found =
+        session.look(async |engine: &Engine| engine.managed_objects(ManagedDetail::Recorded).await).await?;
     narrow_to_resources(&mut found, &wanted)?;
     refuse_what_cannot_be_forgotten(&found)?;
     found.retain(|host| host.lost.is_some() || !host.objects.is_empty());

@@ -5,7 +5,7 @@ use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use camino::Utf8PathBuf;
 use converge_engine::{FleetPlan, saved};
 use converge_model::Moment;
@@ -106,7 +106,10 @@ pub async fn make(
     let loaded =
         LoadedProject { playbook: project.playbook().path.clone(), moment: project.moment().clone() };
     let names = inventory_names(target, select);
-    let mut session = CommandSession::open(project, connection, &names, false, removal, console)?;
+    let mut session = CommandSession::open(
+        SessionRequest::new(project, connection, &names).with_removal(removal),
+        console,
+    )?;
     session.trace_to(files.timings)?;
     let page = Page::new(PagePath::of(files.report, None), &names, &session);
     let plan = session.plan().await?;

@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::page::{Page, PagePath};
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 
 pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     // Roles limit the changes that are reverted, not the roles that are loaded: a role may have left the playbook since.
@@ -25,7 +25,10 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
     let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
-    let mut session = CommandSession::open(project, &args.connection, &names, false, &removal, console)?;
+    let mut session = CommandSession::open(
+        SessionRequest::new(project, &args.connection, &names).with_removal(&removal),
+        console,
+    )?;
     session.trace_to(args.timings.file)?;
     let page = Page::new(PagePath::of(args.report, args.reports), &names, &session);
     let plan = session.plan_rollback(args.to.as_deref(), &args.roles).await?;

@@ -1,10 +1,10 @@
 //! `converge run`: one command on the hosts of a pattern.
 
-use crate::args::{Removal, Run, Select};
+use crate::args::{Run, Select};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, HostRan};
 use converge_render as render;
 use std::io::{IsTerminal, Write};
@@ -32,13 +32,8 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     let project = project::load_inventory(None, &select, console)?;
     let script = script(&args.command);
     let one = project.hosts().len() == 1 && !console.json;
-    let mut session = CommandSession::open_as(
-        user,
-        project,
-        &args.connection,
-        &names,
-        false,
-        &Removal::default(),
+    let mut session = CommandSession::open(
+        SessionRequest::new(project, &args.connection, &names).with_user(user),
         console,
     )?;
     if one {

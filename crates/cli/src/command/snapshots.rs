@@ -1,19 +1,18 @@
 //! `converge snapshots`: what can be rolled back to.
 
 use super::plan::inventory_names;
-use crate::args::{Reading, Removal};
+use crate::args::Reading;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, TargetError};
 use converge_render as render;
 
 pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
-    let mut session =
-        CommandSession::open(project, &args.connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::open(SessionRequest::new(project, &args.connection, &names), console)?;
     session.trace_to(args.timings.file)?;
     let found = session.look(async |engine: &Engine| engine.snapshots().await).await?;
     session.close().await;

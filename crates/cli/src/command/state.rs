@@ -4,12 +4,12 @@ use super::chosen_objects::narrow;
 use super::forget;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::{Reading, Removal, State, StateAction, StateRead};
+use crate::args::{Reading, State, StateAction, StateRead};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
-use crate::session::CommandSession;
-use converge_engine::{Engine, HostManaged, Present};
+use crate::session::{CommandSession, SessionRequest};
+use converge_engine::{Engine, HostManaged, ManagedDetail, Present};
 use converge_render as render;
 
 pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
@@ -22,11 +22,13 @@ pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
     let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
     let project = project::load(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
-    let mut session =
-        CommandSession::open(project, &connection, &names, false, &Removal::default(), console)?;
+    let mut session = CommandSession::open(SessionRequest::new(project, &connection, &names), console)?;
     session.trace_to(timings.file)?;
-    let compare = detail == render::Detail::Differences;
-    let mut found = session.look(async |engine: &Engine| engine.managed_objects(compare).await).await?;
+    let look = match detail == render::Detail::Differences {
+        true => ManagedDetail::Compared,
+        false => ManagedDetail::Recorded,
+    };
+    let mut found = session.look(async |engine: &Engine| engine.managed_objects(look).await).await?;
     session.close().await;
     if !resource.is_empty() {
         narrow(&mut found, &resource)?;

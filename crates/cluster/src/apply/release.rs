@@ -316,7 +316,7 @@ impl Cluster {
     /// The states of watched objects, as far as they can be looked at.
     async fn watched(&self, work: &ClusterWork) -> BTreeMap<ObjectId, State> {
         let probes: BTreeSet<Probe> = work.watch.iter().map(|(id, _)| Probe::Object(id.clone())).collect();
-        let present = self.observe(&probes).await;
+        let present = self.answers_to(&probes).await;
         let one = |(probe, answer)| match (probe, answer) {
             (Probe::Object(id), Answer::Object(observed)) => Some((id, observed.state)),
             _ => None,

@@ -87,7 +87,7 @@ pub fn meta() -> RunMeta {
 }
 
 pub async fn ask(cluster: &Cluster, probe: Probe) -> (Answer, Vec<Content>) {
-    let mut found = cluster.observe(&BTreeSet::from([probe])).await;
+    let mut found = cluster.answers_to(&BTreeSet::from([probe])).await;
     (found.answers.pop().unwrap().1, found.contents)
 }
 

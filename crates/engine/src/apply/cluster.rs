@@ -21,7 +21,7 @@ impl HostRun {
         };
         if !link.is_open(&self.run).await {
             // It came with this run: until now nothing could be locked.
-            Executor::open(&cluster, &self.meta).await?;
+            cluster.open(&self.meta).await?;
             link.mark_open(Some(&self.run)).await;
         }
         let stretch: Vec<Item> =

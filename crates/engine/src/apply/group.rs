@@ -52,6 +52,17 @@ enum Sort {
     Units,
 }
 
+/// The neighbours with which an item may go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// None.
+    Alone,
+    /// Any; an item of packages begins a transaction.
+    Begins,
+    /// Any; an item of packages stands right behind the one before.
+    Follows,
+}
+
 impl JointItems {
     /// Whether all of it is begun at once, or nothing.
     fn is_begun_at_once(&self) -> bool {
@@ -60,8 +71,9 @@ impl JointItems {
 }
 
 impl Stretch {
-    /// One more item. `alone`: it is not to go with others. `beside`: as an item of packages it stands right behind the one before.
-    pub fn push(&mut self, work: Work, alone: bool, beside: bool) {
+    /// Adds an item.
+    pub fn push(&mut self, work: Work, grouping: Grouping) {
+        let alone = grouping == Grouping::Alone;
         let started = if alone { None } else { work.started_unit() };
         if let Some(StartedUnit { file }) = started {
             if !self.units.last().is_some_and(|(last, _)| last.is_element_beside(&work)) {
@@ -71,7 +83,7 @@ impl Stretch {
             return;
         }
         self.close_units();
-        if !alone && beside && work.joins(&self.packages.iter().collect::<Vec<_>>()) {
+        if grouping == Grouping::Follows && work.joins(&self.packages.iter().collect::<Vec<_>>()) {
             self.close_files();
             self.packages.push(work);
             return;

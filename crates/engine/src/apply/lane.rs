@@ -45,6 +45,8 @@ pub(crate) struct Lane {
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
     in_order: bool,
+    /// Nothing is planned again: from the first deferred item on, all are skipped.
+    stops_at_deferred: bool,
     /// Items, by address, of which what must be on this machine first is there, or need not be.
     brought: BTreeSet<String>,
 }
@@ -189,10 +191,17 @@ impl Lane {
         (open, failed)
     }
 
+    /// Skips all items from the first deferred one on, instead of planning them again.
+    pub fn stop_at_deferred(&mut self) {
+        self.stops_at_deferred = true;
+    }
+
     /// Decides what comes next. `gate` tells whether an item may begin.
-    pub fn next(&mut self, no_deferred: bool, gate: &dyn Fn(&Item) -> Permit) -> Next {
+    pub fn next(&mut self, gate: &dyn Fn(&Item) -> Permit) -> Next {
         self.skip_what_cannot_be(gate);
-        if no_deferred && let Some(at) = self.remaining.iter().position(is_deferred) {
+        if self.stops_at_deferred
+            && let Some(at) = self.remaining.iter().position(is_deferred)
+        {
             for item in self.remaining.split_off(at) {
                 self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
             }
@@ -267,7 +276,7 @@ impl Lane {
             Some(wait) => wait,
             None if self.remaining.is_empty() => Next::Done,
             // A gate has closed for good in the meantime.
-            None => self.next(no_deferred, gate),
+            None => self.next(gate),
         }
     }
 

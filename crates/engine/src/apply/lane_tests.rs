@@ -64,11 +64,11 @@ fn what_another_host_must_say_first_is_sent_alone_after_the_others() {
     let before = item(0, "r", &[], changed("/a", "absent", "x"));
     let after = item(2, "r", &[1], changed("/c", "absent", "x"));
     let mut lane = lane(vec![before, asks, after]);
-    assert_eq!(lane.next(false, &open), Next::Send(vec![0]));
+    assert_eq!(lane.next(&open), Next::Send(vec![0]));
     lane.finish(0, ItemResult::Changed, &[]);
-    assert_eq!(lane.next(false, &open), Next::Fetch(1));
+    assert_eq!(lane.next(&open), Next::Fetch(1));
     lane.finish(1, ItemResult::Changed, &[]);
-    assert_eq!(lane.next(false, &open), Next::Send(vec![2]));
+    assert_eq!(lane.next(&open), Next::Send(vec![2]));
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn an_item_that_other_hosts_still_make_known_is_planned_anew_without_an_error() 
     let waiting = reads(&[("h2", "name/it")]);
     let waits = || Permit::Wait("facts of h2".to_owned(), "facts".to_owned());
     let mut lane = lane(vec![waiting.clone(), item(1, "s", &[], changed("/b", "absent", "x"))]);
-    assert_eq!(lane.next(false, &|i| if i.id == 0 { waits() } else { Permit::Go }), Next::Send(vec![1]));
+    assert_eq!(lane.next(&|i| if i.id == 0 { waits() } else { Permit::Go }), Next::Send(vec![1]));
     lane.rebind(fresh(vec![waiting, item(1, "s", &[], changed("/b", "absent", "x"))]));
     assert_eq!(lane.remaining().len(), 2, "something else had moved: it goes on waiting");
-    assert_eq!(lane.next(false, &open), Next::Replan, "the other host has made it known");
+    assert_eq!(lane.next(&open), Next::Replan, "the other host has made it known");
     // Where nothing is left that makes it known, it has failed.
     lane.rebind(fresh(vec![reads(&[]), item(1, "s", &[], changed("/b", "absent", "x"))]));
     assert!(
@@ -106,9 +106,9 @@ fn what_must_be_here_first_is_brought_before_its_item_and_once() {
     });
     let before = item(0, "r", &[], changed("/a", "absent", "x"));
     let mut lane = lane(vec![before, resets.clone()]);
-    assert_eq!(lane.next(false, &open), Next::Send(vec![0]));
+    assert_eq!(lane.next(&open), Next::Send(vec![0]));
     lane.finish(0, ItemResult::Changed, &[]);
-    assert_eq!(lane.next(false, &open), Next::Fetch(1));
+    assert_eq!(lane.next(&open), Next::Fetch(1));
     let refused = |lane: &Lane| matches!(Work::new(&resets, lane, "r", &mut 0), Err(WorkError::NoBackup(what)) if what == "snapshot of x");
     assert!(refused(&lane));
     lane.brought(1, "snapshot of x: /here".to_owned());
@@ -130,35 +130,35 @@ fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
         ]
     };
     let mut l = lane(items());
-    assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+    assert_eq!(l.next(&open), Next::Send(vec![1]));
     l.finish(1, ItemResult::Changed, &[]);
     // When one must wait, none begins: the switch waits for nobody.
     let third_waits = |item: &Item| {
         if item.id == 3 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
     };
-    assert!(matches!(l.next(false, &third_waits), Next::Wait { .. }));
-    assert_eq!(l.next(false, &open), Next::Guarded(vec![2, 3]));
+    assert!(matches!(l.next(&third_waits), Next::Wait { .. }));
+    assert_eq!(l.next(&open), Next::Guarded(vec![2, 3]));
     l.finish(2, ItemResult::Changed, &[]);
     assert!(l.more_behind(&l.unconfirmed()[0].0));
     l.finish(3, ItemResult::Changed, &[]);
     assert!(!l.more_behind(&l.unconfirmed()[0].0));
     assert_eq!(l.role_state("b"), (true, false));
     assert_eq!(l.confirm().len(), 2);
-    assert_eq!(l.next(false, &open), Next::Send(vec![4]));
+    assert_eq!(l.next(&open), Next::Send(vec![4]));
     // Nothing else begins while the window runs, and nothing is waited for in it.
     let mut l = lane(items());
     l.finish(2, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Guarded(vec![3]));
-    assert_eq!(l.next(false, &third_waits), Next::Confirm);
+    assert_eq!(l.next(&open), Next::Guarded(vec![3]));
+    assert_eq!(l.next(&third_waits), Next::Confirm);
     l.finish(3, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Confirm);
+    assert_eq!(l.next(&open), Next::Confirm);
     // A reverted item is bad, and so is each that depends on it.
     let mut l = lane(items());
     l.finish(2, ItemResult::Changed, &[]);
     l.finish(3, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
     assert_eq!(l.role_state("b"), (true, false));
     l.settle(|_, _| ItemResult::PutBack { message: "no".to_owned(), output: String::new() });
-    assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+    assert_eq!(l.next(&open), Next::Send(vec![1]));
     assert_eq!(l.role_state("b"), (false, true));
     let got = results(l);
     assert!(matches!(got[2].1, ItemResult::Skipped { .. }), "{got:?}");
@@ -171,11 +171,11 @@ fn a_failure_stops_only_what_depends_on_it() {
         item(2, "a", &[1], changed("/2", "x", "y")),
         item(3, "b", &[], changed("/3", "x", "y")),
     ]);
-    assert_eq!(l.next(false, &open), Next::Send(vec![1, 2, 3]));
+    assert_eq!(l.next(&open), Next::Send(vec![1, 2, 3]));
     l.finish(1, ItemResult::Failed { message: "no".to_owned(), output: String::new() }, &[]);
-    assert_eq!(l.next(false, &open), Next::Send(vec![3]));
+    assert_eq!(l.next(&open), Next::Send(vec![3]));
     l.finish(3, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Done);
+    assert_eq!(l.next(&open), Next::Done);
     let got = results(l);
     assert_eq!(got[1], (2, ItemResult::Skipped { because: "`a/1`".to_owned() }));
     assert_eq!(got[2], (3, ItemResult::Changed));
@@ -188,9 +188,9 @@ fn a_stretch_ends_before_a_deferred_item_and_before_a_closed_gate() {
         item(2, "a", &[1], deferred("/2")),
         item(3, "b", &[], changed("/3", "x", "y")),
     ]);
-    assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+    assert_eq!(l.next(&open), Next::Send(vec![1]));
     l.finish(1, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Replan);
+    assert_eq!(l.next(&open), Next::Replan);
     let known = l.rebind(fresh(vec![
         item(1, "a", &[], Outcome::Unchanged),
         item(2, "a", &[], changed("/2", "absent", "y")),
@@ -199,16 +199,16 @@ fn a_stretch_ends_before_a_deferred_item_and_before_a_closed_gate() {
     assert_eq!(known.len(), 1);
     let wait = |on: &str| Permit::Wait(on.to_owned(), on.to_owned());
     let closed_b = |item: &Item| if item.role == "b" { wait("x") } else { Permit::Go };
-    assert_eq!(l.next(false, &closed_b), Next::Send(vec![2]));
+    assert_eq!(l.next(&closed_b), Next::Send(vec![2]));
     l.finish(2, ItemResult::Changed, &[]);
     assert_eq!(
-        l.next(false, &closed_b),
+        l.next(&closed_b),
         Next::Wait { role: "b".to_owned(), on: "x".to_owned(), key: "x".to_owned() }
     );
     let never = |item: &Item| {
         if item.role == "b" { Permit::Never("role c failed on h2".to_owned()) } else { Permit::Go }
     };
-    assert_eq!(l.next(false, &never), Next::Done);
+    assert_eq!(l.next(&never), Next::Done);
 }
 
 #[test]
@@ -227,13 +227,13 @@ fn others_go_past_an_item_that_waits_unless_they_stand_on_it() {
         if item.id == 2 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
     };
     let mut l = lane(items());
-    assert_eq!(l.next(false, &second_waits), Next::Send(vec![1, 3]));
+    assert_eq!(l.next(&second_waits), Next::Send(vec![1, 3]));
     l.finish(1, ItemResult::Changed, &[]);
     l.finish(3, ItemResult::Changed, &[]);
-    assert!(matches!(l.next(false, &second_waits), Next::Wait { .. }), "a deferred item ends a stretch");
+    assert!(matches!(l.next(&second_waits), Next::Wait { .. }), "a deferred item ends a stretch");
     let mut l = lane(items());
     l.keep_order();
-    assert_eq!(l.next(false, &second_waits), Next::Send(vec![1]));
+    assert_eq!(l.next(&second_waits), Next::Send(vec![1]));
 }
 
 #[test]
@@ -262,13 +262,13 @@ fn a_restart_comes_alone_and_what_it_moves_is_accepted() {
     let first_waits = |item: &Item| {
         if item.id == 1 { Permit::Wait("x".to_owned(), "x".to_owned()) } else { Permit::Go }
     };
-    assert_eq!(l.next(false, &first_waits), Next::Send(vec![3]), "a restart does not overtake what waits");
-    assert_eq!(l.next(false, &open), Next::Send(vec![1]));
+    assert_eq!(l.next(&first_waits), Next::Send(vec![3]), "a restart does not overtake what waits");
+    assert_eq!(l.next(&open), Next::Send(vec![1]));
     l.finish(1, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Restart(2));
+    assert_eq!(l.next(&open), Next::Restart(2));
     l.finish(2, ItemResult::Changed, &[]);
     l.restarted("a/2");
-    assert_eq!(l.next(false, &open), Next::Replan);
+    assert_eq!(l.next(&open), Next::Replan);
     // The one has another state since, the other one is no longer as declared.
     let again = l.rebind(fresh(vec![
         with_claim(1, "/1", Outcome::Unchanged),
@@ -277,7 +277,7 @@ fn a_restart_comes_alone_and_what_it_moves_is_accepted() {
         with_claim(4, "/4", changed("/4", "moved", "y")),
     ]));
     assert_eq!(again.iter().map(|i| i.id).collect::<Vec<_>>(), [3, 4]);
-    assert_eq!(l.next(false, &open), Next::Send(vec![3, 4]));
+    assert_eq!(l.next(&open), Next::Send(vec![3, 4]));
 }
 
 #[test]
@@ -296,12 +296,12 @@ fn what_moved_outside_a_window_is_refused_and_inside_is_accepted() {
         let package = l.remaining()[0].clone();
         l.window(&package, &observed(planned_before), &observed("moved"));
         l.finish(1, ItemResult::Changed, &[]);
-        assert_eq!(l.next(false, &open), Next::Replan);
+        assert_eq!(l.next(&open), Next::Replan);
         l.rebind(fresh(vec![item(2, "a", &[1], changed("/2", "moved", "y2"))]));
         if accepted {
-            assert_eq!(l.next(false, &open), Next::Send(vec![2]));
+            assert_eq!(l.next(&open), Next::Send(vec![2]));
         } else {
-            assert_eq!(l.next(false, &open), Next::Done);
+            assert_eq!(l.next(&open), Next::Done);
             assert!(matches!(results(l)[1].1, ItemResult::Refused { .. }));
         }
     }
@@ -333,10 +333,10 @@ fn a_fact_that_foreign_code_moves_gives_work_to_items_behind_it_that_read_it() {
     let fact = ObjectId::new(FACT, "hostname");
     let observed = |s: &str| BTreeMap::from([(fact.clone(), State::from_line(s))]);
     l.window(&foreign, &observed("old"), &observed("old"));
-    assert_eq!(l.next(false, &open), Next::Send(vec![2, 4]), "nothing has moved: no look");
+    assert_eq!(l.next(&open), Next::Send(vec![2, 4]), "nothing has moved: no look");
     l.window(&foreign, &observed("old"), &observed("new"));
     l.finish(2, ItemResult::Changed, &[]);
-    assert_eq!(l.next(false, &open), Next::Replan);
+    assert_eq!(l.next(&open), Next::Replan);
     let again = l.rebind(fresh(vec![
         reads(1, changed("/1", "x", "y")),
         item(2, "a", &[], Outcome::Unchanged),
@@ -345,7 +345,7 @@ fn a_fact_that_foreign_code_moves_gives_work_to_items_behind_it_that_read_it() {
         with_claim(5, "/5", changed("/5", "x", "y")),
     ]));
     assert_eq!(again.iter().map(|i| i.id).collect::<Vec<_>>(), [3], "1 came before, 5 reads no fact");
-    assert_eq!(l.next(false, &open), Next::Send(vec![3]), "4 is as it is to be with the new value");
+    assert_eq!(l.next(&open), Next::Send(vec![3]), "4 is as it is to be with the new value");
 }
 
 /// Pods that get ready while other items are worked on are nobody's doing.
@@ -370,7 +370,7 @@ fn what_comes_by_itself_meanwhile_is_no_reason_to_refuse() {
         pods(2, "running - complete", "running new complete"),
         pods(3, "running other complete", "running - complete"),
     ]));
-    assert_eq!(l.next(false, &open), Next::Send(vec![2]));
+    assert_eq!(l.next(&open), Next::Send(vec![2]));
     l.finish(2, ItemResult::Changed, &[]);
     let got = results(l);
     assert_eq!(got[0].1, ItemResult::Unchanged);
@@ -403,14 +403,15 @@ fn other_fields_of_an_object_may_move_between_two_looks() {
 #[test]
 fn a_deferred_item_keeps_to_its_objects_and_does_not_wait_for_ever() {
     let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
-    assert_eq!(l.next(false, &open), Next::Replan);
+    assert_eq!(l.next(&open), Next::Replan);
     l.rebind(fresh(vec![item(1, "a", &[], changed("/other", "absent", "y"))]));
     assert!(matches!(results(l)[0].1, ItemResult::Refused { .. }));
     let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
     l.rebind(fresh(vec![item(1, "a", &[], deferred("/1"))]));
     assert!(matches!(results(l)[0].1, ItemResult::Failed { .. }));
     let mut l = lane(vec![item(1, "a", &[], deferred("/1"))]);
-    assert_eq!(l.next(true, &open), Next::Done);
+    l.stop_at_deferred();
+    assert_eq!(l.next(&open), Next::Done);
     assert!(matches!(results(l)[0].1, ItemResult::Skipped { .. }));
 }
 
@@ -465,7 +466,7 @@ fn nothing_begins_that_stands_on_one_that_failed_though_its_neighbour_in_the_tra
     let other = item(5, "s", &[], changed("/b", "absent", "x"));
     let items = vec![package(1, &[]), package(2, &[1]), package(3, &[2]), file, other];
     let mut lane = lane(items.clone());
-    assert_eq!(lane.next(false, &open), Next::Send(vec![1, 2, 3, 4, 5]));
+    assert_eq!(lane.next(&open), Next::Send(vec![1, 2, 3, 4, 5]));
     let failed = || ItemResult::Failed { message: "apt".to_owned(), output: String::new() };
     for (id, result) in [(1, ItemResult::Changed), (2, failed()), (3, ItemResult::Changed)] {
         lane.finish(id, result, &[]);
@@ -474,7 +475,7 @@ fn nothing_begins_that_stands_on_one_that_failed_though_its_neighbour_in_the_tra
             lane.stands_on_what_failed(done);
         }
     }
-    assert_eq!(lane.next(false, &open), Next::Send(vec![5]));
+    assert_eq!(lane.next(&open), Next::Send(vec![5]));
     lane.finish(5, ItemResult::Changed, &[]);
     let because = "`r/2`".to_owned();
     let ends = results(lane);

@@ -78,6 +78,9 @@ impl HostRun {
             // A rollback needs the whole order of the apply.
             lane.keep_order();
         }
+        if whole.context.options.no_deferred {
+            lane.stop_at_deferred();
+        }
         let roles = gates.declared(&lane.host);
         gates.enter(&lane.host);
         let untold = lane.remaining().iter().map(|i| i.role.clone()).collect();
@@ -213,9 +216,8 @@ impl HostRun {
             self.tell_facts().await?;
             self.end_plays().await?;
             let host = self.lane.host.clone();
-            let no_deferred = self.context.options.no_deferred;
             let news = gates.news();
-            let next = self.lane.next(no_deferred, &|item| gates.permit(&host, item));
+            let next = self.lane.next(&|item| gates.permit(&host, item));
             for begun in gates.take_begun() {
                 let crate::barriers::Begun { play, number, of, hosts } = begun;
                 self.context.events.send(Event::BatchStarted { play, number, of, hosts });

@@ -69,9 +69,13 @@ impl HostRun {
                         continue;
                     }
                 };
-            let alone = self.sending.alone.contains(&item.address);
             let beside = before.replace(&*item).is_some_and(|before| self.lane.are_beside(before, item));
-            sent.push(work, alone, beside);
+            let grouping = match self.sending.alone.contains(&item.address) {
+                true => group::Grouping::Alone,
+                false if beside => group::Grouping::Follows,
+                false => group::Grouping::Begins,
+            };
+            sent.push(work, grouping);
         }
         sent.close();
         sent

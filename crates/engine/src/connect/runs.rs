@@ -111,7 +111,7 @@ pub(crate) async fn open_run(
         Target::Host(link, _) => link.open(meta).await?,
         Target::Cluster(link) => {
             if let Ok(cluster) = arrive(context, link).await? {
-                Executor::open(&cluster, meta).await?;
+                cluster.open(meta).await?;
                 link.mark_open(Some(&meta.id)).await;
             }
         }

@@ -18,8 +18,8 @@ use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome,
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
 use orphans::{
-    companions, contents, covered, goes_with, is_given_back, name_other_projects, orphans, orphans_probe,
-    other_names, remains, undeclared,
+    autoremovable, autoremove_probe, companions, contents, covered, goes_with, is_given_back,
+    name_other_projects, orphaned, other_names, remains,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,7 @@ pub(crate) async fn own(
 ) -> Result<(), TargetError> {
     let scope = context.project_of(target.name());
     plan.earlier_runs.remarks.clone_from(&records.broken);
-    let mut going = undeclared(&records.things, &scope, declares);
+    let mut going = orphaned(&records.things, &scope, declares);
     let counts = |t: &&Owned| remains(t) && !t.by_product && scope.is(&t.scope);
     plan.earlier_runs.owned = records.things.iter().filter(counts).count();
     let prune = context.options.prune;
@@ -80,7 +80,7 @@ pub(crate) async fn own(
     probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
     probes.extend(other_names(&going, declares));
     probes.extend(going.iter().filter_map(|t| owners_probe(&t.object)));
-    let apt = orphans_probe(&going).filter(|_| prune);
+    let apt = autoremove_probe(&going).filter(|_| prune);
     if apt.is_some() {
         let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
         probes.extend(with.map(|t| Probe::Object(t.object.clone())));
@@ -106,7 +106,9 @@ pub(crate) async fn own(
     going.retain(|t| !(is_given_back(t, known) && ends.contains(&t.object)));
     plan.earlier_runs.owned -= records.things.iter().filter(|t| counts(t) && is_given_back(t, known)).count();
     let with = match apt.as_ref().and_then(|probe| known.answer(probe)) {
-        Some(converge_resource::Answer::Run(answer)) => companions(&records.things, &went, &orphans(answer)),
+        Some(converge_resource::Answer::Run(answer)) => {
+            companions(&records.things, &went, &autoremovable(answer))
+        }
         _ => Vec::new(),
     };
     let inside = inside(&going);

@@ -1,10 +1,10 @@
 //! The values that a project and its hosts have for the words of a command line.
 
-use crate::args::{Cli, Command, Global, Output, Reading, Removal};
+use crate::args::{Cli, Command, Global, Output, Reading};
 use crate::command::plan::inventory_names;
 use crate::console::Console;
 use crate::project;
-use crate::session::CommandSession;
+use crate::session::{CommandSession, SessionRequest};
 use crate::settings::Settings;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Parser;
@@ -120,7 +120,7 @@ impl Completed {
         let project = project::load(target.as_deref(), &select, &console).ok()?;
         let names = inventory_names(target.as_deref(), &select);
         let mut session =
-            CommandSession::open(project, &connection, &names, false, &Removal::default(), &console).ok()?;
+            CommandSession::open(SessionRequest::new(project, &connection, &names), &console).ok()?;
         session.hush();
         let hosts = session.look(async |engine: &Engine| engine.snapshots().await).await.ok()?;
         session.close().await;

@@ -14,11 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
-pub(super) fn undeclared<'a>(
-    things: &'a [Owned],
-    scope: &ProjectScope,
-    declares: &Declares,
-) -> Vec<&'a Owned> {
+pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: &Declares) -> Vec<&'a Owned> {
     let guards: Vec<CommandGuard> = declares.objects.iter().filter_map(Command::guard_of).collect();
     let is_declared = |t: &Owned| {
         let runs_otherwise = || Command::guard_of(&t.object).is_some_and(|guard| guards.contains(&guard));
@@ -69,13 +65,13 @@ pub(super) fn other_names<'a>(
 pub(super) fn companions<'a>(
     things: &'a [Owned],
     going: &[&Owned],
-    orphans: &BTreeSet<String>,
+    autoremovable: &BTreeSet<String>,
 ) -> Vec<&'a Owned> {
     let with = |t: &&Owned| {
         t.by_product
             && t.object.kind == "package"
             && t.before.is_absent()
-            && (orphans.contains(&t.object.key) || (t.open.is_some() && t.left.is_absent()))
+            && (autoremovable.contains(&t.object.key) || (t.open.is_some() && t.left.is_absent()))
             && going.iter().any(|g| g.object.kind == "package" && g.item == t.item && g.scope == t.scope)
     };
     things.iter().filter(with).collect()
@@ -145,7 +141,7 @@ pub(super) fn end_of(object: &ObjectId, plan: &HostPlan, known: &Knowledge) -> O
 }
 
 /// Asks apt what would go with these packages; `None` when none of them is a package.
-pub(super) fn orphans_probe(going: &[&Owned]) -> Option<Probe> {
+pub(super) fn autoremove_probe(going: &[&Owned]) -> Option<Probe> {
     let names: Vec<String> =
         going.iter().filter(|t| t.object.kind == "package").map(|t| quote(&t.object.key)).collect();
     (!names.is_empty()).then(|| {
@@ -157,7 +153,7 @@ pub(super) fn orphans_probe(going: &[&Owned]) -> Option<Probe> {
     })
 }
 
-pub(super) fn orphans(answer: &RunAnswer) -> BTreeSet<String> {
+pub(super) fn autoremovable(answer: &RunAnswer) -> BTreeSet<String> {
     let name = |line: &str| {
         let mut words = line.split(' ');
         matches!(words.next(), Some("Purg" | "Remv")).then(|| words.next().map(str::to_owned)).flatten()
@@ -303,7 +299,7 @@ mod tests {
         };
         let scope = ProjectScope(things[0].scope.clone());
         let keys = |declares: &Declares| -> Vec<String> {
-            undeclared(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
+            orphaned(&things, &scope, declares).iter().map(|t| t.object.key.clone()).collect()
         };
         assert_eq!(keys(&declares), ["/left", "/gone"]);
         declares.narrowed = true;
@@ -338,7 +334,7 @@ mod tests {
                 renamed: BTreeMap::new(),
                 narrowed: false,
             };
-            undeclared(&things, &scope, &declares).len()
+            orphaned(&things, &scope, &declares).len()
         };
         assert_eq!(left(creates("/key", "make another")), 0);
         assert_eq!(left(creates("/other", "make one")), 1);
@@ -348,7 +344,7 @@ mod tests {
     #[test]
     fn apt_says_what_nothing_else_needs() {
         let stdout = "Reading\nRemv a [1]\nPurg nginx-common [1.2]\nInst x\n".to_owned();
-        let names = orphans(&RunAnswer { status: 0, stdout, stderr: String::new() });
+        let names = autoremovable(&RunAnswer { status: 0, stdout, stderr: String::new() });
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "nginx-common"]);
     }
 }
