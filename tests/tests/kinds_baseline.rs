@@ -369,3 +369,61 @@ fn hosts_have_a_time_zone() {
         .says("knows no time zone Europe/Nowhere")
         .says("role.yaml:5:");
 }
+
+const LOCALES: Subject<'_> = Subject {
+    role: r#"
+summary: The languages of the site
+resources:
+  - name: sources
+    package: {name: locales}
+  - name: languages
+    locale:
+      names: [de_DE.UTF-8, de_DE@euro]
+      default: de_DE.UTF-8
+      categories: {LC_TIME: C.UTF-8}
+"#,
+    prepare:
+        "set -e; apt-get update -qq >/dev/null; apt-get install -qq -y --download-only locales >/dev/null 2>&1
+printf '%s\n' '# ours' LANG=C.UTF-8 LC_PAPER=C >/etc/default/locale",
+    state: "stat -c '%n %U %a' /etc/default/locale /usr/lib/locale /usr/lib/locale/*; cat /etc/default/locale; ls /etc/locale.gen 2>&1; locale -a | LC_ALL=C sort; dpkg-query -W locales 2>&1 | cut -d: -f2",
+    made: "grep -v '^#' /etc/locale.gen | grep .; cat /etc/default/locale; locale -a | LC_ALL=C sort; LC_ALL=de_DE@euro locale charmap; stat -c '%U %a' /usr/lib/locale/locale-archive",
+    expected: "de_DE.UTF-8 UTF-8\nde_DE@euro ISO-8859-15\n# ours\nLANG=de_DE.UTF-8\nLC_PAPER=C\nLC_TIME=C.UTF-8\nC\nC.utf8\nPOSIX\nde_DE.iso885915@euro\nde_DE.utf8\nde_DE@euro\nISO-8859-15\nroot 644",
+    drift: &[
+        ("languages", "localedef --delete-from-archive de_DE.utf8"),
+        ("languages", "rm /usr/lib/locale/locale-archive"),
+        ("languages", "sed -i 's/^de_DE.UTF-8/# &/' /etc/locale.gen"),
+        ("languages", "sed -i 's/^LANG=.*/LANG=C/' /etc/default/locale"),
+    ],
+};
+
+#[test]
+fn hosts_have_locales() {
+    let world = World::new(&format!("kinds-locale-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    LOCALES.holds(&world);
+    // One that locale-gen has made is as good, and the default may be one that is there.
+    exec(
+        host,
+        "apt-get install -qq -y locales >/dev/null 2>&1; echo 'en_US.UTF-8 UTF-8' >>/etc/locale.gen; locale-gen >/dev/null",
+    );
+    let role = |locale: &str| {
+        let role = format!("resources:\n  - name: languages\n    locale: {locale}\n");
+        world.only_role("subject", &role).unwrap();
+    };
+    role("{names: en_US.UTF-8}");
+    assert_eq!(plan(&world, 0)["languages"], "unchanged");
+    role("{names: en_US.UTF-8, state: absent}");
+    world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    plan(&world, 0);
+    assert_eq!(
+        exec(host, "locale -a | LC_ALL=C sort; grep en_US.UTF-8 /etc/locale.gen | sort -u"),
+        "C\nC.utf8\nPOSIX\n# en_US.UTF-8 UTF-8"
+    );
+    world.converge(&["rollback", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    assert_eq!(exec(host, "locale -a | LC_ALL=C sort"), "C\nC.utf8\nPOSIX\nen_US.utf8");
+    role("{names: de_DE.utf8}");
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1).says("write it as `de_DE.UTF-8`");
+    role("{default: de_DE.UTF-8}");
+    let missing = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1);
+    missing.says("does not have the locale de_DE.UTF-8").says("role.yaml:3:");
+}

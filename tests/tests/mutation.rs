@@ -154,6 +154,14 @@ const CASES: &[Case] = &[
         reset: "hostname h1; echo h1 >/etc/hostname",
     },
     Case {
+        role: "a_locale",
+        item: "locale: {names: de_DE.UTF-8}",
+        named: "de_DE.UTF-8",
+        mutate: "localedef -i de_DE -f UTF-8 de_DE.UTF-8",
+        stays: "localedef --list-archive | grep -qx de_DE.utf8 && ! grep -q '^de_DE' /etc/locale.gen",
+        reset: "localedef --delete-from-archive de_DE.utf8 2>/dev/null; sed -i 's/^de_DE/# &/' /etc/locale.gen",
+    },
+    Case {
         role: "a_checkout",
         item: "git: {repo: /srv/m/origin, dest: /srv/m/checkout, version: master}",
         named: "/srv/m/checkout",
@@ -199,7 +207,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("kubeadm", "only an init or a join, which a host that somebody made a node refuses: k8s_role.rs"),
 ];
 
-const PREPARE: &str = "set -e; apt-get install -qq -y tree git ufw >/dev/null 2>&1; mkdir -p /srv/m /etc/systemd/system
+const PREPARE: &str = "set -e; apt-get install -qq -y tree git ufw locales >/dev/null 2>&1; mkdir -p /srv/m /etc/systemd/system
 printf '[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' >/etc/systemd/system/mutidle.service
 systemctl daemon-reload
 git config --global user.email t@example.org; git config --global user.name T; git init -q -b master /srv/m/origin; cd /srv/m/origin

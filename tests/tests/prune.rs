@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
+#[path = "prune/moved.rs"]
+mod moved;
 #[path = "prune/narrowed.rs"]
 mod narrowed;
 #[path = "prune/packages.rs"]

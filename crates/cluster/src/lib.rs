@@ -3,6 +3,7 @@
 //! A [`Cluster`] is one connection to one API server. [`Cluster::observe`] answers questions, [`Cluster::open`] takes the cluster's
 //! lock, [`Cluster::work`] does an item, [`Cluster::close`] ends the run. What a run did is kept in the cluster itself: [`NAMESPACE`].
 
+mod amend;
 mod api;
 mod apply;
 mod certificate;
@@ -10,7 +11,6 @@ mod connect;
 mod error;
 mod executor;
 mod fault;
-mod forget;
 mod helm;
 mod kubeconfig;
 mod lease;
@@ -35,10 +35,10 @@ mod takeover;
 mod tunnel;
 mod work;
 
+pub use amend::StillOwned;
 pub use connect::{Cluster, ClusterAccess};
 pub use error::ClusterError;
 pub use fault::{Fault, ServerRefusal};
-pub use forget::StillOwned;
 pub use kubeconfig::KubeconfigError;
 pub use login::{Login, LoginError};
 pub use object::{changed_by, edited_since};

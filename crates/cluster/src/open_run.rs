@@ -82,7 +82,7 @@ impl OpenRun {
             ("opened", opened.as_str()),
             ("project", project.as_str()),
         ];
-        if !self.doc.forgotten.is_empty() {
+        if !self.doc.forgotten.is_empty() || !self.doc.renamed.is_empty() {
             notes.push(("forgets", "yes"));
         }
         if let Some(result) = &self.doc.result {

@@ -11,7 +11,9 @@ use crate::record_error::{Damage, RecordsError, Unread};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
-use converge_ledger::{ProjectName, Records, RunPurpose, RunRecord, SavedChange, SavedOutcome, in_order};
+use converge_ledger::{
+    ProjectName, Records, Renaming, RunPurpose, RunRecord, SavedChange, SavedOutcome, in_order,
+};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 use owners::field_owners;
@@ -36,7 +38,7 @@ pub(crate) const FORMAT: u32 = 1;
 
 /// The format of the record of a run. Those of formats 1 and 2 say nothing of owners: their runs wrote into `owned` what they made. Those of
 /// format 1 have no number: they come before all that have one.
-const RUN_FORMAT: u32 = 4;
+const RUN_FORMAT: u32 = 5;
 
 /// Label with the run's ID.
 pub(crate) const RUN_LABEL: &str = "converge/run";
@@ -77,6 +79,9 @@ pub(crate) struct RunDoc {
     /// Those of them that somebody has forgotten, for rollbacks too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) forgotten: BTreeSet<ObjectId>,
+    /// The roles and resources that go by another name since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) renamed: Vec<Renaming>,
     /// Its result; `None` while it is at work, or when it was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
@@ -157,6 +162,7 @@ impl RunDoc {
             changes: Vec::new(),
             disowned: Vec::new(),
             forgotten: BTreeSet::new(),
+            renamed: Vec::new(),
             result: None,
         }
     }
@@ -207,6 +213,9 @@ impl RunDoc {
             changes: self.changes.into_iter().map(change).collect(),
             disowned: self.disowned,
             forgotten: self.forgotten,
+            renamed: self.renamed,
+            // Objects of a cluster are managed by the fields that an apply takes over.
+            adopted: Vec::new(),
             finished: self.result.is_some(),
             closed: self.result.is_some(),
             put_back: None,
@@ -388,12 +397,12 @@ mod tests {
         assert_eq!(unpack::<RunDoc>(&old_secret).unwrap(), old, "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
-        doc.format = 5;
+        doc.format = 6;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
         let unread = runs(&[later], now).unwrap_err();
-        assert!(matches!(unread, Unread::Format { found: 5, newest: 4, .. }), "{unread}");
-        assert!(unread.to_string().contains("it has format 5, this converge reads 4"), "{unread}");
+        assert!(matches!(unread, Unread::Format { found: 6, newest: 5, .. }), "{unread}");
+        assert!(unread.to_string().contains("it has format 6, this converge reads 5"), "{unread}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
         let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();
         assert_eq!(in_owned.len(), 1, "a run of an older format wrote into `owned` itself");

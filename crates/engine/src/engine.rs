@@ -1,7 +1,7 @@
 //! The engine: what can be done with a project and its targets. Nothing in this crate uses it.
 
+use crate::amend::{Amended, Amendment};
 use crate::context::RunContext;
-use crate::forget::Forgotten;
 use crate::plan::source::role_graph;
 use crate::recorded::HostRecording;
 use crate::session::pool::Pool;
@@ -141,8 +141,8 @@ impl Engine {
     }
 
     /// Takes objects of targets out of management. Nothing else on the targets changes, but the owners of the fields of objects of a cluster.
-    pub async fn forget(&self, chosen: Vec<(String, BTreeSet<ObjectId>)>) -> Forgotten {
-        crate::forget::forget(&self.context(), chosen).await
+    pub async fn amend(&self, chosen: Vec<(String, Amendment)>) -> Amended {
+        crate::amend::amend(&self.context(), chosen).await
     }
 
     /// Plans a rollback: to the state before the run `to` (its ID, or the beginning of it), or before the newest run of this project that is in force.

@@ -2,6 +2,7 @@
 
 mod activity;
 mod ad_hoc;
+mod amend;
 mod apply;
 mod barriers;
 mod batches;
@@ -13,7 +14,6 @@ mod doctor;
 mod engine;
 mod event;
 pub mod exit_code;
-mod forget;
 mod local;
 mod managed_objects;
 mod options;
@@ -29,16 +29,15 @@ mod tasks;
 mod verify;
 
 pub use activity::{Activity, ItemPhase};
+pub use amend::{Amended, Amendment, not_to_forget, not_to_move};
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
-pub use converge_ledger::ProjectName;
+pub use converge_ledger::{Adoption, ProjectName, Renaming};
 pub use converge_ssh::{KeyFileError, Traffic};
 pub use critical_path::{PathStep, TimedItem, critical_path};
 pub use doctor::{Finding, Health, HostDoctor};
 pub use engine::Engine;
 pub use event::{Event, EventSink, ItemResult, NoBackup, RoleWork, StoredBackup, TimedEvent};
-pub use forget::Forgotten;
-pub use forget::not_to_forget;
 pub use managed_objects::{HostManaged, ManagedDetail, ManagedObject, Present};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;

@@ -134,7 +134,7 @@ async fn plan_to(
             let help = "name that playbook and inventory: a rollback stays within one project";
             return Err(Diagnostic::error("other-project", message).help(help).into());
         }
-        let names = crate::forget::names_since(place, &records.runs, &ledger, &context.project_of(host));
+        let names = crate::amend::names_since(place, &records.runs, &ledger, &context.project_of(host));
         if !names.is_empty() {
             warnings.push(format!(
                 "{host}: {}: `converge state forget` has taken this out of management since: no rollback brings that back",

@@ -10,7 +10,7 @@ fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
         format!("run\t{id}\nseq\t{seq}\nopened\t{opened}\n{begin}close\tfinished\n")
     };
     let records =
-        |runs: [String; 2]| parse_records(&format!("converge\t5\nnow\t1000\n{}", runs.concat())).unwrap();
+        |runs: [String; 2]| parse_records(&format!("converge\t6\nnow\t1000\n{}", runs.concat())).unwrap();
     let honest = records([run("old", 1, 100), run("new", 2, 900)]);
     let liar = records([run("new", 1, 100), run("old", 2, 999)]);
     let candidates =
@@ -58,7 +58,7 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
         let change = format!("begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\nfailed\t1\t1\t{after}\n");
         format!("run\t{id}\nseq\t{seq}\nplanned\tr/a\n{change}close\tfinished\n")
     };
-    let text = format!("converge\t5\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
+    let text = format!("converge\t6\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
     let records = parse_records(&text).unwrap();
     let ledgers = [Some((Ledger::of(&records.runs), ProjectScope::default(), &records))];
     assert_eq!(idle_runs(&ledgers, &[Some(ReturnPoint::From(0))]), BTreeSet::from(["two"]));

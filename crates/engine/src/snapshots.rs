@@ -34,6 +34,8 @@ fn list(records: &[RunRecord]) -> Vec<Snapshot> {
             RunPurpose::Undo => format!("undo.sh of {}", r.attempts.as_deref().unwrap_or("a run")),
             RunPurpose::Rollback(roles) if !roles.is_empty() => format!("rollback of {}", roles.join(", ")),
             _ if !r.forgotten.is_empty() => "state forget".to_owned(),
+            _ if !r.renamed.is_empty() => "state move".to_owned(),
+            _ if !r.adopted.is_empty() => "state adopt".to_owned(),
             _ if r.rolls_back.is_empty() => "converge".to_owned(),
             _ => format!("rollback of {}", r.rolls_back.join(", ")),
         },
@@ -55,7 +57,7 @@ mod tests {
     fn a_run_that_only_gave_things_out_of_management_is_listed_with_their_number() {
         let begin = "begin\t1\tpath\t/a\tabsent\tdir\tr/a\t-\ndone\t1\tdir\n";
         let text = format!(
-            "converge\t5\nrun\ta\nseq\t1\n{begin}close\tfinished\nrun\tb\nseq\t2\ndisown\tpath\t/a\ndisown\tpath\t/b\nclose\tfinished\n"
+            "converge\t6\nrun\ta\nseq\t1\n{begin}close\tfinished\nrun\tb\nseq\t2\ndisown\tpath\t/a\ndisown\tpath\t/b\nclose\tfinished\n"
         );
         let listed = list(&parse_records(&text).unwrap().runs);
         let changes: Vec<_> = listed.iter().map(|s| (s.run.as_str(), s.changes)).collect();

@@ -59,6 +59,27 @@ cv_disown() (
   cv_journal "$1$CV_TAB$2$CV_TAB$CV_ENC$CV_NL" sync
 )
 
+# cv_adoption KIND KEY STATE ITEM FLAGS: writes into the journal of CV_RUN that the object is managed from here on, by that item. The session holds the lock.
+cv_adoption() (
+  umask 077
+  cv_run_dir
+  cv_enc_to "$2"
+  key=$CV_ENC
+  cv_enc_to "$4"
+  cv_journal "adopt$CV_TAB$1$CV_TAB$key$CV_TAB$3$CV_TAB$CV_ENC$CV_TAB$5$CV_NL" sync
+)
+
+# cv_renaming FROM TO: writes into the journal of CV_RUN that what earlier runs of the project recorded under a name goes by another one since. The session
+# holds the lock.
+cv_renaming() (
+  umask 077
+  cv_run_dir
+  cv_enc_to "$1"
+  from=$CV_ENC
+  cv_enc_to "$2"
+  cv_journal "move$CV_TAB$from$CV_TAB$CV_ENC$CV_NL" sync
+)
+
 # cv_busy: whether some process holds the lock (a session and its steps have it at descriptor 9), or a step lives that does not. It takes none itself.
 cv_busy() {
   [ ! -e "$CV_ROOT/switch/armed" ] && [ ! -e "$CV_ROOT/switch/acting" ] || return 0

@@ -3,11 +3,11 @@
 # $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,links,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
 # ran, passwords, switch, transaction, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
-CV_FORMAT=5
+CV_FORMAT=6
 
-# cv_format_known VERSION: format 4 is read too: it has no lines `forget`, which a converge of its time would pass over. So is format 3: it has no lines
+# cv_format_known VERSION: format 5 is read too: it has no lines `move` and `adopt`, which a converge of its time would pass over. So is format 4: it has no lines `forget`, which a converge of its time would pass over. So is format 3: it has no lines
 # `disown`. So is format 2: its runs have no number (`seq`). So is format 1; it has no purposes and no `owned`.
-cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 4 ] || [ "$1" = 3 ] || [ "$1" = 2 ] || [ "$1" = 1 ]; }
+cv_format_known() { [ "$1" = "$CV_FORMAT" ] || [ "$1" = 5 ] || [ "$1" = 4 ] || [ "$1" = 3 ] || [ "$1" = 2 ] || [ "$1" = 1 ]; }
 
 # cv_plain FILE: whether it is a regular file, and no record that is too large: reading anything else may never end. Sets CV_LARGE.
 cv_plain() {

@@ -244,7 +244,7 @@ cv_run_end() (
   dir=$CV_DIR
   rm -rf "$dir/stop" "$dir/moved" "$dir/watched" "$dir/mounts" "$dir/links" "$dir/stage" "$dir/unpacked" "$dir/fetched"
   (cd "$dir" && cv_run_unwatch)
-  if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB\|^forget$CV_TAB" "$dir/journal" 2>/dev/null; then
+  if ! grep -q "^begin$CV_TAB\|^disown$CV_TAB\|^forget$CV_TAB\|^move$CV_TAB\|^adopt$CV_TAB" "$dir/journal" 2>/dev/null; then
     # A run that changed nothing here leaves nothing.
     rm -rf "$dir"
     return 0
@@ -343,14 +343,14 @@ cv_retain() (
     case $named in *" $run "*) drop= ;; esac
     # The records of a run without changes are in the base.
     if cv_plain "$run/journal" && ! grep -q "^begin$CV_TAB" "$run/journal"; then drop=yes; fi
-    if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_forgets "$run"; then cv_run_drop "$run"; else earlier=yes; fi
+    if [ -n "$drop" ] && [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_amends "$run"; then cv_run_drop "$run"; else earlier=yes; fi
   done
   cv_drop_unnamed
   earlier=
   for run in $(cv_order); do
     size=$(du -sk "$CV_ROOT" | cut -f1)
     [ "$size" -gt "${CV_KEEP_KB:-1048576}" ] || break
-    if [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_forgets "$run"; then
+    if [ "$run" != "$good" ] && cv_may_drop "$run" && ! cv_still_amends "$run"; then
       cv_run_drop "$run"
       cv_drop_unnamed
     else
@@ -359,8 +359,8 @@ cv_retain() (
   done
 )
 
-# cv_still_forgets RUN: whether it has forgotten objects, and a run before it stays (earlier), whose changes a rollback would take up again.
-cv_still_forgets() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB" "$1/journal"; }
+# cv_still_amends RUN: whether it has forgotten objects or renamed resources, and a run before it stays (earlier), of which that holds.
+cv_still_amends() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB\|^move$CV_TAB" "$1/journal"; }
 
 # cv_may_drop RUN: whether it is over, and the base holds what it says of what is managed. Reads unfolded.
 cv_may_drop() {

@@ -14,7 +14,7 @@ pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
 
 use converge_executor::{RunEnd, RunMeta};
-use converge_ledger::{NewBase, ProjectName};
+use converge_ledger::{Adoption, NewBase, ProjectName, Renaming};
 use converge_resource::{Content, Digest, ObjectId, State, encode_field, quote};
 
 /// Where the records lie on a host.
@@ -180,6 +180,19 @@ pub fn disown_script(object: &ObjectId) -> String {
 /// The same, for rollbacks too.
 pub(crate) fn forget_script(object: &ObjectId) -> String {
     format!("cv_disown forget {} {}", object.kind, quote(&object.key))
+}
+
+/// Takes an object into management as it is, in that journal.
+pub(crate) fn adoption_script(adoption: &Adoption) -> String {
+    let Adoption { object, state, item, sensitive } = adoption;
+    let flags = if *sensitive { "sensitive" } else { "-" };
+    let [key, state, item] = [&object.key, state.line(), item].map(quote);
+    format!("cv_adoption {} {key} {state} {item} {flags}", object.kind)
+}
+
+/// Gives what earlier runs recorded under a name another one, in that journal.
+pub(crate) fn rename_script(renaming: &Renaming) -> String {
+    format!("cv_renaming {} {}", quote(&renaming.from), quote(&renaming.to))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::observe::{TOO_LARGE, observe};
 use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
 use converge_executor::{Answers, Executor, Pending, Questions, RunEnd, RunMeta, TargetError, without_name};
-use converge_ledger::{Records, parse_records};
+use converge_ledger::{Adoption, Records, Renaming, parse_records};
 use converge_resource::{Content, ObjectId, quote};
 use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, Stderr};
 use std::collections::BTreeSet;
@@ -53,7 +53,29 @@ impl Link {
     /// The journal could not be written, or the host is lost.
     pub async fn forget(&self, run: &str, objects: &BTreeSet<ObjectId>) -> Result<(), TargetError> {
         let script: Vec<String> = objects.iter().map(records::forget_script).collect();
-        let script = format!("CV_RUN={}; {}", quote(run), script.join(" && "));
+        self.amend(run, &script.join(" && ")).await
+    }
+
+    /// Takes objects into management as they are.
+    ///
+    /// # Errors
+    /// The journal could not be written, or the host is lost.
+    pub async fn adopt(&self, run: &str, adoptions: &[Adoption]) -> Result<(), TargetError> {
+        let script: Vec<String> = adoptions.iter().map(records::adoption_script).collect();
+        self.amend(run, &script.join(" && ")).await
+    }
+
+    /// Gives what earlier runs of the project recorded under a name another one.
+    ///
+    /// # Errors
+    /// The journal could not be written, or the host is lost.
+    pub async fn rename(&self, run: &str, renaming: &Renaming) -> Result<(), TargetError> {
+        self.amend(run, &records::rename_script(renaming)).await
+    }
+
+    /// Writes into the journal of a run.
+    async fn amend(&self, run: &str, script: &str) -> Result<(), TargetError> {
+        let script = format!("CV_RUN={}; {script}", quote(run));
         let item = ShellItem { timeout: Some(Duration::from_secs(60)), ..ShellItem::new(1, script) };
         let (results, error) =
             self.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| self.lost(&e))?;
@@ -131,7 +153,7 @@ mod tests {
     #[test]
     fn records_that_do_not_fit_into_an_answer_are_refused_and_not_read_in_part() {
         let outcome = ShellOutcome::Finished { status: Status::Exited(0), duration: Duration::ZERO };
-        let output = b"converge\t5\nrun\ta\nclose\tfinished\n".to_vec();
+        let output = b"converge\t6\nrun\ta\nclose\tfinished\n".to_vec();
         let whole = ShellItemResult { id: 1, outcome, output, stderr: Vec::new(), cut: false };
         assert_eq!(read_history(&whole).unwrap().runs.len(), 1);
         let why = read_history(&ShellItemResult { cut: true, ..whole }).unwrap_err().to_string();

@@ -19,7 +19,7 @@ fn undos(runs: &[&str]) -> Vec<Undo> {
         .zip(1..)
         .map(|(journal, n)| format!("run\tr{n}\nseq\t{n}\n{journal}close\tfinished\n"))
         .collect();
-    let records = parse_records(&format!("converge\t5\n{}", runs.concat())).unwrap();
+    let records = parse_records(&format!("converge\t6\n{}", runs.concat())).unwrap();
     assert_eq!(records.broken, Vec::<String>::new());
     Ledger::of(&records.runs).revert_from(0, &ProjectScope::default(), &|_| true).0
 }
@@ -142,7 +142,7 @@ fn many_changes_are_composed_object_by_object_in_the_order_of_their_first_touch(
             format!("run\tr{run}\nseq\t{run}\n{}close\tfinished\n", changes.collect::<String>())
         })
         .collect();
-    let records = parse_records(&format!("converge\t5\n{runs}")).unwrap();
+    let records = parse_records(&format!("converge\t6\n{runs}")).unwrap();
     let steps = records.runs.iter().flat_map(|run| run.changes.iter().map(|c| (run.id.clone(), c.clone())));
     let steps: Vec<(String, SavedChange)> = steps.collect();
     assert_eq!(steps.len(), 5000);

@@ -1,5 +1,6 @@
 //! The ledger of runs: what runs changed, what a rollback of them comes to, and the forms in which hosts and clusters keep it. Pure.
 
+mod amendment;
 mod base;
 mod compose;
 mod layers;
@@ -11,8 +12,10 @@ mod owned;
 mod project;
 mod record;
 mod records;
+mod renaming;
 mod stacks;
 
+pub use amendment::{Adoption, Renaming};
 pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
 pub use layers::{MountLayer, MountLayers, file_system};

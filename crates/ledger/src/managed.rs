@@ -2,9 +2,10 @@
 
 use crate::lines::is_by_fields;
 use crate::{
-    MountLayer, MountLayers, Moved, Owned, ProjectName, RunPurpose, RunRecord, SavedChange, SavedOutcome,
+    Adoption, MountLayer, MountLayers, Moved, Owned, ProjectName, RunPurpose, RunRecord, SavedChange,
+    SavedOutcome,
 };
-use converge_resource::ObjectId;
+use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The managed objects of a host or cluster, as some runs left them.
@@ -93,6 +94,8 @@ impl Managed {
 ///   and leaves what others have there.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
+/// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one; the first run that changes it then counts as the one that first did.
+/// * What a run renames (`state move`) is its project's of before, by the new name.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     let Managed { entries, mut folded } = base;
     let mut table = Table::default();
@@ -189,12 +192,27 @@ impl Table {
         }
     }
 
+    /// Takes an object into management; one that is managed already stays as it is.
+    fn adopt(&mut self, run: &RunRecord, scope: &ProjectName, adoption: &Adoption) {
+        let own = |e: &Entry| e.gone_by.is_none() && e.thing.scope.is_same_project(scope);
+        if self.all(&adoption.object).any(|(_, e)| own(e)) {
+            return;
+        }
+        let layer = self.layers.of(&adoption.object);
+        self.put(Entry::of(adopted(run, adoption, layer)));
+    }
+
     /// A run of this project.
     fn lay(&mut self, run: &RunRecord, scope: &ProjectName) {
         let reverts: BTreeSet<&str> =
             run.rolls_back.iter().chain(&run.attempts).map(String::as_str).collect();
         let owners: BTreeMap<&str, &str> =
             run.changes.iter().filter_map(|c| Some((c.item.as_str(), c.owner.as_deref()?))).collect();
+        let entries = self.entries.iter_mut().flatten().map(|entry| &mut entry.thing);
+        for thing in entries.filter(|thing| thing.scope.is_same_project(scope)) {
+            run.renamed.iter().for_each(|renaming| renaming.rename(thing));
+        }
+        run.adopted.iter().for_each(|adoption| self.adopt(run, scope, adoption));
         let mut disowned = run.disowned.iter().peekable();
         for (at, change) in run.changes.iter().enumerate() {
             while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
@@ -264,6 +282,10 @@ impl Table {
             entry.gone_by = None;
         }
         let thing = &mut entry.thing;
+        // The first change of what was adopted.
+        if thing.left == thing.before && entry.gone_by.is_none() && thing.open.is_none() && own.is_some() {
+            thing.run.clone_from(&run.id);
+        }
         left(thing, change);
         // Of a change that was cut off nobody knows the identity of what it left.
         if change.is_known() || change.before.is_absent() {
@@ -310,7 +332,28 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
     let moved = run.changes.iter().take(at).find(is_moved);
     let moved = moved.map(|c| Moved { by: c.item.clone(), before: c.before.clone() });
     Owned {
-        object: change.object.clone(),
+        moved: moved.filter(|m| m.before != change.before),
+        sensitive: change.sensitive,
+        no_snapshot: change.no_snapshot.clone(),
+        ..found(run, &change.object, &change.before)
+    }
+}
+
+fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> Owned {
+    let role = adoption.item.split('/').next().unwrap_or_default();
+    Owned {
+        layer,
+        roles: vec![role.to_owned()],
+        item: adoption.item.clone(),
+        sensitive: adoption.sensitive,
+        ..found(run, &adoption.object, &adoption.state)
+    }
+}
+
+/// The description of an object as a run found it.
+fn found(run: &RunRecord, object: &ObjectId, state: &State) -> Owned {
+    Owned {
+        object: object.clone(),
         layer: MountLayer::default(),
         lies_in: Vec::new(),
         uid: None,
@@ -320,14 +363,14 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
         item: String::new(),
         since: run.time.clone(),
         run: run.id.clone(),
-        before: change.before.clone(),
-        moved: moved.filter(|m| m.before != change.before),
-        left: change.before.clone(),
+        before: state.clone(),
+        moved: None,
+        left: state.clone(),
         open: None,
         between: Vec::new(),
-        sensitive: change.sensitive,
+        sensitive: false,
         by_product: false,
-        no_snapshot: change.no_snapshot.clone(),
+        no_snapshot: None,
         node_removal: None,
         guard: None,
     }

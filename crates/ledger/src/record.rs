@@ -1,7 +1,7 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
-use crate::ProjectName;
 use crate::layers::is_at_path;
+use crate::{Adoption, ProjectName, Renaming};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +43,10 @@ pub struct RunRecord {
     /// The objects of `disowned` that somebody has forgotten (`converge state forget`): the changes of earlier runs of the project to them are in force no
     /// more, and no rollback gives that back.
     pub forgotten: BTreeSet<ObjectId>,
+    /// The roles and resources of the project that go by another name since (`converge state move`), in order.
+    pub renamed: Vec<Renaming>,
+    /// The objects that it took into management as they were (`converge state adopt`).
+    pub adopted: Vec<Adoption>,
     /// False when it was cut off: what it left open is unknown.
     pub finished: bool,
     /// Whether its record has an end: also that of a run that was cut off, once a later run has begun.
@@ -211,11 +215,11 @@ impl RunPurpose {
 pub struct RecordError(pub String);
 
 /// The format of the records. The host's functions print it for the older ones too.
-pub const FORMAT: &str = "5";
+pub const FORMAT: &str = "6";
 
 /// Whether this converge reads records of a format.
 pub fn reads_format(version: &str) -> bool {
-    [FORMAT, "4", "3", "2", "1"].contains(&version)
+    [FORMAT, "5", "4", "3", "2", "1"].contains(&version)
 }
 
 pub(crate) struct RunReader {
@@ -288,6 +292,16 @@ impl RunReader {
                     self.record.forgotten.insert(object.clone());
                 }
                 self.record.disowned.push((self.record.changes.len(), object));
+            }
+            ["adopt", kind, key, state, item, flags, ..] => self.record.adopted.push(Adoption {
+                object: ObjectId::new(kind, decode_field(key)?),
+                state: State::from_line(state),
+                item: decode_field(item)?,
+                sensitive: flags.split(',').any(|f| f == "sensitive"),
+            }),
+            ["move", from, to, ..] => {
+                let renaming = Renaming { from: decode_field(from)?, to: decode_field(to)? };
+                self.record.renamed.push(renaming);
             }
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
                 let seq = seq.parse().ok()?;
@@ -368,7 +382,7 @@ impl RunReader {
 /// Words of lines that have more fields than a damaged one of theirs.
 const KNOWN: &[&str] = &[
     "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "unsaved", "disown",
-    "forget", "scope", "purpose",
+    "forget", "move", "adopt", "scope", "purpose",
 ];
 
 pub(crate) fn clip(line: &str) -> String {

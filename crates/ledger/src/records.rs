@@ -2,6 +2,7 @@
 
 use crate::Ledger;
 use crate::record::{FORMAT, RecordError, Records, RunReader, RunRecord, clip};
+use crate::renaming::rename_earlier;
 use converge_resource::decode_field;
 
 /// Reads all runs of a host, as its functions print them. A line that is not understood does not hide the others.
@@ -32,10 +33,11 @@ pub fn parse_records(output: &str) -> Result<Records, RecordError> {
     Ok(records)
 }
 
-/// Puts runs in order, oldest first, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
+/// Puts runs in order, oldest first, gives what they recorded the names that it goes by since, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
 /// their IDs, which hold the time; the others by their numbers.
 pub fn in_order(runs: &mut [RunRecord]) {
     runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
+    rename_earlier(runs);
     let marks = Ledger::of(runs).marks();
     for (run, (by, in_part)) in runs.iter_mut().zip(marks) {
         run.rolled_back_by = by;

@@ -3,9 +3,9 @@ use crate::SavedOutcome;
 
 #[test]
 fn records_of_other_programs_are_refused() {
-    assert!(parse_records("converge\t6\n").unwrap_err().0.contains("format 6"));
-    assert!(parse_records("converge\t5\nbegin\t1\n").is_err());
-    let broken = |text: &str| parse_records(&format!("converge\t5\nrun\tx\n{text}")).unwrap().broken.len();
+    assert!(parse_records("converge\t7\n").unwrap_err().0.contains("format 7"));
+    assert!(parse_records("converge\t6\nbegin\t1\n").is_err());
+    let broken = |text: &str| parse_records(&format!("converge\t6\nrun\tx\n{text}")).unwrap().broken.len();
     assert_eq!(broken("begin\tone\tpath\t/a\tabsent\tabsent\ti\t-\n"), 1);
     assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "a path of nothing");
     assert_eq!(broken("begin\t1\tpackage\ta/b\tabsent\tabsent\ti\t-\n"), 0);
@@ -13,13 +13,13 @@ fn records_of_other_programs_are_refused() {
     assert_eq!(broken("begin\t1\tpath\ta/b\tabsent\tabsent\ti\t-\n"), 1, "no path of a host");
     assert_eq!(broken("begin\t1\tuser\ta\tabsent\tabsent\ti\t-\n"), 0);
     assert_eq!(broken("time\tt\nlater-word\twhat\n"), 0);
-    assert_eq!(parse_records("converge\t5\n").unwrap().runs, []);
+    assert_eq!(parse_records("converge\t6\n").unwrap().runs, []);
 }
 
 #[test]
 fn a_rollback_that_was_rolled_back_counts_no_more() {
     let run = |id: &str, undoes: &str| format!("run\t{id}\nundoes\t{undoes}\nclose\tfinished\n");
-    let text = format!("converge\t5\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
+    let text = format!("converge\t6\nrun\ta\n{}{}", run("b", "a"), run("c", "b"));
     let records = parse_records(&text).unwrap().runs;
     let by: Vec<_> = records.iter().map(|r| r.rolled_back_by.as_deref()).collect();
     assert_eq!(by, [None, Some("c"), None]);
@@ -28,7 +28,7 @@ fn a_rollback_that_was_rolled_back_counts_no_more() {
 #[test]
 fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
     let marks = |rest: &str| {
-        let text = format!("converge\t5\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
+        let text = format!("converge\t6\nrun\ta\nclose\tfinished\nrun\tb\nundoes\ta\nplanned\tr/one\n{rest}");
         let records = parse_records(&text).unwrap().runs;
         (records[0].rolled_back_by.is_some(), records[0].rolled_back_in_part)
     };
@@ -48,7 +48,7 @@ fn a_rollback_that_left_something_alone_has_not_undone_its_run() {
 fn a_rollback_in_part_is_gone_on_with() {
     let marks = |flags: &str| {
         let text = format!(
-            "converge\t5\nrun\ta\nbegin\t1\tunit\td\tactive D1\tactive D2\tr/svc\t-\ndone\t1\tactive D2\nclose\tfinished\n\
+            "converge\t6\nrun\ta\nbegin\t1\tunit\td\tactive D1\tactive D2\tr/svc\t-\ndone\t1\tactive D2\nclose\tfinished\n\
              run\tb\nundoes\ta\nplanned\tr/svc\nbegin\t1\tunit\td\tactive D2\tactive -\tr/svc\t{flags}\n\
              done\t1\tactive -\nclose\tfinished\n"
         );
@@ -61,7 +61,7 @@ fn a_rollback_in_part_is_gone_on_with() {
 }
 
 fn only_run(journal: &str) -> RunRecord {
-    parse_records(&format!("converge\t5\nrun\tr1\n{journal}")).unwrap().runs.remove(0)
+    parse_records(&format!("converge\t6\nrun\tr1\n{journal}")).unwrap().runs.remove(0)
 }
 
 /// The word with which a change ends in a journal.

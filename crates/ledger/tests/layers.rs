@@ -26,7 +26,7 @@ fn text(runs: &[(&str, &[&str])]) -> String {
 }
 
 fn records(runs: &[(&str, &[&str])]) -> Records {
-    let records = parse_records(&format!("converge\t5\n{}", text(runs))).unwrap();
+    let records = parse_records(&format!("converge\t6\n{}", text(runs))).unwrap();
     assert_eq!(records.broken, Vec::<String>::new());
     records
 }

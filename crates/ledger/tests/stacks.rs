@@ -8,7 +8,7 @@ use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, RunRecord, Unr
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
 
 fn records(runs: &[Run<'_>]) -> Records {
-    let mut text = "converge\t5\n".to_owned();
+    let mut text = "converge\t6\n".to_owned();
     for (at, (project, meta, change)) in runs.iter().enumerate() {
         text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\t{project}\thosts.yaml\n{meta}\n", at + 1));
         if let Some((from, to)) = change {
@@ -176,7 +176,7 @@ fn what_a_forgotten_command_has_made_goes_back_no_more() {
     let changes = "begin\t1\tcommand\tc\tpending\tdone\tr/c\t-\ndone\t1\tdone\nmoved\t2\tpath\t/k\tabsent\tv 1\tr/c\t-\n\
                    begin\t3\tpath\t/k\tv 1\tv 2\tr/l\t-\ndone\t3\tv 2\nclose\tfinished\n";
     let before = |last: &str| {
-        let records = parse_records(&format!("converge\t5\n{}{changes}{last}", head("R0", 1))).unwrap();
+        let records = parse_records(&format!("converge\t6\n{}{changes}{last}", head("R0", 1))).unwrap();
         let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project("p"), &|_| true);
         undos.iter().map(|undo| format!("{} {}", undo.object, undo.before.line())).collect::<Vec<_>>()
     };

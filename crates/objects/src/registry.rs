@@ -4,7 +4,7 @@ use crate::{MountState, PathState};
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, firewall,
     git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
-    kubeadm_upgrade, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
+    kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{Change, DynObject, Erased, ObjectId, State};
 
@@ -32,6 +32,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<kubeadm_config::KubeadmConfig>::new(),
     &Erased::<kubeadm_control_plane::KubeadmControlPlane>::new(),
     &Erased::<kubeadm_upgrade::KubeadmUpgrade>::new(),
+    &Erased::<locale::Locale>::new(),
     &Erased::<module::Module>::new(),
     &Erased::<mount::Mount>::new(),
     &Erased::<release::Release>::new(),

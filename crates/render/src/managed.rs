@@ -4,7 +4,7 @@ use crate::change::{attributes, push_attributes};
 use crate::json::{lost, object};
 use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
-use converge_engine::{HostManaged, ManagedObject, Present};
+use converge_engine::{HostManaged, ManagedObject, Present, Renaming};
 use converge_resource::{Change, State, counted};
 use serde_json::{Value, json};
 
@@ -64,10 +64,8 @@ fn push(text: &mut Text, thing: &ManagedObject, detail: Detail) {
         Some(Present::Differs(_)) => ("~", Tone::Change),
         Some(Present::Unknown(_)) => ("?", Tone::Warn),
     };
-    // A command is known by its item.
-    let name = if thing.object.kind == "command" { "a command".to_owned() } else { thing.object.to_string() };
     let came = if thing.by_product { " · came with it" } else { "" };
-    let line = Line::at(2).say(tone, format!("{sign} ")).say(Tone::Strong, name);
+    let line = Line::at(2).say(tone, format!("{sign} ")).say(Tone::Strong, name(thing));
     text.push(
         line.faint(format!(" · {}{came} · since {} · run {}", thing.item, thing.since, thing.run)).fold(6),
     );
@@ -120,22 +118,84 @@ fn values(thing: &ManagedObject, state: &State) -> Vec<(String, String)> {
     all
 }
 
-/// The objects that a run has forgotten, and the targets where it could not.
-pub fn forgotten(all: &[HostManaged], run: &str) -> Text {
+/// The objects that are to have another name, each with the present one and the new one.
+pub fn to_move(all: &[HostManaged], renaming: &Renaming) -> Text {
+    let mut text = Text::new();
+    for host in all.iter().filter(|host| host.lost.is_some() || !host.objects.is_empty()) {
+        text.gap();
+        if let Some(lost) = &host.lost {
+            text.append(lost_host(&host.host, lost));
+            continue;
+        }
+        let count = counted(host.objects.len(), "managed object");
+        text.push(Line::at(0).say(Tone::Strong, host.host.as_str()).faint(" · ").plain(count).fold(2));
+        for thing in &host.objects {
+            let to = renaming.of(&thing.item).unwrap_or_default();
+            let line = Line::at(2).say(Tone::Change, "~ ").say(Tone::Strong, name(thing));
+            text.push(line.faint(format!(" · {}", thing.item)).plain(format!(" → {to}")).fold(6));
+        }
+    }
+    text
+}
+
+/// The objects that are to be managed.
+pub fn to_adopt(all: &[HostManaged]) -> Text {
     let mut text = Text::new();
     for host in all {
+        text.gap();
+        if let Some(lost) = &host.lost {
+            text.append(lost_host(&host.host, lost));
+            continue;
+        }
+        let count = format!("{} to adopt", counted(host.objects.len(), "object"));
+        text.push(Line::at(0).say(Tone::Strong, host.host.as_str()).faint(" · ").plain(count).fold(2));
+        for thing in &host.objects {
+            let line = Line::at(2).say(Tone::Change, "~ ").say(Tone::Strong, name(thing));
+            text.push(line.faint(format!(" · {}", thing.item)).fold(6));
+        }
+    }
+    if all.is_empty() {
+        text.push(
+            Line::at(0)
+                .plain("nothing to adopt: all that these resources have on the hosts is managed already"),
+        );
+    }
+    text
+}
+
+/// The objects that a run has forgotten, and the targets where it could not.
+pub fn forgotten(all: &[HostManaged], run: &str) -> Text {
+    amended(all, "forgotten", run)
+}
+
+/// The objects that a run has adopted, and the targets where it could not.
+pub fn adopted(all: &[HostManaged], run: &str) -> Text {
+    amended(all, "adopted", run)
+}
+
+/// The objects that a run has given another name, and the targets where it could not.
+pub fn moved(all: &[HostManaged], run: &str) -> Text {
+    amended(all, "moved", run)
+}
+
+fn amended(all: &[HostManaged], deed: &str, run: &str) -> Text {
+    let mut text = Text::new();
+    for host in all.iter().filter(|host| host.lost.is_some() || !host.objects.is_empty()) {
         match &host.lost {
             Some(lost) => text.append(lost_host(&host.host, lost)),
             None => {
-                let forgotten = counted(host.objects.len(), "object");
+                let objects = counted(host.objects.len(), "object");
                 let line = Line::at(0).say(Tone::Strong, host.host.as_str()).faint(" · ");
-                text.push(
-                    line.plain(format!("{forgotten} forgotten")).faint(format!(" · run {run}")).fold(2),
-                );
+                text.push(line.plain(format!("{objects} {deed}")).faint(format!(" · run {run}")).fold(2));
             }
         }
     }
     text
+}
+
+/// A command is known by its item.
+fn name(thing: &ManagedObject) -> String {
+    if thing.object.kind == "command" { "a command".to_owned() } else { thing.object.to_string() }
 }
 
 /// The same as a document.

@@ -40,6 +40,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::kubeadm_upgrade::KubeadmUpgrade>(),
     KindInfo::of::<kinds::line::Line>(),
     KindInfo::of::<kinds::link::Link>(),
+    KindInfo::of::<kinds::locale::Locale>(),
     KindInfo::of::<kinds::mount::Mount>(),
     KindInfo::of::<kinds::namespace::Namespace>(),
     KindInfo::of::<kinds::node::Node>(),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 /// Files of the engine outside `connect/` that distinguish hosts and clusters, and why.
 const JUSTIFIED: &[(&str, &str)] = &[
+    ("amend.rs", "the records of a cluster refuse in words of their own"),
     ("apply/mod.rs", "a stretch goes to a host as one batch, to a cluster item by item (ADR 29)"),
-    ("forget.rs", "the records of a cluster refuse in words of their own"),
     ("rollback.rs", "only a host is asked whether the contents that it has saved are whole"),
 ];
 

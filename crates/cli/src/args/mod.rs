@@ -7,7 +7,7 @@ mod vault;
 
 pub use common::*;
 pub use project::*;
-pub use state::{State, StateAction, StateForget, StateRead};
+pub use state::{State, StateAction, StateAdopt, StateForget, StateMove, StateRead};
 pub use vault::*;
 
 use camino::Utf8PathBuf;

@@ -22,19 +22,31 @@ pub enum StateAction {
     ///
     /// Ends with 2 when something differs. What is declared plays no part: `converge drift` compares with that.
     Diff(StateRead),
+    /// Let objects be managed that are as declared already
+    ///
+    /// No run changes an object that Ansible or a person has made just as a role declares it, and so none records it. Adopted, it is managed from here on, with its present state as the
+    /// original one: lists and `converge state diff` have it, and a rollback or a prune after later changes leads back to it. Nothing on the hosts changes but their records.
+    Adopt(StateAdopt),
     /// Let objects be managed no more
     ///
     /// Nothing on the hosts changes but their records: the objects stay as they are, and a prune, a rollback and a plan do not name them any more. Neither does
     /// a rollback bring this back. A role that still declares one of them manages it again as soon as it changes it.
     Forget(StateForget),
+    /// Give managed objects to another role or resource
+    ///
+    /// After a role was renamed, or a resource moved to another role, the records know the objects by the old name: `--role` of a rollback goes by it, and so do lists.
+    /// Nothing on the hosts changes but their records. Moving them back gives them the old name again; a rollback does not.
+    Move(StateMove),
 }
 
 impl StateAction {
     /// The arguments, which all of them share.
-    pub fn read(&mut self) -> &mut StateRead {
+    pub fn reading(&mut self) -> &mut Reading {
         match self {
-            Self::List(read) | Self::Show(read) | Self::Diff(read) => read,
-            Self::Forget(forget) => &mut forget.read,
+            Self::List(read) | Self::Show(read) | Self::Diff(read) => &mut read.reading,
+            Self::Adopt(args) => &mut args.reading,
+            Self::Forget(forget) => &mut forget.read.reading,
+            Self::Move(args) => &mut args.reading,
         }
     }
 }
@@ -55,6 +67,38 @@ pub struct StateForget {
     #[command(flatten)]
     pub read: StateRead,
     /// Forget all that this resource manages, or an object as `converge state list` names it. As --resource
+    #[arg(value_name = "ROLE/ID")]
+    pub resources: Vec<String>,
+    /// Only on these hosts. As --limit
+    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
+    pub host: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Arguments of `converge state move`
+#[derive(Debug, Args)]
+pub struct StateMove {
+    #[command(flatten)]
+    pub reading: Reading,
+    /// OLD and NEW: two roles, or two resources (ROLE/ID) with all their elements
+    #[arg(value_name = "OLD NEW")]
+    pub names: Vec<String>,
+    /// Only on these hosts. As --limit
+    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
+    pub host: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Arguments of `converge state adopt`
+#[derive(Debug, Args)]
+pub struct StateAdopt {
+    #[command(flatten)]
+    pub reading: Reading,
+    /// The resources whose objects are adopted, with all their elements
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,
     /// Only on these hosts. As --limit

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::project;
 use crate::prompt::{self, Agreement};
 use crate::session::{CommandSession, SessionRequest};
-use converge_engine::{Engine, HostManaged, ManagedDetail, not_to_forget};
+use converge_engine::{Amendment, Engine, HostManaged, ManagedDetail, not_to_forget};
 use converge_render as render;
 use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
@@ -76,10 +76,9 @@ async fn forget(
         host.objects.iter().map(|thing| thing.object.clone()).collect()
     };
     let chosen = found.iter().filter(|host| host.lost.is_none());
-    let chosen: Vec<(String, BTreeSet<ObjectId>)> =
-        chosen.map(|host| (host.host.clone(), own(host))).collect();
+    let chosen = chosen.map(|host| (host.host.clone(), Amendment::Forget(own(host)))).collect();
     let cut = "interrupted: some hosts may have forgotten these objects, `converge state list` tells";
-    let done = session.look_until(cut, async |engine: &Engine| engine.forget(chosen).await).await?;
+    let done = session.look_until(cut, async |engine: &Engine| engine.amend(chosen).await).await?;
     for (name, result) in done.targets {
         let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
         match result {

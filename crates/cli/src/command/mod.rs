@@ -1,5 +1,6 @@
 //! One command, one file.
 
+mod adopt;
 mod allowed_ids;
 pub mod apply;
 mod chosen_objects;
@@ -16,6 +17,7 @@ pub mod init;
 pub mod inventory;
 pub mod lab;
 pub mod man;
+mod move_objects;
 pub mod plan;
 pub mod rollback;
 pub mod run;

@@ -1,9 +1,9 @@
 //! `converge state`: the managed objects of each target.
 
 use super::chosen_objects::narrow;
-use super::forget;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
+use super::{adopt, forget, move_objects};
 use crate::args::{Reading, State, StateAction, StateRead};
 use crate::console::Console;
 use crate::failure::{Failure, code};
@@ -18,6 +18,8 @@ pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
         StateAction::Show(read) => (read, render::Detail::States),
         StateAction::Diff(read) => (read, render::Detail::Differences),
         StateAction::Forget(args) => return forget::run(args, console).await,
+        StateAction::Adopt(args) => return adopt::run(args, console).await,
+        StateAction::Move(args) => return move_objects::run(args, console).await,
     };
     let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
     let project = project::load(target.as_deref(), &select, console)?;

@@ -1,7 +1,9 @@
 //! Fills the arguments that a command line leaves open.
 
 use super::{Name, SettingValue, Settings};
-use crate::args::{Command, ConnectionArgs, Facts, Select, StateAction, StateForget, VaultAction, VaultArgs};
+use crate::args::{
+    Command, ConnectionArgs, Facts, Reading, Select, StateAction, StateMove, VaultAction, VaultArgs,
+};
 use crate::command::apply::is_plan_file;
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -51,10 +53,13 @@ impl Settings {
                 self.connection(&mut a.connection);
             }
             Command::State(a) => {
-                if let StateAction::Forget(forget) = &mut a.action {
-                    self.take_resource(forget);
+                match &mut a.action {
+                    StateAction::Adopt(a) => self.take_resource(&mut a.reading, &mut a.resources),
+                    StateAction::Forget(a) => self.take_resource(&mut a.read.reading, &mut a.resources),
+                    StateAction::Move(args) => self.take_old_name(args),
+                    StateAction::List(_) | StateAction::Show(_) | StateAction::Diff(_) => {}
                 }
-                let a = &mut a.action.read().reading;
+                let a = a.action.reading();
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
@@ -105,12 +110,20 @@ impl Settings {
         }
     }
 
-    /// The first word of `state forget` is a resource where the inventory is known without it.
-    fn take_resource(&self, args: &mut StateForget) {
-        let reading = &mut args.read.reading;
+    /// The first word of `state forget` and `state adopt` is a resource where the inventory is known without it.
+    fn take_resource(&self, reading: &mut Reading, resources: &mut Vec<String>) {
         let is_known = !reading.select.inventories.is_empty() || self.get(Name::Inventory).is_some();
         if let Some(word) = reading.target.take_if(|word| is_known && names_a_resource(word)) {
-            args.resources.insert(0, word);
+            resources.insert(0, word);
+        }
+    }
+
+    /// The first of two words of `state move` is a name where the inventory is known without it.
+    fn take_old_name(&self, args: &mut StateMove) {
+        let is_known = !args.reading.select.inventories.is_empty() || self.get(Name::Inventory).is_some();
+        let is_name = is_known && args.names.len() == 1;
+        if let Some(word) = args.reading.target.take_if(|_| is_name) {
+            args.names.insert(0, word);
         }
     }
 
@@ -232,6 +245,8 @@ mod tests {
             ("converge state list", &all),
             ("converge state forget web/page", &all),
             ("converge state forget path:/etc/motd.ini web/page", &all),
+            ("converge state move web nginx", &all),
+            ("converge state adopt web/page", &all),
             ("converge verify", &all),
             ("converge doctor", &hosts),
             ("converge facts", &hosts),

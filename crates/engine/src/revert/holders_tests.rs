@@ -34,7 +34,7 @@ fn project(name: &str) -> ProjectScope {
 
 /// The accounts that stay in a rollback of the newest run of project `a` from the first one on, with the reasons; `role` narrows it.
 fn stay(runs: &[String], role: Option<&str>) -> Vec<(String, String)> {
-    let records = parse_records(&format!("converge\t5\n{}", runs.concat())).unwrap();
+    let records = parse_records(&format!("converge\t6\n{}", runs.concat())).unwrap();
     assert_eq!(records.broken, Vec::<String>::new());
     let (ledger, project) = (Ledger::of(&records.runs), project("a"));
     let (mut undos, reverted) = ledger.revert_from(0, &project, &|_| true);
@@ -124,7 +124,7 @@ fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&
     let runs = [run("r1", "a", "", &ACCOUNTS), run("r2", "b", "", others)];
     let records = parse_owned(&format!("converge-managed\t1\n{}", runs.concat()));
     assert_eq!(records.broken, Vec::<String>::new());
-    let parsed = parse_records(&format!("converge\t5\n{}", runs[0])).unwrap();
+    let parsed = parse_records(&format!("converge\t6\n{}", runs[0])).unwrap();
     let (mut undos, _) = Ledger::of(&parsed.runs).revert_from(0, &project("a"), &|_| true);
     let mut known = Knowledge::default();
     let mut plan = HostPlan::default();

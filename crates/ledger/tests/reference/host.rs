@@ -167,7 +167,7 @@ impl Host {
     fn records(&self, time: i64) -> Records {
         let mut texts = self.runs.clone();
         texts.sort();
-        let records = parse_records(&format!("converge\t5\nnow\t{}\n{}", time + self.skew, texts.concat()));
+        let records = parse_records(&format!("converge\t6\nnow\t{}\n{}", time + self.skew, texts.concat()));
         let records = records.unwrap();
         assert_eq!(records.broken, Vec::<String>::new());
         records

@@ -35,6 +35,7 @@ pub mod kubeadm_control_plane;
 pub mod kubeadm_upgrade;
 pub mod line;
 pub mod link;
+pub mod locale;
 pub mod mount;
 pub mod namespace;
 pub mod node;

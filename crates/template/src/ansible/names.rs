@@ -88,11 +88,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     module("mount", &["mount"], "write `mount`"),
     module("hostname", &["hostname"], "write `hostname`"),
     module("timezone", &["timezone"], "write `timezone`"),
-    module(
-        "locale_gen",
-        &["line", "command"],
-        "write `line` in /etc/locale.gen and `command` with `on_change`",
-    ),
+    module("locale_gen", &["locale"], "write `locale`"),
     module("cron", &["cron", "timer"], "write `cron`, or better `timer`"),
     module("at", &["timer"], "write `timer`"),
     module("ufw", &["firewall"], "write `firewall`"),

@@ -93,7 +93,7 @@ fn run() -> impl Strategy<Value = Run> {
 
 /// The ledger's result, in the lines of `cv_live`.
 fn in_force(text: &str) -> String {
-    let records = parse_records(&format!("converge\t5\n{text}")).unwrap();
+    let records = parse_records(&format!("converge\t6\n{text}")).unwrap();
     let ledger = Ledger::of(&records.runs);
     let projects =
         ["p", "q"].map(|p| ProjectScope(ProjectName { playbook: p.to_owned(), inventory: "i".to_owned() }));

@@ -304,7 +304,7 @@ fn records_of_format_1_are_read_and_brought_to_format_5() {
         assert_eq!(host.records().len(), 1);
         assert_eq!(host.owned().things, []);
         host.put("r2", &host.file("a"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "5\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "6\n");
         assert_eq!(host.owned().things.len(), 1);
     }
 }
@@ -321,7 +321,7 @@ fn a_base_that_the_host_folded_itself_is_gone_on_with() {
         let observed = host.owned();
         assert_eq!((observed.things.len(), observed.base), (1, None), "r1 is in it, whatever it did");
         host.put("r2", &host.file("b"), b"2", Some("first"));
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "5\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "6\n");
         assert_eq!(
             std::fs::read_to_string(host.root().join("owned")).unwrap(),
             old,

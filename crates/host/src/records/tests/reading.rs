@@ -62,7 +62,7 @@ fn records_of_older_formats_come_before_all_that_are_numbered() {
         host.one("0-new", &mut spec(vec![change]), &[b"new"]);
         let order: Vec<String> = host.records().into_iter().map(|r| r.id).collect();
         assert_eq!(order, ["a-old", "b-old", "0-new"]);
-        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "5\n");
+        assert_eq!(std::fs::read_to_string(host.root().join("version")).unwrap(), "6\n");
     }
 }
 

@@ -1,10 +1,11 @@
-//! Objects are managed no more, by prunes and by rollbacks: the project gives up their fields too, and is in nobody's way.
+//! Objects are managed no more, by prunes and by rollbacks: the project gives up their fields too, and is in nobody's way. Or they are managed by another
+//! name.
 
 use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::ownership;
 use crate::record_error::RecordsError;
-use converge_ledger::ProjectScope;
+use converge_ledger::{ProjectScope, Renaming};
 use converge_resource::{ApiRef, FIELD_MANAGER, ObjectId, field_manager};
 use std::collections::BTreeSet;
 
@@ -49,6 +50,17 @@ impl Cluster {
             }
         }
         Ok(still)
+    }
+
+    /// Gives what earlier runs of the project recorded under a name another one.
+    ///
+    /// # Errors
+    /// The record could not be written.
+    pub async fn rename(&self, run: &str, renaming: &Renaming) -> Result<(), RecordsError> {
+        let mut slot = self.inner.run.lock().await;
+        let open = slot.as_mut().filter(|open| open.meta.id == run).ok_or(RecordsError::NotOpen)?;
+        open.doc.renamed.push(renaming.clone());
+        open.write().await
     }
 
     /// Makes the fields of an object nobody's that are the project's alone. Who else owns them goes on to.

@@ -1,0 +1,182 @@
+//! `converge state adopt`: objects that are as declared are managed, as they are.
+
+use super::plan::inventory_names;
+use super::snapshots::lost_code;
+use crate::args::{Reading, StateAdopt};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::project;
+use crate::prompt::{self, Agreement};
+use crate::session::{CommandSession, SessionRequest};
+use converge_engine::{
+    Adoption, Amendment, Engine, FleetPlan, HostManaged, ManagedDetail, ManagedObject, ProjectName,
+    not_to_forget,
+};
+use converge_planner::{HostPlan, Item, Outcome};
+use converge_render as render;
+use converge_resource::counted;
+use std::collections::BTreeSet;
+
+pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
+    let StateAdopt { reading: Reading { target, mut select, connection, timings }, resources, host, yes } =
+        args;
+    if resources.is_empty() {
+        return Err(Failure::usage(
+            "it is not said what to adopt",
+            "converge state adopt INVENTORY ROLE/ID…: `converge plan -v` names the resources",
+        ));
+    }
+    select.limit = host.or(select.limit);
+    let project = project::load(target.as_deref(), &select, console)?;
+    let names = inventory_names(target.as_deref(), &select);
+    let mut session = CommandSession::open(SessionRequest::new(project, &connection, &names), console)?;
+    session.trace_to(timings.file)?;
+    let plan = session.plan().await?;
+    check(&plan, &resources)?;
+    let mut found =
+        session.look(async |engine: &Engine| engine.managed_objects(ManagedDetail::Recorded).await).await?;
+    found.iter_mut().for_each(|host| adoptable(host, &plan, &resources));
+    found.retain(|host| host.lost.is_some() || !host.objects.is_empty());
+    let objects: usize = found.iter().map(|host| host.objects.len()).sum();
+    if console.human() {
+        console.print(&render::to_adopt(&found));
+    }
+    if objects > 0 {
+        ask(objects, yes, console)?;
+        write(&mut session, &mut found, console).await?;
+    }
+    session.close().await;
+    if console.json {
+        console.print_json(&render::managed_json(&found));
+    }
+    Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+}
+
+/// Whether the item is of one of these resources.
+fn is_chosen(item: &Item, resources: &[String]) -> bool {
+    resources.iter().any(|name| is_of(item, name))
+}
+
+fn is_of(item: &Item, resource: &str) -> bool {
+    item.address.strip_prefix(resource).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+}
+
+/// All resources are declared, for hosts, and none of them has anything to change.
+fn check(plan: &FleetPlan, resources: &[String]) -> Result<(), Failure> {
+    let items = || plan.planned().flat_map(|host| host.items.iter().map(move |item| (host, item)));
+    let is_all_seen = plan.planned().count() == plan.hosts.len();
+    if let Some(unknown) = resources.iter().find(|name| !items().any(|(_, item)| is_of(item, name)))
+        && is_all_seen
+    {
+        return Err(Failure::usage(
+            format!("no resource `{unknown}` is declared here"),
+            "`converge plan -v` names all resources, each as ROLE/ID",
+        ));
+    }
+    for (host, item) in items().filter(|(_, item)| is_chosen(item, resources)) {
+        if plan.clusters.contains(&host.host) {
+            return Err(Failure::usage(
+                format!("{} is a resource of a cluster", item.address),
+                "in a cluster an apply takes over the fields that it declares, also where their values are right: run `converge apply`",
+            ));
+        }
+        let differs = match &item.outcome {
+            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => continue,
+            Outcome::Changed(_) => "is not as declared",
+            Outcome::Deferred { .. } => "depends on a change that is still to be made",
+            Outcome::Failed(_) | Outcome::Refused(_) => "has an error in the plan",
+        };
+        return Err(Failure::refused(
+            format!("{} of {} {differs}: nothing was adopted", item.address, host.host),
+            "`converge plan` shows it; `converge apply` makes it as declared, and manages what it changes. Adopt the rest after that",
+        ));
+    }
+    Ok(())
+}
+
+/// Leaves in the place of what is managed what is to be: the objects of the chosen resources that are there and are not managed yet.
+fn adoptable(host: &mut HostManaged, plan: &FleetPlan, resources: &[String]) {
+    let managed = std::mem::take(&mut host.objects);
+    let managed = managed.into_iter().filter(|thing| !thing.is_of_others).map(|thing| thing.object);
+    let mut known: BTreeSet<_> = managed.collect();
+    let Some(plan) = plan.planned().find(|plan| plan.host == host.host) else { return };
+    let is_right = |item: &&Item| matches!(item.outcome, Outcome::Unchanged | Outcome::Adopt(_));
+    for item in plan.items.iter().filter(|item| is_chosen(item, resources)).filter(is_right) {
+        for thing in objects(item, plan) {
+            if known.insert(thing.object.clone()) {
+                host.objects.push(thing);
+            }
+        }
+    }
+}
+
+/// The objects of an item that are there. A command is an action and no state; what stands on others, or among them, has its own rules.
+fn objects<'a>(item: &'a Item, plan: &'a HostPlan) -> impl Iterator<Item = ManagedObject> + 'a {
+    let claimed = plan.base.iter().filter(|(object, _)| item.claims.contains(object));
+    let there = claimed.filter(|(object, state)| {
+        !state.is_absent() && object.kind != "command" && not_to_forget(object).is_none()
+    });
+    there.map(|(object, state)| ManagedObject {
+        object: object.clone(),
+        role: item.role.clone(),
+        item: item.address.clone(),
+        since: String::new(),
+        run: String::new(),
+        scope: ProjectName::default(),
+        is_of_others: false,
+        by_product: false,
+        sensitive: item.sensitive,
+        original: state.clone(),
+        left: state.clone(),
+        present: None,
+    })
+}
+
+/// Writes it into the records; a host where that failed is told as lost, with none.
+async fn write(
+    session: &mut CommandSession,
+    found: &mut [HostManaged],
+    console: &Console,
+) -> Result<(), Failure> {
+    let adoption = |thing: &ManagedObject| Adoption {
+        object: thing.object.clone(),
+        state: thing.original.clone(),
+        item: thing.item.clone(),
+        sensitive: thing.sensitive,
+    };
+    let chosen = found.iter().filter(|host| host.lost.is_none() && !host.objects.is_empty());
+    let chosen =
+        chosen.map(|host| (host.host.clone(), Amendment::Adopt(host.objects.iter().map(adoption).collect())));
+    let chosen = chosen.collect();
+    let cut = "interrupted: some hosts may have adopted these objects, `converge state list` tells";
+    let done = session.look_until(cut, async |engine: &Engine| engine.amend(chosen).await).await?;
+    for (name, result) in done.targets {
+        let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
+        match result {
+            Ok(_) => host.objects.iter_mut().for_each(|thing| thing.run.clone_from(&done.run)),
+            Err(lost) => {
+                host.objects.clear();
+                host.lost = Some(lost);
+            }
+        }
+    }
+    if console.human() {
+        console.write("\n");
+        console.print(&render::adopted(found, &done.run));
+    }
+    Ok(())
+}
+
+fn ask(objects: usize, yes: bool, console: &Console) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let what = counted(objects, "object");
+    let agreement = Agreement {
+        deed: "adopt these objects",
+        short: "adopt them",
+        otherwise: "nothing was adopted",
+        question: &format!("\nAdopt {what}? The hosts stay as they are."),
+    };
+    agreement.ask(console.human() && prompt::somebody_is_there())
+}

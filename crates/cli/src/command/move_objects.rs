@@ -1,0 +1,149 @@
+//! `converge state move`: managed objects are another role's or resource's.
+
+use super::plan::inventory_names;
+use super::snapshots::lost_code;
+use crate::args::{Reading, StateMove};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::project;
+use crate::prompt::{self, Agreement};
+use crate::session::{CommandSession, SessionRequest};
+use converge_engine::{Amendment, Engine, HostManaged, ManagedDetail, Renaming, not_to_move};
+use converge_model::Project;
+use converge_render as render;
+use converge_resource::counted;
+
+pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
+    let StateMove { reading: Reading { target, mut select, connection, timings }, names, host, yes } = args;
+    let renaming = renaming(&names)?;
+    select.limit = host.or(select.limit);
+    let project = project::load(target.as_deref(), &select, console)?;
+    check_new_name(&project, &renaming)?;
+    let inventories = inventory_names(target.as_deref(), &select);
+    let mut session = CommandSession::open(SessionRequest::new(project, &connection, &inventories), console)?;
+    session.trace_to(timings.file)?;
+    let mut found =
+        session.look(async |engine: &Engine| engine.managed_objects(ManagedDetail::Recorded).await).await?;
+    narrow(&mut found, &renaming)?;
+    let objects: usize = found.iter().map(|host| host.objects.len()).sum();
+    if console.human() {
+        console.print(&render::to_move(&found, &renaming));
+    }
+    if objects > 0 {
+        ask(objects, &renaming, yes, console)?;
+        write(&mut session, &mut found, &renaming, console).await?;
+    }
+    session.close().await;
+    if console.json {
+        console.print_json(&render::managed_json(&found));
+    }
+    Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+}
+
+/// The old name and the new one.
+fn renaming(names: &[String]) -> Result<Renaming, Failure> {
+    let help = "converge state move INVENTORY OLD NEW, as `web nginx` for two roles or `web/site nginx/page` for two resources";
+    let [from, to] = names else {
+        return Err(Failure::usage("it is not said what to move where", help));
+    };
+    let is_resource = |name: &str| name.contains('/');
+    let is_name = |name: &&String| {
+        name.split('/').all(|part| !part.is_empty()) && name.split('/').count() <= 2 && !name.ends_with(']')
+    };
+    if let Some(bad) = names.iter().find(|name| !is_name(name)) {
+        return Err(Failure::usage(format!("`{bad}` is neither a role nor a resource ROLE/ID"), help));
+    }
+    if is_resource(from) != is_resource(to) {
+        return Err(Failure::usage(
+            format!("`{from}` and `{to}` are not two roles, nor two resources"),
+            help,
+        ));
+    }
+    if from == to {
+        return Err(Failure::usage(format!("`{from}` has this name already"), help));
+    }
+    Ok(Renaming { from: from.clone(), to: to.clone() })
+}
+
+/// Objects of a role that the playbook does not have would be orphaned.
+fn check_new_name(project: &Project, renaming: &Renaming) -> Result<(), Failure> {
+    let role = renaming.to.split('/').next().unwrap_or_default();
+    if project.roles().any(|known| known.name == role) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("the playbook has no role `{role}`"),
+        "rename the role or move the resource in the files first: what is moved to a role that is not there would be orphaned",
+    ))
+}
+
+/// Leaves only what is moved.
+fn narrow(found: &mut [HostManaged], renaming: &Renaming) -> Result<(), Failure> {
+    for host in &mut *found {
+        host.objects.retain(|thing| !thing.is_of_others && renaming.of(&thing.item).is_some());
+    }
+    let mut all = found.iter().flat_map(|host| host.objects.iter().map(move |thing| (&host.host, thing)));
+    if let Some((host, thing, why)) =
+        all.find_map(|(host, thing)| Some((host, thing, not_to_move(&thing.object)?)))
+    {
+        return Err(Failure::refused(
+            format!("{} of {host} ({}) cannot be moved: {why}; nothing was moved", thing.object, thing.item),
+            "keep the name of the role, or of the resource",
+        ));
+    }
+    if found.iter().all(|host| host.objects.is_empty() && host.lost.is_none()) {
+        return Err(Failure::usage(
+            format!("no object is managed by `{}` here", renaming.from),
+            "`converge state list` names the resources that manage something, each as ROLE/ID",
+        ));
+    }
+    Ok(())
+}
+
+/// Writes it into the records; a host where that failed is told as lost, with none.
+async fn write(
+    session: &mut CommandSession,
+    found: &mut [HostManaged],
+    renaming: &Renaming,
+    console: &Console,
+) -> Result<(), Failure> {
+    let chosen = found.iter().filter(|host| host.lost.is_none() && !host.objects.is_empty());
+    let chosen = chosen.map(|host| (host.host.clone(), Amendment::Rename(renaming.clone()))).collect();
+    let cut =
+        "interrupted: some hosts may have these objects under the new name, `converge state list` tells";
+    let done = session.look_until(cut, async |engine: &Engine| engine.amend(chosen).await).await?;
+    for (name, result) in done.targets {
+        let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
+        match result {
+            Ok(_) => {
+                for thing in &mut host.objects {
+                    thing.item = renaming.of(&thing.item).unwrap_or_default();
+                    thing.role = thing.item.split('/').next().unwrap_or_default().to_owned();
+                }
+            }
+            Err(lost) => {
+                host.objects.clear();
+                host.lost = Some(lost);
+            }
+        }
+    }
+    if console.human() {
+        console.write("\n");
+        console.print(&render::moved(found, &done.run));
+    }
+    Ok(())
+}
+
+fn ask(objects: usize, renaming: &Renaming, yes: bool, console: &Console) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let what = counted(objects, "object");
+    let agreement = Agreement {
+        deed: "move these objects",
+        short: "move them",
+        otherwise: "nothing was moved",
+        question: &format!("\nMove {what} to {}? The hosts stay as they are.", renaming.to),
+    };
+    agreement.ask(console.human() && prompt::somebody_is_there())
+}
