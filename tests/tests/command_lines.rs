@@ -82,6 +82,21 @@ const RUNS: &[Runs] = &[
         0,
         "wrote second/inventories/hosts.yaml",
     ),
+    ("converge import PATH", "converge import ansible/roles/chrony", 0, "1 task: 1 exact"),
+    (
+        "converge import PATH [--out DIR]",
+        "converge import ansible/roles/chrony --out other",
+        0,
+        "1 task: 1 exact",
+    ),
+    (
+        "converge import roles/chrony --out .",
+        "converge import ansible/roles/chrony --out new",
+        0,
+        "2 files written below new",
+    ),
+    ("converge import site.yml --out .", "converge import ansible/site.yml --out new", 0, "1 task: 1 exact"),
+    ("converge plan hosts.yaml --playbook playbooks/site.yaml", "=", 2, "create file /etc/greeting"),
     ("converge graph INVENTORY", "converge graph hosts.yaml", 0, "greeting"),
     ("converge graph inventories/NAME.yaml", "converge graph hosts.yaml", 0, "greeting"),
     ("converge graph INVENTORY --format svg", "converge graph hosts.yaml --format svg", 0, "<svg"),
@@ -98,8 +113,8 @@ const RUNS: &[Runs] = &[
     ("converge schema role", "=", 0, "$schema"),
     ("converge schema settings", "=", 0, "$schema"),
     (
-        "converge schema plan|apply|verify|snapshots|state|vars|facts|fact",
-        "for name in plan apply verify snapshots state vars facts fact; do converge schema $name || exit 1; done",
+        "converge schema plan|apply|verify|snapshots|state|vars|facts|fact|import",
+        "for name in plan apply verify snapshots state vars facts fact import; do converge schema $name || exit 1; done",
         0,
         "$schema",
     ),
@@ -304,6 +319,10 @@ fn project() -> World {
     let inventory = world.inventory("word: hello");
     world.write("hosts.yaml", &format!("{inventory}db:\n  hosts: {{h1: }}\n")).unwrap();
     world.write("group_vars/db/secrets.yml", "db_password: hunter2\n").unwrap();
+    let chrony = "- name: chrony runs\n  service: {name: chrony, state: started}\n";
+    world.write("ansible/roles/chrony/tasks/main.yml", chrony).unwrap();
+    world.write("ansible/roles/chrony/files/note", "a note\n").unwrap();
+    world.write("ansible/site.yml", "- hosts: lab\n  roles: [chrony]\n").unwrap();
     world.write(".vault-prod", "the password of the vault\n").unwrap();
     world
 }

@@ -136,6 +136,7 @@ fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result
         Command::Vault(a) => command::vault::run(a, console),
         Command::Validate(a) => command::validate::run(a, console),
         Command::Init(a) => command::init::run(a, console),
+        Command::Import(a) => command::import::run(a, console),
         Command::Graph(a) => command::graph::run(a, console),
         Command::Explain(a) => command::explain::run(a, console),
         Command::Schema(a) => command::schema::run(a, console),

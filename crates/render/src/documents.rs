@@ -3,12 +3,14 @@
 
 mod apply;
 mod formats;
+mod import;
 mod plan;
 mod records;
 mod values;
 
 pub use apply::*;
 pub use formats::*;
+pub use import::*;
 pub use plan::*;
 pub use records::*;
 use schemars::{JsonSchema, schema_for};
@@ -26,6 +28,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("vars", schema_for!(VarsDocument).to_value()),
         ("facts", schema_for!(FactsDocument).to_value()),
         ("fact", schema_for!(FactDocument).to_value()),
+        ("import", schema_for!(ImportDocument).to_value()),
     ]
 }
 

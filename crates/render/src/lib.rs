@@ -11,6 +11,7 @@ mod events;
 mod facts;
 mod graph;
 mod html;
+mod import;
 mod json;
 mod junit;
 mod live;
@@ -36,6 +37,7 @@ pub use doctor::doctor;
 pub use facts::{FactPath, fact, facts};
 pub use graph::{graph_dot, graph_mermaid, graph_text};
 pub use html::{About, html_report};
+pub use import::{edited, import_json, imported};
 pub use json::{
     apply_json, doctor_json, fact_json, facts_json, json_text, plan_json, snapshots_json, vars_json,
     verify_json,

@@ -28,7 +28,8 @@ mod text;
 mod unclosed;
 
 pub use ansible::{
-    AnsibleName, AnsibleSort, ansible_instead, ansible_names, ansible_option, ansible_page, ansible_parameter,
+    AnsibleName, AnsibleSort, ansible_fact, ansible_instead, ansible_module, ansible_names, ansible_option,
+    ansible_page, ansible_parameter, is_known_here,
 };
 pub use engine::{Decrypt, TemplateEngine};
 pub use evaluation::{Evaluated, Evaluation};

@@ -146,6 +146,11 @@ pub enum Command {
     ///
     /// The five files of the README, for a host that you name, and the JSON Schemas of its files for editors. No file is overwritten.
     Init(Init),
+    /// Write a role or a playbook of Ansible as one of converge, and report what each task became
+    ///
+    /// Nothing of it is run, and nothing is fetched. What cannot be said for certain becomes an open item: the plan of the role refuses until
+    /// a person has decided. Importing again never overwrites what a person has edited. `-v` lists every task.
+    Import(Import),
     /// Draw which role comes after which
     Graph(Graph),
     /// Explain a kind, a role, or what a resource claims on a host and where its values come from

@@ -82,6 +82,17 @@ pub struct Init {
     pub user: String,
 }
 
+/// `converge import`
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The folder of a role, or a playbook with its roles beside it
+    #[arg(value_name = "PATH")]
+    pub path: Utf8PathBuf,
+    /// The folder for what is written: `roles/` and `playbooks/` in it
+    #[arg(long, value_name = "DIR", default_value = "imported")]
+    pub out: Utf8PathBuf,
+}
+
 /// `converge graph`
 #[derive(Debug, Args)]
 pub struct Graph {

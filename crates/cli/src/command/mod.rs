@@ -13,6 +13,7 @@ pub mod explain;
 pub mod facts;
 mod forget;
 pub mod graph;
+pub mod import;
 pub mod init;
 pub mod inventory;
 pub mod lab;

@@ -13,6 +13,7 @@ impl Settings {
         !matches!(
             command,
             Command::Init(_)
+                | Command::Import(_)
                 | Command::Schema(_)
                 | Command::Man(_)
                 | Command::Completions(_)
@@ -102,6 +103,7 @@ impl Settings {
             },
             Command::Settings(_)
             | Command::Init(_)
+            | Command::Import(_)
             | Command::Schema(_)
             | Command::Man(_)
             | Command::Completions(_)

@@ -42,6 +42,8 @@ format_name! {
     FactsFormat = "converge-facts";
     /// `converge-fact`
     FactFormat = "converge-fact";
+    /// `converge-import-report`
+    ImportFormat = "converge-import-report";
 }
 
 /// Version 1

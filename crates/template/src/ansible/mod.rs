@@ -48,6 +48,10 @@ pub struct AnsibleName {
     pub kinds: &'static [&'static str],
     /// The text to write instead.
     pub instead: &'static str,
+    /// Of a module: whether `converge import` has a conversion for it.
+    pub is_imported: bool,
+    /// Of a variable: the expression that has the same value, where there is one; else empty.
+    pub expression: &'static str,
 }
 
 /// The name without its collection: `ansible.builtin.copy` is `copy`.
@@ -73,6 +77,30 @@ pub fn ansible_instead(sorts: &[AnsibleSort], name: &str) -> Option<&'static str
     ansible_names()
         .find(|entry| entry.is_called(name) && sorts.contains(&entry.sort))
         .map(|entry| entry.instead)
+}
+
+/// The entry of a module, by its short name.
+#[must_use]
+pub fn ansible_module(name: &str) -> Option<&'static AnsibleName> {
+    ansible_names().find(|entry| entry.sort == Module && entry.is_called(name))
+}
+
+/// The entry of a fact or of a variable that Ansible sets, without `ansible_` before it.
+#[must_use]
+pub fn ansible_fact(name: &str) -> Option<&'static AnsibleName> {
+    ansible_names().find(|entry| entry.sort == Variable && entry.is_called(name))
+}
+
+/// Whether a filter, test or lookup is here, by its short name.
+#[must_use]
+pub fn is_known_here(sort: AnsibleSort, name: &str) -> bool {
+    let known = match sort {
+        Filter => FILTERS,
+        Test => TESTS,
+        Lookup => LOOKUPS,
+        _ => &[],
+    };
+    known.contains(&name)
 }
 
 /// The replacement for a parameter that a kind does not have.
@@ -142,10 +170,11 @@ pub fn ansible_page() -> String {
     for entry in ansible_names().filter(|entry| entry.sort == CommandOption) {
         page.push_str(&format!("| {} | {} |\n", spellings(entry), cell(entry.instead)));
     }
-    page.push_str("\n## Modules\n\n| Ansible | here | how |\n|---|---|---|\n");
+    page.push_str("\n## Modules\n\n`converge import` converts those of the last column, as far as their parameters allow: [import.md](import.md). Others become open items.\n\n| Ansible | here | how | import |\n|---|---|---|---|\n");
     for entry in ansible_names().filter(|entry| entry.sort == Module) {
         let kinds = if entry.kinds.is_empty() { "none".to_owned() } else { links(entry.kinds) };
-        page.push_str(&format!("| {} | {kinds} | {} |\n", spellings(entry), cell(entry.instead)));
+        let import = if entry.is_imported { "yes" } else { "open" };
+        page.push_str(&format!("| {} | {kinds} | {} | {import} |\n", spellings(entry), cell(entry.instead)));
     }
     page.push_str("\n## Parameters\n\n| Ansible | under | here |\n|---|---|---|\n");
     for entry in ansible_names().filter(|entry| entry.sort == Parameter) {

@@ -10,7 +10,7 @@ pub(super) const SAME: &str = "The same here: `-i` `--inventory`, `-l` `--limit`
     `--list`, `--graph`, `--host`, `--yaml`, `--export`, `--vars` and `--playbook-dir` of `inventory`.\n\n";
 
 const fn option(name: &'static str, also: &'static [&'static str], instead: &'static str) -> AnsibleName {
-    AnsibleName { sort: CommandOption, name, also, kinds: &[], instead }
+    AnsibleName { sort: CommandOption, name, also, kinds: &[], instead, is_imported: false, expression: "" }
 }
 
 /// Options that are other ones here, or are not.

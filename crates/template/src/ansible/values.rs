@@ -16,11 +16,21 @@ const fn parameter(
     kinds: ValueNames,
     instead: &'static str,
 ) -> AnsibleName {
-    AnsibleName { sort: Parameter, name, also, kinds, instead }
+    AnsibleName { sort: Parameter, name, also, kinds, instead, is_imported: false, expression: "" }
 }
 
 const fn variable(name: &'static str, also: ValueNames, instead: &'static str) -> AnsibleName {
-    AnsibleName { sort: Variable, name, also, kinds: &[], instead }
+    AnsibleName { sort: Variable, name, also, kinds: &[], instead, is_imported: false, expression: "" }
+}
+
+/// A variable with an expression that has the same value.
+const fn equal(
+    name: &'static str,
+    also: ValueNames,
+    instead: &'static str,
+    expression: &'static str,
+) -> AnsibleName {
+    AnsibleName { sort: Variable, name, also, kinds: &[], instead, is_imported: false, expression }
 }
 
 /// Parameters and variables that have other names here, or none.
@@ -143,52 +153,62 @@ pub(super) const VALUES: &[AnsibleName] = &[
     parameter("chart_version", &[], &["helm_release"], "write `version`"),
     parameter("chart_repo_url", &[], &["helm_release"], "write `repository`"),
     parameter("release_values", &[], &["helm_release"], "write `values`"),
-    variable("hostname", &["nodename"], "write `facts.hostname`"),
+    equal("hostname", &["nodename"], "write `facts.hostname`", "facts.hostname"),
     variable("fqdn", &["domain"], "write `inventory_hostname`, or `facts.hostname` for the host's own name"),
-    variable(
+    equal(
         "os_family",
         &[],
         "write `facts.package_manager` (apt, dnf), or `facts.os.id` with `facts.os.like`",
+        "facts.package_manager",
     ),
-    variable("distribution", &[], "write `facts.os.id`: debian, ubuntu, rhel"),
-    variable("distribution_version", &[], "write `facts.os.version`"),
-    variable("distribution_major_version", &[], "write `facts.os.version.split('.')[0]`"),
-    variable("distribution_release", &["lsb"], "write `facts.os.codename`"),
-    variable("kernel", &[], "write `facts.kernel`"),
-    variable(
+    equal("distribution", &[], "write `facts.os.id`: debian, ubuntu, rhel", "facts.os.id"),
+    equal("distribution_version", &[], "write `facts.os.version`", "facts.os.version"),
+    equal(
+        "distribution_major_version",
+        &[],
+        "write `facts.os.version.split('.')[0]`",
+        "facts.os.version.split('.')[0]",
+    ),
+    equal("distribution_release", &[], "write `facts.os.codename`", "facts.os.codename"),
+    variable("lsb", &[], "write `facts.os.codename`"),
+    equal("kernel", &[], "write `facts.kernel`", "facts.kernel"),
+    equal(
         "architecture",
         &["machine", "userspace_architecture"],
         "write `facts.arch`, or `facts.dpkg_arch` for Debian's name of it",
+        "facts.arch",
     ),
-    variable("processor_vcpus", &["processor_nproc"], "write `facts.cpus`"),
+    equal("processor_vcpus", &["processor_nproc"], "write `facts.cpus`", "facts.cpus"),
     variable("processor_cores", &[], "write `facts.cpu.cores`"),
-    variable("processor_count", &[], "write `facts.cpu.sockets`"),
+    equal("processor_count", &[], "write `facts.cpu.sockets`", "facts.cpu.sockets"),
     variable("processor", &[], "write `facts.cpu.model`"),
-    variable("memtotal_mb", &["memory_mb"], "write `facts.memory_mib`"),
-    variable("swaptotal_mb", &[], "write `facts.swap_mib`"),
-    variable(
+    equal("memtotal_mb", &["memory_mb"], "write `facts.memory_mib`", "facts.memory_mib"),
+    equal("swaptotal_mb", &[], "write `facts.swap_mib`", "facts.swap_mib"),
+    equal(
         "default_ipv4",
         &["all_ipv4_addresses"],
         "write `facts.network.ipv4.address`; all are in `facts.network.interfaces`",
+        "facts.network.ipv4",
     ),
-    variable(
+    equal(
         "default_ipv6",
         &["all_ipv6_addresses"],
         "write `facts.network.ipv6.address`; all are in `facts.network.interfaces`",
+        "facts.network.ipv6",
     ),
     variable("interfaces", &[], "write `facts.network.interfaces`"),
     variable("dns", &[], "write `facts.network.dns_servers`"),
     variable("mounts", &[], "write `facts.mounts`"),
     variable("devices", &["device_links"], "write `facts.disks`"),
-    variable("pkg_mgr", &[], "write `facts.package_manager`"),
-    variable("service_mgr", &[], "write `facts.init`"),
+    equal("pkg_mgr", &[], "write `facts.package_manager`", "facts.package_manager"),
+    equal("service_mgr", &[], "write `facts.init`", "facts.init"),
     variable(
         "virtualization_type",
         &["virtualization_role"],
         "write `facts.virtualisation.machine`, or `facts.virtualisation.container`",
     ),
-    variable("system_vendor", &[], "write `facts.machine.vendor`"),
-    variable("product_name", &[], "write `facts.machine.product`"),
+    equal("system_vendor", &[], "write `facts.machine.vendor`", "facts.machine.vendor"),
+    equal("product_name", &[], "write `facts.machine.product`", "facts.machine.product"),
     variable("date_time", &[], "write `now()`"),
     variable(
         "env",
@@ -196,10 +216,11 @@ pub(super) const VALUES: &[AnsibleName] = &[
         "a host's environment is not read; lookup('env', 'NAME') reads that of the controller",
     ),
     variable("python", &["python_version", "python_interpreter"], "hosts need no Python"),
-    variable(
+    equal(
         "check_mode",
         &["diff_mode"],
         "leave it out: `converge plan` changes nothing, and evaluates what an apply would",
+        "false",
     ),
     variable(
         "play_hosts",
@@ -214,7 +235,7 @@ pub(super) const VALUES: &[AnsibleName] = &[
     ),
     variable("play_name", &["ansible_play_name"], "leave it out: a role does not depend on its play"),
     variable("inventory_dir", &["inventory_file"], "write `playbook_dir`"),
-    variable("managed", &[], "write the text of the remark itself"),
+    equal("managed", &[], "write the text of the remark itself", "'Managed by converge'"),
     variable("ansible_version", &["version"], "converge is not Ansible; leave it out"),
     variable(
         "ansible_loop",

@@ -1,0 +1,277 @@
+//! `converge import`: a role or a playbook of Ansible, written as one of converge.
+
+use crate::args::Import;
+use crate::console::Console;
+use crate::failure::{Failure, code};
+use crate::project::catalog;
+use camino::{Utf8Path, Utf8PathBuf};
+use converge_import::{
+    Body, Conflict, Content, Finding, Present, Record, RecordError, Report, RoleFiles, Verdict, Written,
+    compare, import_playbook, import_role,
+};
+use converge_render::Tone;
+use converge_syntax::Source;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The record of what was written, in the folder of the output.
+const RECORD: &str = ".converge/import.json";
+/// The folders of a role that are looked into.
+const FOLDERS: [&str; 7] = ["defaults", "vars", "tasks", "handlers", "meta", "templates", "files"];
+/// Most files of a role.
+const MAX_FILES: usize = 5000;
+/// The largest file that is read as text.
+const MAX_TEXT: u64 = 4 << 20;
+/// The largest file that is copied: what `file` takes.
+const MAX_COPY: u64 = 64 << 20;
+
+/// A file to write: its path below the output, and its bytes.
+struct Output {
+    path: String,
+    bytes: Vec<u8>,
+}
+
+/// All that an import comes to.
+#[derive(Default)]
+struct Whole {
+    report: Report,
+    outputs: Vec<Output>,
+}
+
+pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
+    let mut whole = Whole::default();
+    if args.path.is_dir() {
+        if !FOLDERS.iter().any(|folder| args.path.join(folder).is_dir()) {
+            return Err(Failure::usage(
+                format!("{} is no role: it has none of the folders {}", args.path, FOLDERS.join(", ")),
+                "name a role's folder or a playbook",
+            ));
+        }
+        let full = args
+            .path
+            .canonicalize_utf8()
+            .map_err(|e| Failure::usage(e.to_string(), "name a role's folder"))?;
+        let name = full.file_name().unwrap_or("role").to_owned();
+        role(&mut whole, &RoleFiles::new(name, shown(&args.path), read_role(&args.path)?), &args.path)?;
+    } else {
+        playbook(&mut whole, &args.path)?;
+    }
+    let record = written(&args.out, &whole.outputs, console)?;
+    write(&args.out, &whole.outputs, record)?;
+    let files: Vec<String> = whole.outputs.iter().map(|output| output.path.clone()).collect();
+    if console.json {
+        console.print_json(&converge_render::import_json(&whole.report, &files));
+    } else {
+        console.print(&converge_render::imported(&whole.report, &files, args.out.as_str(), &console.look));
+    }
+    Ok(code::DONE)
+}
+
+/// The path in front of those of a folder's files.
+fn shown(folder: &Utf8Path) -> String {
+    format!("{}/", folder.as_str().trim_end_matches('/'))
+}
+
+/// The files of a role. Links are not followed: they may lead anywhere.
+fn read_role(folder: &Utf8Path) -> Result<BTreeMap<String, Body>, Failure> {
+    let mut files = BTreeMap::new();
+    for name in FOLDERS {
+        let below = folder.join(name);
+        if below.is_dir() && !below.is_symlink() {
+            read_below(&below, name, &mut files)?;
+        }
+    }
+    Ok(files)
+}
+
+fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, Body>) -> Result<(), Failure> {
+    let failed =
+        |e: std::io::Error| Failure::usage(format!("{folder}: {e}"), "name a folder that can be read");
+    for entry in folder.read_dir_utf8().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = format!("{lead}/{}", entry.file_name());
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_symlink() {
+            let help = "put the file itself there; a link may lead out of the role";
+            return Err(Failure::usage(
+                format!("{} is a link, and links are not followed", entry.path()),
+                help,
+            ));
+        }
+        if kind.is_dir() {
+            read_below(entry.path(), &path, files)?;
+            continue;
+        }
+        if !kind.is_file() {
+            continue;
+        }
+        if files.len() >= MAX_FILES {
+            return Err(Failure::usage(
+                format!("{folder}: the role has more than {MAX_FILES} files"),
+                "import the role without them",
+            ));
+        }
+        let size = entry.metadata().map_err(failed)?.len();
+        let is_read = !path.starts_with("files/") && size <= MAX_TEXT;
+        let text = if is_read {
+            fs_err::read(entry.path()).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        } else {
+            None
+        };
+        files.insert(path, text.map_or(Body::Other, Body::Text));
+    }
+    Ok(())
+}
+
+/// Imports a role, with its files below `roles/NAME`.
+fn role(whole: &mut Whole, files: &RoleFiles, folder: &Utf8Path) -> Result<Vec<String>, Failure> {
+    let made = import_role(files, &catalog())?;
+    for Written { path, content } in made.files {
+        let bytes = match content {
+            Content::Text(text) => text.into_bytes(),
+            Content::Copy(from) => copied(&folder.join(from))?,
+        };
+        whole.outputs.push(Output { path: format!("roles/{}/{path}", files.name), bytes });
+    }
+    whole.report.findings.extend(made.findings);
+    Ok(made.requires)
+}
+
+fn copied(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
+    let failed = |e: std::io::Error| Failure::usage(e.to_string(), "name a role whose files can be read");
+    if fs_err::metadata(path).map_err(failed)?.len() > MAX_COPY {
+        return Err(Failure::usage(
+            format!("{path} is larger than {} MiB", MAX_COPY >> 20),
+            "let hosts fetch it with `download`",
+        ));
+    }
+    fs_err::read(path).map_err(failed)
+}
+
+fn playbook(whole: &mut Whole, path: &Utf8Path) -> Result<(), Failure> {
+    let source = Source::read(path.as_std_path()).map_err(|e| {
+        Failure::usage(format!("cannot read {path}: {e}"), "name a role's folder or a playbook")
+    })?;
+    let folder = path.parent().filter(|folder| !folder.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    let stem = path.file_stem().unwrap_or("site");
+    let above = folder.join("..");
+    let find = |name: &str| -> Option<Utf8PathBuf> {
+        [folder.join("roles"), above.join("roles")]
+            .into_iter()
+            .map(|roles| roles.join(name))
+            .find(|role| role.is_dir())
+    };
+    let beside = read_role(folder)?;
+    let made = import_playbook(source, stem, &shown(folder), &beside, &BTreeSet::new())?;
+    whole.report.findings.extend(made.findings);
+    let mut done = BTreeSet::new();
+    let mut names: Vec<(String, Option<String>)> =
+        made.roles.iter().map(|name| (name.clone(), None)).collect();
+    let in_play: BTreeSet<String> = made.roles.iter().cloned().collect();
+    let mut at = 0;
+    while let Some((name, needed_by)) = names.get(at).cloned() {
+        at += 1;
+        if let Some(by) = needed_by.filter(|_| !in_play.contains(&name)) {
+            let why = format!("the role `{by}` requires `{name}`, which no play has");
+            whole.report.findings.push(missing(path, &name, why, "name it in the play, before that role"));
+        }
+        if !done.insert(name.clone()) {
+            continue;
+        }
+        let Some(found) = find(&name) else {
+            let why = format!("there is no folder roles/{name}");
+            whole.report.findings.push(missing(path, &name, why, "fetch the role, and import it too"));
+            continue;
+        };
+        let requires =
+            role(whole, &RoleFiles::new(name.as_str(), shown(&found), read_role(&found)?), &found)?;
+        names.extend(requires.into_iter().map(|required| (required, Some(name.clone()))));
+    }
+    for own in &made.own {
+        role(whole, own, folder)?;
+    }
+    let name = path.file_name().unwrap_or("site.yaml").replace(".yml", ".yaml");
+    whole.outputs.push(Output { path: format!("playbooks/{name}"), bytes: made.text.into_bytes() });
+    Ok(())
+}
+
+/// An open finding about a role that a playbook names.
+fn missing(path: &Utf8Path, name: &str, why: String, write: &str) -> Finding {
+    Finding {
+        file: path.to_string(),
+        line: 1,
+        name: name.to_owned(),
+        module: "role".to_owned(),
+        verdict: Verdict::Open,
+        became: "open item".to_owned(),
+        why: vec![why],
+        write: Some(write.to_owned()),
+        is_task: false,
+        is_handler: false,
+    }
+}
+
+/// The record for what will be written; refused where a person's edits would be lost.
+fn written(out: &Utf8Path, outputs: &[Output], console: &Console) -> Result<Record, Failure> {
+    let path = out.join(RECORD);
+    let mut record = match fs_err::read_to_string(&path) {
+        Ok(text) => Record::read(&text).map_err(|error| {
+            let why = match error {
+                RecordError::Unreadable(why) => format!("{path} cannot be read: {why}"),
+                RecordError::Unknown { format, version } => {
+                    format!("{path} is `{format}` of version {version}, which this program does not know")
+                }
+            };
+            Failure::usage(why, "name another folder with --out")
+        })?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Record::default(),
+        Err(error) => return Err(Failure::failed(error)),
+    };
+    let mut edited = Vec::new();
+    for output in outputs {
+        let path = out.join(&output.path);
+        let present = match fs_err::read(&path) {
+            Ok(bytes) => Present::Bytes(bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Present::Missing,
+            Err(error) => return Err(Failure::failed(error)),
+        };
+        if let Some(conflict) = compare(&record, &output.path, &present, &output.bytes) {
+            show(&path, conflict, &present, output, console);
+            edited.push(output.path.clone());
+        }
+        record.note(&output.path, &output.bytes);
+    }
+    if edited.is_empty() {
+        return Ok(record);
+    }
+    Err(Failure::refused(
+        format!("nothing was written: not as the last import left it: {}", edited.join(", ")),
+        "import into another folder with --out, and take over what you want",
+    ))
+}
+
+fn show(path: &Utf8Path, conflict: Conflict, present: &Present, output: &Output, console: &Console) {
+    match (conflict, present, std::str::from_utf8(&output.bytes)) {
+        (Conflict::Removed, ..) => {
+            console.remark(Tone::Change, "", &format!("{path} was removed since the last import"))
+        }
+        (Conflict::Edited, Present::Bytes(bytes), Ok(new)) => {
+            let present = String::from_utf8_lossy(bytes);
+            console.remark_text(&converge_render::edited(path.as_str(), &present, new, &console.error_look));
+        }
+        (Conflict::Edited, ..) => console.remark(Tone::Change, "", &format!("{path} has another content")),
+    }
+}
+
+fn write(out: &Utf8Path, outputs: &[Output], record: Record) -> Result<(), Failure> {
+    let put = |path: &str, bytes: &[u8]| {
+        let path = out.join(path);
+        if let Some(folder) = path.parent() {
+            fs_err::create_dir_all(folder)?;
+        }
+        fs_err::write(path, bytes)
+    };
+    for output in outputs {
+        put(&output.path, &output.bytes).map_err(Failure::failed)?;
+    }
+    put(RECORD, record.write().as_bytes()).map_err(Failure::failed)
+}

@@ -1,0 +1,248 @@
+//! command, shell, raw.
+
+use super::params::param;
+use super::queries::statuses;
+use super::{Context, Converted, Made, Params, read_only, shell_text};
+use crate::expression::Problem;
+use crate::tokens::{Sort, Token, tokens};
+use converge_syntax::{Node, Value};
+
+pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    if let Some(words) = params.take(&["argv"]) {
+        let words: Vec<String> =
+            words.as_list().unwrap_or_default().iter().filter_map(Node::scalar_text).collect();
+        params.free = Some(words.iter().map(|word| shell_text::word(word)).collect::<Vec<_>>().join(" "));
+    } else if let Some(text) = params.free.take() {
+        params.free = Some(without_shell(&text)?);
+    }
+    converted(params, context)
+}
+
+/// The text of `command`, which no shell reads in Ansible, as text for a shell.
+fn without_shell(text: &str) -> Result<String, Problem> {
+    let text = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let outside = shell_text::outside_of_templates(&text);
+    if !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']) {
+        return Ok(text);
+    }
+    let words = crate::task::split_words(&text)
+        .ok_or_else(|| Problem::new("a quote in the command is not closed", "close it"))?;
+    let quoted = |word: &String| {
+        let bare = word.trim_matches(['\'', '"']);
+        let is_plain = word.len() == bare.len() && !word.contains(['\'', '"']);
+        if is_plain {
+            shell_text::word(word)
+        } else if bare.len() + 2 == word.len() {
+            format!("'{}'", bare.replace('\'', "'\\''"))
+        } else {
+            word.clone()
+        }
+    };
+    Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+pub(super) fn shell(params: Params, context: &Context) -> Result<Converted, Problem> {
+    converted(params, context)
+}
+
+fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["warn", "strip_empty_ends", "expand_argument_vars"]);
+    let text =
+        params.free.take().map(|text| text.trim_end().to_owned()).filter(|text| !text.trim().is_empty());
+    let text = text.ok_or_else(|| Problem::new("there is no command", "write `run`"))?;
+    let is_bare = context.environment.is_none()
+        && ["chdir", "stdin", "executable", "creates", "removes"]
+            .iter()
+            .all(|name| params.clone().take(&[name]).is_none());
+    if is_bare
+        && !context.is_query
+        && let Some(usual) = shell_text::usual(&text, !context.follows.is_empty())
+    {
+        return Ok(usual);
+    }
+    if let Some(write) = shell_text::of_a_cluster(&text) {
+        return Err(Problem::new("it works on a cluster", write));
+    }
+    let creates = params.text(&["creates"]);
+    let removes = params.text(&["removes"]);
+    let mut out = vec![param("run", text.as_str())];
+    let mut interpreter = false;
+    if let Some(program) =
+        params.text(&["executable"]).filter(|program| program != "/bin/sh" && program != "sh")
+    {
+        if params.clone().take(&["stdin"]).is_some() {
+            return Err(Problem::new(
+                "another shell reads the text, and there is an input",
+                "write the shell into `run`",
+            ));
+        }
+        out = vec![param("run", program), param("stdin", format!("{text}\n"))];
+        interpreter = true;
+    }
+    params.same(&[("chdir", "chdir"), ("stdin", "stdin")], &mut out);
+    params.ignore(&["stdin_add_newline"]);
+    if let Some(environment) = &context.environment {
+        out.push(("env".to_owned(), environment.clone()));
+    }
+    params.finish("command")?;
+    if context.is_query {
+        return query(text.as_str(), out, context);
+    }
+    if context.failed_when.is_some() {
+        return Err(Problem::new(
+            "`failed_when` decides what a failure is",
+            "write it into `run`, with the guard of the command",
+        ));
+    }
+    let mut converted = Converted::default().remark_if(
+        interpreter,
+        "the text goes to the input of the shell: what reads its own input there reads the text",
+    );
+    let mut made = Made::new("command", out);
+    match (creates, removes) {
+        (Some(path), None) => made.params.push(param("creates", path)),
+        (None, Some(path)) => {
+            made.params.push(param("unless", format!("test ! -e {}", shell_text::word(&path))))
+        }
+        (Some(path), Some(gone)) => {
+            let (path, gone) = (shell_text::word(&path), shell_text::word(&gone));
+            made.params.push(param("unless", format!("test -e {path} || test ! -e {gone}")));
+        }
+        (None, None) if !context.follows.is_empty() => {
+            made.follows = Some("on_change");
+            converted.remarks.push(
+                "where it never ran under converge it runs once, whether something changed or not".to_owned(),
+            );
+        }
+        (None, None) => match guard(context) {
+            Some((index, guard)) => {
+                made.params.push(guard);
+                converted.dropped_when.push(index);
+                converted
+                    .remarks
+                    .push("the condition is its guard: after the command it must hold".to_owned());
+            }
+            None => return Err(open(&text, context)),
+        },
+    }
+    converted.made.push(made);
+    Ok(converted)
+}
+
+fn open(text: &str, context: &Context) -> Problem {
+    if context.changed_when_false && read_only(text) {
+        return Problem::new(
+            "it only reads, and nothing here uses its answer",
+            "leave it out, or write `query` into `verify`",
+        );
+    }
+    if context.changed_when_false {
+        return Problem::new(
+            "it says that it changes nothing, and runs in each run",
+            "write `query` if it only reads; else `command` with `unless`: a question that is true once it is done",
+        );
+    }
+    Problem::new(
+        "nothing says when it is done",
+        "write `command` with `creates`, `unless` (a question that is true once it is done) or `on_change`",
+    )
+}
+
+/// The question of a registered command as a guard: `rc != 0`, `'text' not in stdout`; the path of a `stat`.
+fn guard(context: &Context) -> Option<(usize, (String, Node))> {
+    context.written_when.iter().enumerate().find_map(|(index, condition)| {
+        let text = condition.as_str()?;
+        let all: Vec<Token<'_>> =
+            tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+        let words: Vec<&str> = all.iter().map(|token| token.text).collect();
+        let command = |name: &str| context.queries.get(name).filter(|text| text.contains([' ', '/']));
+        let guard = match words.as_slice() {
+            [name, ".", "rc", "!=" | ">", "0"] => command(name)?.clone(),
+            [name, "is", "failed"] => command(name)?.clone(),
+            ["not", name, ".", "stat", ".", "exists"] => {
+                let path = context.queries.get(&format!("{name}.path"))?;
+                return Some((index, param("creates", path.as_str())));
+            }
+            [_, "not", "in", name, ".", "stdout"] => {
+                let literal = all.first()?.quoted()?;
+                let pattern = shell_text::word(literal);
+                let run = command(name)?;
+                if run.contains('\n') {
+                    return None;
+                }
+                format!("{run} | grep -qF -- {pattern}")
+            }
+            _ => return None,
+        };
+        Some((index, param("unless", guard)))
+    })
+}
+
+/// A question whose answer later tasks read.
+fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Converted, Problem> {
+    let statuses_wanted: Option<Vec<i64>> = match &context.failed_when {
+        None if context.ignores_errors => None,
+        None => Some(vec![0]),
+        Some(when) => match failing(when, context.register.as_deref().unwrap_or_default()) {
+            Some(all) => all,
+            None => {
+                return Err(Problem::new(
+                    "`failed_when` asks for more than the exit status",
+                    "write `status` of `query`, and `assert` for the rest",
+                ));
+            }
+        },
+    };
+    match statuses_wanted {
+        Some(all) if all == [0] => {}
+        Some(all) => out.push(statuses(&all)),
+        None => {
+            // Every status is an answer: 1 stands for all that are no success.
+            let is_simple = !text.contains(['|', '&', ';', '\n']);
+            let text = if is_simple { format!("{text} || exit 1") } else { format!("( {text}\n) || exit 1") };
+            if let Some((_, run)) =
+                out.iter_mut().find(|(key, value)| key == "run" && value.as_str().is_some())
+            {
+                *run = crate::yaml::made(text);
+            }
+            out.push(statuses(&[0, 1]));
+        }
+    }
+    let mut made = Made::new("query", out);
+    made.registers = true;
+    Ok(Converted { made: vec![made], ..Converted::default() }
+        .remark_if(!read_only(text), "every plan runs it: it must only read"))
+}
+
+/// The statuses that are no failure: `false` gives all, `x.rc not in [0, 1]` and `x.rc > 1` give a list.
+fn failing(when: &Node, register: &str) -> Option<Option<Vec<i64>>> {
+    if when.value == Value::Bool(false) {
+        return Some(None);
+    }
+    let text = match when.as_list() {
+        Some([one]) => one.as_str()?,
+        _ => when.as_str()?,
+    };
+    let all: Vec<Token<'_>> = tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+    let words: Vec<&str> = all.iter().map(|token| token.text).collect();
+    let [name, ".", "rc", rest @ ..] = words.as_slice() else {
+        return (text.trim() == "false").then_some(None);
+    };
+    if *name != register {
+        return None;
+    }
+    match rest {
+        [">", number] => Some(Some((0..=number.parse::<i64>().ok().filter(|n| *n < 10)?).collect())),
+        [">=", number] => {
+            Some(Some((0..number.parse::<i64>().ok().filter(|n| (1..10).contains(n))?).collect()))
+        }
+        ["!=", "0"] => Some(Some(vec![0])),
+        ["not", "in", "[" | "(", list @ .., "]" | ")"] => list
+            .iter()
+            .filter(|word| **word != ",")
+            .map(|word| word.parse().ok())
+            .collect::<Option<Vec<i64>>>()
+            .map(Some),
+        _ => None,
+    }
+}

@@ -1,0 +1,250 @@
+//! copy, template, file.
+
+use super::params::param;
+use super::{Context, Converted, Made, Params};
+use crate::expression::Problem;
+
+/// The last part of a path; empty where the path ends with a slash.
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The path of the file itself: a name that ends with a slash is a directory.
+fn target(dest: &str, source: &str) -> String {
+    if dest.ends_with('/') { format!("{dest}{}", base(source)) } else { dest.to_owned() }
+}
+
+const NOT_FORCED: &str = "`force: false` makes the file only where it is missing";
+
+pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["backup", "decrypt", "follow", "local_follow", "checksum", "directory_mode"]);
+    if params.flag(&["remote_src"])? == Some(true) {
+        return Err(Problem::new(
+            "it copies a file of the host",
+            "write `file` with the content, `link`, or `command` with `unless: cmp -s A B`",
+        ));
+    }
+    if params.flag(&["force"])? == Some(false) {
+        return Err(Problem::new(
+            NOT_FORCED,
+            "write `file` where its content is to be kept, else `command` with `creates`",
+        ));
+    }
+    let dest = params.needed(&["dest"])?;
+    let content = params.take(&["content"]);
+    let source = params.text(&["src"]);
+    let mut out = Vec::new();
+    match (content, source) {
+        (Some(content), _) => {
+            let text = content.scalar_text().ok_or_else(|| {
+                Problem::new("the content is no text", "write `content: \"{{ VALUE | to_json }}\"`")
+            })?;
+            if dest.ends_with('/') {
+                return Err(Problem::new(
+                    "`dest` with `content` is a directory",
+                    "write the path of the file",
+                ));
+            }
+            out.push(param("path", dest));
+            out.push(param("content", text));
+        }
+        (None, Some(source)) => {
+            let source = source.trim_start_matches("./").to_owned();
+            let source = source.strip_prefix("files/").unwrap_or(&source).to_owned();
+            if source.starts_with('/') || source.contains("../") {
+                return Err(Problem::new(
+                    format!("`{source}` is outside of the role"),
+                    "put the file below files/ of the role",
+                ));
+            }
+            let folder = source.trim_end_matches('/');
+            if context.folders.contains(folder) {
+                return copied_folder(params, folder, &source, &dest);
+            }
+            if !source.contains("{{") && !context.files.contains(&format!("files/{source}")) {
+                return Err(Problem::new(
+                    format!("the role has no file files/{source}"),
+                    format!("put it to files/{source} of the role"),
+                ));
+            }
+            out.push(param("path", target(&dest, &source)));
+            out.push(param("source", source));
+        }
+        (None, None) => {
+            return Err(Problem::new("neither `src` nor `content` is given", "write `content` or `source`"));
+        }
+    }
+    params.attributes(&mut out)?;
+    params.same(&[("validate", "validate")], &mut out);
+    params.finish("file")?;
+    Ok(Converted::one("file", out))
+}
+
+fn copied_folder(mut params: Params, folder: &str, source: &str, dest: &str) -> Result<Converted, Problem> {
+    let path = if source.ends_with('/') {
+        dest.trim_end_matches('/').to_owned()
+    } else {
+        format!("{}/{}", dest.trim_end_matches('/'), base(folder))
+    };
+    let mut out = vec![param("folder", folder), param("path", path.clone())];
+    params.same(&[("owner", "owner"), ("group", "group")], &mut out);
+    if params.take(&["mode"]).is_some() {
+        return Err(Problem::new(
+            "all files of a folder get one mode",
+            "give the files their mode below files/ of the role, and write `archive` with `folder`",
+        ));
+    }
+    params.finish("archive")?;
+    let mut directory = Made::new("directory", vec![param("path", path), param("parents", true)]);
+    directory.suffix = "the directory";
+    let mut all = Converted::one("archive", out);
+    all.made.insert(0, directory);
+    Ok(all.remark("the files have the modes that they have below files/ of the role"))
+}
+
+pub(super) fn template(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["backup", "follow", "output_encoding"]);
+    if params.flag(&["force"])? == Some(false) {
+        return Err(Problem::new(
+            NOT_FORCED,
+            "write `file` where its content is to be kept, else `command` with `creates`",
+        ));
+    }
+    if params.flag(&["lstrip_blocks"])? == Some(true) || params.flag(&["trim_blocks"])? == Some(false) {
+        return Err(Problem::new(
+            "the template has its own rules for blanks around blocks",
+            "write `{%-` and `-%}` in the template where blanks are to go",
+        ));
+    }
+    let source = params.needed(&["src"])?;
+    let dest = params.needed(&["dest"])?;
+    let source = source.trim_start_matches("./").to_owned();
+    let source = source.strip_prefix("templates/").unwrap_or(&source).to_owned();
+    if source.starts_with('/') || source.contains("../") {
+        return Err(Problem::new(
+            format!("`{source}` is outside of the role"),
+            "put the template below templates/ of the role",
+        ));
+    }
+    if let Some(problem) = context.bad_templates.get(&source) {
+        return Err(Problem::new(format!("templates/{source}: {}", problem.why), problem.write.clone()));
+    }
+    if !source.contains("{{") && !context.files.contains(&format!("templates/{source}")) {
+        return Err(Problem::new(
+            format!("the role has no template templates/{source}"),
+            format!("put it to templates/{source} of the role"),
+        ));
+    }
+    let bare = source.strip_suffix(".j2").unwrap_or(&source).to_owned();
+    let mut out = vec![param("path", target(&dest, &bare)), param("template", source)];
+    params.attributes(&mut out)?;
+    params.same(&[("validate", "validate")], &mut out);
+    params.finish("file")?;
+    Ok(Converted::one("file", out))
+}
+
+pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["follow"]);
+    let path = params.needed(&["path", "dest", "name"])?;
+    let state = params.text(&["state"]);
+    let force = params.flag(&["force"])? == Some(true);
+    if params.flag(&["recurse"])? == Some(true) {
+        return Err(Problem::new(
+            "all that is below the directory gets the owner and the mode",
+            "write a resource for each path that matters",
+        ));
+    }
+    let known = context.paths.get(path.trim_end_matches('/')).copied();
+    let state = match state.as_deref() {
+        Some(state) => state.to_owned(),
+        None if path.ends_with('/') || known == Some("directory") => "directory".to_owned(),
+        None if known == Some("file") => "file".to_owned(),
+        None => {
+            return Err(Problem::new(
+                "without `state` it may be a file or a directory",
+                "write `file` for a file, `directory` for a directory",
+            ));
+        }
+    };
+    let mut out = vec![param("path", path.clone())];
+    match state.as_str() {
+        "directory" => {
+            params.ignore(&["src"]);
+            out.push(param("parents", true));
+            params.attributes(&mut out)?;
+            params.finish("directory")?;
+            let special = out.iter().any(|(key, value)| {
+                key == "owner" || key == "group" || (key == "mode" && value.as_str() != Some("0755"))
+            });
+            let parent = path.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
+            let usual = [
+                "",
+                "/etc",
+                "/opt",
+                "/srv",
+                "/var/lib",
+                "/var/log",
+                "/var/cache",
+                "/usr/local/bin",
+                "/usr/share",
+                "/run",
+                "/home",
+            ];
+            let is_known =
+                path.starts_with('/') && usual.contains(&parent) || context.paths.contains_key(parent);
+            if is_known {
+                out.retain(|(key, _)| key != "parents");
+            }
+            let all = Converted::one("directory", out).remark_if(
+                special && !is_known,
+                "directories above it that are missing become root's with mode 0755, not like this one",
+            );
+            Ok(all)
+        }
+        "absent" => {
+            params.ignore(&["src", "mode", "owner", "group", "recurse"]);
+            params.finish("absent")?;
+            out.push(param("recursive", true));
+            Ok(Converted::one("absent", out))
+        }
+        "link" => {
+            out.push(param("target", params.needed(&["src"])?));
+            if force {
+                out.push(param("force", true));
+            }
+            let has_attributes = ["owner", "group", "mode"].iter().any(|name| params.take(&[name]).is_some());
+            params.finish("link")?;
+            Ok(Converted::one("link", out).remark_if(
+                has_attributes,
+                "owner and mode of what the link points to are not set: write a resource for it",
+            ))
+        }
+        "file" => {
+            params.ignore(&["src"]);
+            params.attributes(&mut out)?;
+            params.finish("file")?;
+            Ok(Converted::one("file", out))
+        }
+        "touch" => {
+            let preserves =
+                |params: &mut Params, name: &str| params.text(&[name]).as_deref() == Some("preserve");
+            let is_kept = preserves(&mut params, "access_time") & preserves(&mut params, "modification_time");
+            params.attributes(&mut out)?;
+            params.finish("file")?;
+            let quoted = super::shell_text::word(&path);
+            let mut all = Converted::one(
+                "command",
+                vec![param("run", format!("touch {quoted}")), param("creates", path)],
+            );
+            if out.len() > 1 {
+                let mut attributes = Made::new("file", out);
+                attributes.suffix = "owner and mode";
+                all.made.push(attributes);
+            }
+            Ok(all.remark_if(!is_kept, "a file that is there keeps its times"))
+        }
+        other => {
+            Err(Problem::new(format!("`state: {other}` has no counterpart"), crate::task::instead("file")))
+        }
+    }
+}

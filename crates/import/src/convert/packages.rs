@@ -1,0 +1,179 @@
+//! apt, package, snap, dpkg_selections.
+
+use super::params::param;
+use super::{Context, Converted, Params};
+use crate::expression::Problem;
+use crate::yaml::texts;
+use converge_syntax::{Node, Value};
+
+/// The difference that holds for each package that apt of Ansible installs.
+pub(super) const RECOMMENDS: &str = "recommended packages are not installed along, and a new package starts no service: name those that are needed, and write `service` \
+    with `state: started`";
+
+/// Names as one text or a list; `a,b` is two.
+fn names(node: &Node) -> Result<Node, Problem> {
+    let mut all: Vec<String> = Vec::new();
+    let items = match &node.value {
+        Value::List(items) => items.clone(),
+        _ => vec![node.clone()],
+    };
+    for item in &items {
+        let text = item.scalar_text().unwrap_or_default();
+        if text.contains("{{") {
+            all.push(text);
+            continue;
+        }
+        all.extend(text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()));
+    }
+    if let Some(bad) = all.iter().find(|name| name.contains(['*', '/']) && !name.contains("{{")) {
+        return Err(Problem::new(
+            format!("`{bad}` is no name of a package"),
+            "name each package; one of a release is `package` with `version`",
+        ));
+    }
+    if items.iter().any(|item| item.as_str().is_some_and(|text| text.contains("{{"))) && all.len() > 1 {
+        // Each element may be a list in Ansible, and is a text here.
+        let plain = all.iter().all(|text| !text.trim().starts_with("{{") || !text.trim().ends_with("}}"));
+        if !plain {
+            let parts: Vec<String> = all
+                .iter()
+                .map(|text| match crate::expression::whole_expression(text) {
+                    Some(expression) => expression.to_owned(),
+                    None => format!("'{text}'"),
+                })
+                .collect();
+            return Ok(crate::yaml::made(format!("{{{{ [{}] | flatten }}}}", parts.join(", "))));
+        }
+    }
+    Ok(match all.as_slice() {
+        [one] => crate::yaml::made(one.as_str()),
+        all => texts(all),
+    })
+}
+
+pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+    params.ignore(&[
+        "force_apt_get",
+        "lock_timeout",
+        "only_upgrade",
+        "dpkg_options",
+        "policy_rc_d",
+        "allow_change_held_packages",
+        "fail_on_autoremove",
+    ]);
+    if params.take(&["deb"]).is_some() {
+        return Err(Problem::new(
+            "a package file is installed",
+            "write `apt_repository` and `package`, or `download` and `command` with `unless: dpkg -s NAME`",
+        ));
+    }
+    let update = params.flag(&["update_cache"])? == Some(true);
+    let age = params.take(&["cache_valid_time"]);
+    let recommends = params.flag(&["install_recommends", "install-recommends"])?;
+    let upgrade = params.text(&["upgrade"]).filter(|word| !matches!(word.as_str(), "no" | "false" | "none"));
+    if let Some(upgrade) = upgrade {
+        return Err(Problem::new(
+            format!("`upgrade: {upgrade}` raises all packages, and names none"),
+            "write `package` with `state: latest` for those that matter",
+        ));
+    }
+    let autoremove = params.flag(&["autoremove"])? == Some(true);
+    let clean = params.flag(&["autoclean", "clean"])? == Some(true);
+    let Some(list) = params.take(&["name", "pkg", "package"]) else {
+        params.finish("package")?;
+        return Ok(Converted::nothing(if update || age.is_some() {
+            "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
+        } else {
+            "packages that nothing needs and archives are left as they are"
+        }));
+    };
+    let list = names(&list)?;
+    let mut out = vec![("name".to_owned(), list)];
+    let state = params.text(&["state"]).unwrap_or_else(|| "present".to_owned());
+    let is_absent = matches!(state.as_str(), "absent" | "removed");
+    match state.as_str() {
+        "present" | "installed" => {}
+        "latest" => out.push(param("state", "latest")),
+        "absent" | "removed" => out.push(param("state", "absent")),
+        other => {
+            return Err(Problem::new(
+                format!("`state: {other}` has no counterpart"),
+                "write `present`, `latest` or `absent`; dependencies come by themselves",
+            ));
+        }
+    }
+    if params.flag(&["purge"])? == Some(true) && is_absent {
+        out.push(param("purge", true));
+    }
+    if params.flag(&["allow_downgrade", "allow-downgrade"])? == Some(true) {
+        out.push(param("allow_downgrade", true));
+    }
+    if let Some(release) = params.text(&["default_release"]) {
+        return Err(Problem::new(
+            format!("the packages come from the release `{release}`"),
+            "write the `version`, or a file in /etc/apt/preferences.d",
+        ));
+    }
+    match age {
+        Some(age) if !is_absent => out.push(("max_age".to_owned(), age)),
+        None if update && !is_absent => out.push(param("max_age", 0i64)),
+        _ => {}
+    }
+    let is_unsafe = params.flag(&["force", "allow_unauthenticated"])? == Some(true);
+    params.finish("package")?;
+    Ok(Converted::one("package", out)
+        .remark_if(!is_absent && recommends != Some(false), RECOMMENDS)
+        .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
+        .remark_if(is_unsafe, "packages without a signature are refused"))
+}
+
+pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["use"]);
+    let list =
+        params.take(&["name", "pkg"]).ok_or_else(|| Problem::new("no package is named", "write `name`"))?;
+    let mut out = vec![("name".to_owned(), names(&list)?)];
+    let state = params.text(&["state"]).unwrap_or_else(|| "present".to_owned());
+    match state.as_str() {
+        "present" | "installed" => {}
+        "latest" | "absent" => out.push(param("state", state.as_str())),
+        other if other.contains("{{") => out.push(param("state", other)),
+        other => {
+            return Err(Problem::new(
+                format!("`state: {other}` has no counterpart"),
+                "write `present`, `latest` or `absent`",
+            ));
+        }
+    }
+    if params.flag(&["update_cache"])? == Some(true) {
+        out.push(param("max_age", 0i64));
+    }
+    params.finish("package")?;
+    Ok(Converted::one("package", out).remark_if(state != "absent", RECOMMENDS))
+}
+
+pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+    let name = params.needed(&["name"])?;
+    let hold = match params.needed(&["selection"])?.as_str() {
+        "hold" => true,
+        "install" => false,
+        other => {
+            return Err(Problem::new(
+                format!("the selection `{other}` has no counterpart"),
+                "write `package` with `hold` or with `state: absent`",
+            ));
+        }
+    };
+    params.finish("package")?;
+    Ok(Converted::one("package", vec![param("name", name), param("hold", hold)])
+        .remark("the package is installed where it is missing"))
+}
+
+pub(super) fn snap(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+    let mut out = Vec::new();
+    params.same(&[("name", "name"), ("channel", "channel"), ("classic", "classic")], &mut out);
+    if params.text(&["state"]).as_deref() == Some("absent") {
+        out.push(param("state", "absent"));
+    }
+    params.finish("snap")?;
+    Ok(Converted::one("snap", out))
+}

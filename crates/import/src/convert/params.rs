@@ -1,0 +1,139 @@
+//! The parameters of a module: each is taken once, and what nobody takes is a question.
+
+use crate::expression::Problem;
+use crate::yaml::made;
+use converge_syntax::{Node, Value};
+use converge_template::ansible_parameter;
+
+/// The parameters of a task, rewritten.
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    entries: Vec<(String, Node)>,
+    /// The text of a command.
+    pub free: Option<String>,
+    pub module: String,
+}
+
+impl Params {
+    pub(crate) fn new(module: &str, args: &Node, free: Option<String>) -> Self {
+        let entries = args.as_map().unwrap_or_default().iter();
+        let entries = entries.filter_map(|(key, value)| Some((key.scalar_text()?, value.clone())));
+        Self {
+            entries: entries.filter(|(_, value)| !value.is_null()).collect(),
+            free,
+            module: module.to_owned(),
+        }
+    }
+
+    /// Takes the first of these parameters that is there.
+    pub(crate) fn take(&mut self, names: &[&str]) -> Option<Node> {
+        let found = names.iter().find_map(|name| self.entries.iter().position(|(key, _)| key == name))?;
+        Some(self.entries.remove(found).1)
+    }
+
+    pub(crate) fn text(&mut self, names: &[&str]) -> Option<String> {
+        self.take(names).and_then(|node| node.scalar_text())
+    }
+
+    /// A parameter that must be there.
+    pub(crate) fn needed(&mut self, names: &[&str]) -> Result<String, Problem> {
+        let name = names.first().copied().unwrap_or_default();
+        self.text(names).filter(|text| !text.is_empty()).ok_or_else(|| {
+            Problem::new(
+                format!("`{}` has no `{name}` that is a text", self.module),
+                crate::task::instead(&self.module),
+            )
+        })
+    }
+
+    /// A switch; `None` where it is not given.
+    ///
+    /// # Errors
+    /// It is a template.
+    pub(crate) fn flag(&mut self, names: &[&str]) -> Result<Option<bool>, Problem> {
+        let Some(node) = self.take(names) else { return Ok(None) };
+        let word = node.scalar_text().unwrap_or_default().to_lowercase();
+        match word.as_str() {
+            "true" | "yes" | "on" | "1" | "y" | "t" => Ok(Some(true)),
+            "false" | "no" | "off" | "0" | "n" | "f" => Ok(Some(false)),
+            _ => Err(Problem::new(
+                format!(
+                    "`{}` is `{word}`, which is known on the host only",
+                    names.first().copied().unwrap_or_default()
+                ),
+                "write a resource for each of the two cases, with `when`",
+            )),
+        }
+    }
+
+    /// Drops parameters that mean nothing here.
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
+        self.entries.retain(|(key, _)| !names.contains(&key.as_str()));
+    }
+
+    /// Moves parameters that have the same name and meaning, in this order; `(theirs, ours)`.
+    pub(crate) fn same(&mut self, names: &[(&str, &str)], out: &mut Vec<(String, Node)>) {
+        for (theirs, ours) in names {
+            if let Some(value) = self.take(&[theirs]) {
+                out.push(((*ours).to_owned(), value));
+            }
+        }
+    }
+
+    /// Owner, group and mode.
+    pub(crate) fn attributes(&mut self, out: &mut Vec<(String, Node)>) -> Result<(), Problem> {
+        self.ignore(&["seuser", "serole", "selevel", "setype", "unsafe_writes"]);
+        if let Some(mode) = self.take(&["mode"]) {
+            out.push(("mode".to_owned(), self::mode(&mode)?));
+        }
+        self.same(&[("owner", "owner"), ("group", "group")], out);
+        Ok(())
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn finish(self, kind: &str) -> Result<(), Problem> {
+        let Some((name, _)) = self.entries.first() else { return Ok(()) };
+        let write = ansible_parameter(kind, name).map_or_else(
+            || format!("write what `{name}` is for: `converge explain {kind}` lists the parameters"),
+            str::to_owned,
+        );
+        Err(Problem::new(format!("`{name}` of `{}` has no counterpart", self.module), write))
+    }
+}
+
+/// A parameter of a resource.
+pub(crate) fn param(name: &str, value: impl Into<Value>) -> (String, Node) {
+    (name.to_owned(), made(value))
+}
+
+/// A mode as it is written here: octal digits as text.
+fn mode(node: &Node) -> Result<Node, Problem> {
+    let bad = |why: String| Problem::new(why, "write the whole mode in octal digits, as \"0644\"");
+    match &node.value {
+        Value::Int(number) => {
+            // YAML 1.1 reads a leading zero as octal; without it Ansible takes the number for decimal.
+            let written = node.span.text();
+            if !written.starts_with('0') || *number < 0 {
+                return Err(bad(format!("the mode {number} is decimal, not octal")));
+            }
+            Ok(made(format!("{number:04o}")))
+        }
+        Value::String(text) if text.contains("{{") => Ok(node.clone()),
+        Value::String(text) => {
+            let digits = text.trim_start_matches("0o");
+            if (1..=4).contains(&digits.trim_start_matches('0').len())
+                && digits.bytes().all(|b| (b'0'..b'8').contains(&b))
+            {
+                return Ok(made(format!("{:0>4}", digits.trim_start_matches('0'))));
+            }
+            let parts: Vec<&str> = text.split(',').collect();
+            let all = ["u=", "g=", "o="].iter().all(|who| parts.iter().any(|part| part.starts_with(who)));
+            if all {
+                Ok(made(text.as_str()))
+            } else {
+                Err(bad(format!("the mode `{text}` changes a part of what is there")))
+            }
+        }
+        _ => Err(bad("the mode is no text".to_owned())),
+    }
+}

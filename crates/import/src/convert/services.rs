@@ -1,0 +1,71 @@
+//! service, systemd, sysvinit.
+
+use super::params::param;
+use super::{Context, Converted, Made, Params};
+use crate::expression::Problem;
+
+pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+    params.ignore(&["use", "no_block", "sleep", "pattern", "runlevel", "runlevels", "arguments", "force"]);
+    let reload = params.flag(&["daemon_reload", "daemon-reload", "daemon_reexec"])? == Some(true);
+    if params.text(&["scope"]).is_some_and(|scope| scope != "system") {
+        return Err(Problem::new(
+            "the unit is one of a user",
+            "write `command` with `unless: systemctl --user is-active NAME`",
+        ));
+    }
+    let Some(name) = params.text(&["name", "service", "unit"]) else {
+        params.finish("service")?;
+        if reload {
+            return Ok(Converted { left_out: Some("left out"), remarks: Vec::new(), ..Converted::default() });
+        }
+        return Err(Problem::new("no unit is named", "write `service` with its `name`"));
+    };
+    let mut out = vec![param("name", name)];
+    let state = params.text(&["state"]);
+    let mut follows = None;
+    match state.as_deref() {
+        Some(state @ ("started" | "stopped")) => out.push(param("state", state)),
+        Some("running") => out.push(param("state", "started")),
+        Some("restarted") => follows = Some("restart_on"),
+        Some("reloaded") => follows = Some("reload_on"),
+        Some(other) if other.contains("{{") => return dynamic(params, out, other, context),
+        Some(other) => {
+            return Err(Problem::new(
+                format!("`state: {other}` has no counterpart"),
+                "write `started` or `stopped`; `restart_on` names what it is restarted for",
+            ));
+        }
+        None => {}
+    }
+    params.same(&[("enabled", "enabled"), ("masked", "masked")], &mut out);
+    params.finish("service")?;
+    if follows.is_some() && context.follows.is_empty() {
+        return Err(Problem::new(
+            "it is restarted in each run, whatever has changed",
+            "write `service` with `state: started`, and name in `restart_on` what it is restarted for",
+        ));
+    }
+    let mut made = Made::new("service", out);
+    made.follows = follows;
+    Ok(Converted { made: vec![made], ..Converted::default() })
+}
+
+/// A state that a variable holds. A handler whose variable says `restarted` or `reloaded` is known by the name of that variable only on the host.
+fn dynamic(
+    mut params: Params,
+    mut out: Vec<(String, converge_syntax::Node)>,
+    state: &str,
+    context: &Context,
+) -> Result<Converted, Problem> {
+    if context.is_handler {
+        return Err(Problem::new(
+            format!("the host only knows whether `{state}` is a restart or a reload"),
+            "write `service` with `restart_on` or with `reload_on`",
+        ));
+    }
+    out.push(param("state", state));
+    params.same(&[("enabled", "enabled"), ("masked", "masked")], &mut out);
+    params.finish("service")?;
+    Ok(Converted::one("service", out)
+        .remark("`state` takes `started` and `stopped`; another value is an error of the plan"))
+}

@@ -1,0 +1,477 @@
+//! Expressions of Ansible as those of converge: facts, results of tasks and elements of loops by their names here.
+
+pub(crate) use crate::problem::Problem;
+use crate::system;
+use crate::tokens::{Part, Sort, Token, parts, tokens};
+use converge_syntax::{Node, Value};
+use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A registered result, as later expressions see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    /// A `query`: what stands for each path behind the name.
+    Query(BTreeMap<String, String>),
+    /// The names of the resources of a task; only whether it changed something is known.
+    Changes(Vec<String>),
+    /// Nothing here knows it.
+    Unknown(Problem),
+}
+
+/// The names that an expression may use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub registered: BTreeMap<String, Registered>,
+    /// The name of the loop's element.
+    pub element: Option<String>,
+    /// Variables that the role declares, among them such as begin with `ansible_`.
+    pub declared: BTreeSet<String>,
+}
+
+/// Variables of the inventory that begin with `ansible_` and are read here as well.
+const CONNECTION: &[&str] = &[
+    "host",
+    "user",
+    "port",
+    "connection",
+    "become",
+    "become_user",
+    "become_method",
+    "ssh_private_key_file",
+    "ssh_common_args",
+];
+
+/// A path behind a name: `.stat.exists`, and the place after it.
+struct Path {
+    text: String,
+    end: usize,
+}
+
+/// The path that begins behind the token `at`. Texts in brackets count as names.
+fn path_at(all: &[Token<'_>], at: usize) -> Path {
+    let mut path = Path { text: String::new(), end: at };
+    loop {
+        let word = |offset: usize| all.get(path.end + offset);
+        match (word(0), word(1), word(2)) {
+            (Some(dot), Some(name), _) if dot.is(".") && matches!(name.sort, Sort::Name) => {
+                // A call is no part of the path.
+                if word(2).is_some_and(|next| next.is("(")) {
+                    return path;
+                }
+                path.text.push('.');
+                path.text.push_str(name.text);
+                path.end += 2;
+            }
+            (Some(open), Some(name), Some(close))
+                if open.is("[") && close.is("]") && name.quoted().is_some() =>
+            {
+                path.text.push('.');
+                path.text.push_str(name.quoted().unwrap_or_default());
+                path.end += 3;
+            }
+            _ => return path,
+        }
+    }
+}
+
+/// The index of the next token that is no blank.
+fn skip(all: &[Token<'_>], mut at: usize) -> usize {
+    while all.get(at).is_some_and(|token| token.sort == Sort::Blank) {
+        at += 1;
+    }
+    at
+}
+
+/// The token before, blanks left out.
+fn before<'a, 't>(all: &'a [Token<'t>], at: usize) -> Option<&'a Token<'t>> {
+    all.get(..at)?.iter().rev().find(|token| token.sort != Sort::Blank)
+}
+
+/// The test behind a value: `is [not] NAME`, and the place after it.
+pub(crate) fn test_at<'t>(all: &[Token<'t>], at: usize) -> Option<(bool, &'t str, usize)> {
+    let mut at = skip(all, at);
+    if !all.get(at)?.is("is") {
+        return None;
+    }
+    at = skip(all, at + 1);
+    let not = all.get(at)?.is("not");
+    if not {
+        at = skip(all, at + 1);
+    }
+    let mut name = all.get(at).filter(|token| token.sort == Sort::Name)?.text;
+    while all.get(at + 1).is_some_and(|dot| dot.is(".")) {
+        at += 2;
+        name = all.get(at)?.text;
+    }
+    Some((not, name, at + 1))
+}
+
+impl Names {
+    /// Rewrites a bare expression.
+    pub(crate) fn expression(&self, text: &str) -> Result<String, Problem> {
+        let all = tokens(text);
+        let mut out = String::new();
+        let mut at = 0;
+        while let Some(token) = all.get(at) {
+            let previous = before(&all, at);
+            let after_dot = previous.is_some_and(|token| token.is("."));
+            if token.sort != Sort::Name || after_dot {
+                out.push_str(token.text);
+                at += 1;
+                continue;
+            }
+            if previous.is_some_and(|token| token.is("|")) {
+                at = filter(&all, at, &mut out)?;
+                continue;
+            }
+            let is_keyword = previous.is_some_and(|token| token.is("is"))
+                || (token.text != "not" && is_test_name(&all, at));
+            if is_keyword && token.text != "not" {
+                at = test(&all, at, &mut out)?;
+                continue;
+            }
+            // The name of an argument.
+            let next = skip(&all, at + 1);
+            if all.get(next).is_some_and(|sign| sign.is("=")) {
+                out.push_str(token.text);
+                at += 1;
+                continue;
+            }
+            at = self.name(&all, at, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Rewrites a name with its path; the place after what was read.
+    fn name(&self, all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+        let name = all.get(at).map_or("", |token| token.text);
+        if self.element.as_deref() == Some(name) {
+            out.push_str("item");
+            return Ok(at + 1);
+        }
+        if name == "lookup" || name == "query" || name == "q" {
+            return lookup(all, at, out);
+        }
+        if name == "vars" && all.get(at + 1).is_some_and(|open| open.is("[")) {
+            return Err(Problem::new("a variable is read by a name that is computed", "name the variable"));
+        }
+        if name == "hostvars" {
+            let facts = all.get(at..).unwrap_or_default().iter();
+            let facts = facts.filter_map(|token| token.quoted().or(Some(token.text)));
+            let bad = facts
+                .map(|word| word.strip_prefix("ansible_").unwrap_or(""))
+                .find(|word| !word.is_empty() && !CONNECTION.contains(word));
+            if let Some(fact) = bad {
+                return Err(Problem::new(
+                    format!("a fact of another host is read: `ansible_{fact}`"),
+                    "write `hostvars[HOST].facts`, see docs/facts.md",
+                ));
+            }
+        }
+        if let Some(registered) = self.registered.get(name) {
+            return result(name, registered, all, at, out);
+        }
+        let Some(fact) = name.strip_prefix("ansible_").filter(|_| !self.declared.contains(name)) else {
+            out.push_str(name);
+            return Ok(at + 1);
+        };
+        if fact == "facts" {
+            let path = path_at(all, at + 1);
+            let first = path.text.split('.').nth(1).unwrap_or_default().to_owned();
+            if first.is_empty() {
+                return Err(Problem::new(
+                    "the facts of Ansible are used as a whole",
+                    "write `facts`, whose names are in docs/facts.md",
+                ));
+            }
+            // The tokens of the first name: `.name` or `['name']`.
+            let used = if all.get(at + 1).is_some_and(|open| open.is("[")) { 3 } else { 2 };
+            return self.fact(first.strip_prefix("ansible_").unwrap_or(&first), all, at + 1 + used, out);
+        }
+        if CONNECTION.contains(&fact) {
+            out.push_str(name);
+            return Ok(at + 1);
+        }
+        self.fact(fact, all, at + 1, out)
+    }
+
+    /// Rewrites a fact; `at` is the place behind its name.
+    fn fact(&self, fact: &str, all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+        if let Some(end) = system::compared(fact, all, at, out)? {
+            return Ok(end);
+        }
+        let entry = ansible_fact(fact);
+        let expression = entry.filter(|entry| entry.name == fact).map_or("", |entry| entry.expression);
+        let path = path_at(all, at);
+        let is_address = matches!(path.text.as_str(), ".address" | ".interface" | ".gateway");
+        let bad_part = fact.starts_with("default_ipv") && !is_address;
+        if expression.is_empty() || bad_part || system::is_compared(fact) {
+            let write = entry.map_or("write what docs/facts.md has for it", |entry| entry.instead);
+            return Err(Problem::new(
+                format!("`ansible_{fact}{}` has no exact counterpart in this place", path.text),
+                write,
+            ));
+        }
+        out.push_str(expression);
+        Ok(at)
+    }
+
+    /// Rewrites a text that may hold templates.
+    pub(crate) fn template(&self, text: &str) -> Result<String, Problem> {
+        if !text.contains("{{") && !text.contains("{%") {
+            return Ok(text.to_owned());
+        }
+        let all = parts(text)
+            .ok_or_else(|| Problem::new("an expression is not closed", "close it with `}}` or `%}`"))?;
+        let mut out = String::new();
+        for part in all {
+            match part {
+                Part::Plain(text) => out.push_str(text),
+                Part::Code(open, inside, close) => {
+                    let code = self.expression(inside)?;
+                    // A text alone needs no expression around it.
+                    match code.trim().strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+                        Some(plain) if open == "{{" && code != inside && !plain.contains(['\'', '\\']) => {
+                            out.push_str(plain);
+                        }
+                        _ => out.push_str(&format!("{open}{code}{close}")),
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Rewrites all texts of a value. Keys of maps stay.
+    pub(crate) fn node(&self, node: &Node) -> Result<Node, Problem> {
+        let value = match &node.value {
+            Value::String(text) if node.tag.as_deref() != Some("!unsafe") => {
+                Value::String(self.template(text)?)
+            }
+            Value::List(items) => {
+                Value::List(items.iter().map(|item| self.node(item)).collect::<Result<_, _>>()?)
+            }
+            Value::Map(entries) => Value::Map(
+                entries
+                    .iter()
+                    .map(|(key, value)| Ok((key.clone(), self.node(value)?)))
+                    .collect::<Result<_, Problem>>()?,
+            ),
+            other => other.clone(),
+        };
+        Ok(Node { value, span: node.span.clone(), tag: node.tag.clone() })
+    }
+}
+
+/// The inside of a text that is one `{{ … }}` and nothing else.
+pub(crate) fn whole_expression(text: &str) -> Option<&str> {
+    match parts(text.trim())?.as_slice() {
+        [Part::Code("{{", inside, _)] => Some(inside.trim()),
+        _ => None,
+    }
+}
+
+/// Whether the token is the name of a test behind `is not`.
+fn is_test_name(all: &[Token<'_>], at: usize) -> bool {
+    let words: Vec<&Token<'_>> =
+        all.get(..at).unwrap_or_default().iter().rev().filter(|t| t.sort != Sort::Blank).take(2).collect();
+    matches!(words.as_slice(), [not, is] if not.is("not") && is.is("is"))
+}
+
+/// A dotted name at a place: its last part, and the place after it.
+fn dotted<'t>(all: &[Token<'t>], at: usize) -> (&'t str, usize) {
+    let mut at = at;
+    while all.get(at + 1).is_some_and(|dot| dot.is("."))
+        && all.get(at + 2).is_some_and(|t| t.sort == Sort::Name)
+    {
+        at += 2;
+    }
+    (all.get(at).map_or("", |token| token.text), at + 1)
+}
+
+/// A name that another one stands for here, as the table says it: `write NAME`.
+fn renamed(sort: AnsibleSort, name: &str) -> Option<String> {
+    let instead = ansible_instead(&[sort], name)?;
+    let other = instead.strip_prefix("write `")?.strip_suffix('`')?;
+    is_known_here(sort, other).then(|| other.to_owned())
+}
+
+fn filter(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+    known(AnsibleSort::Filter, "filter", all, at, out)
+}
+
+fn test(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+    known(AnsibleSort::Test, "test", all, at, out)
+}
+
+fn known(
+    sort: AnsibleSort,
+    word: &str,
+    all: &[Token<'_>],
+    at: usize,
+    out: &mut String,
+) -> Result<usize, Problem> {
+    let (name, end) = dotted(all, at);
+    if is_known_here(sort, name) {
+        out.push_str(name);
+    } else if let Some(other) = renamed(sort, name) {
+        out.push_str(&other);
+    } else {
+        let write = ansible_instead(&[sort], name).unwrap_or("write it without this one");
+        return Err(Problem::new(format!("there is no {word} `{name}`"), write));
+    }
+    Ok(end)
+}
+
+fn lookup(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+    let open = skip(all, at + 1);
+    let first = skip(all, open + 1);
+    let name = all.get(first).and_then(Token::quoted);
+    let short = name.map(|name| name.rsplit('.').next().unwrap_or(name));
+    match short {
+        _ if !all.get(open).is_some_and(|sign| sign.is("(")) => {
+            out.push_str(all.get(at).map_or("", |token| token.text));
+            Ok(at + 1)
+        }
+        Some(name) if is_known_here(AnsibleSort::Lookup, name) => {
+            out.push_str(if all.get(at).is_some_and(|token| token.text == "q") {
+                "query"
+            } else {
+                all.get(at).map_or("", |t| t.text)
+            });
+            out.push_str(&format!("('{name}'"));
+            Ok(first + 1)
+        }
+        Some(name) => {
+            let write = ansible_instead(&[AnsibleSort::Lookup], name).unwrap_or("write the value itself");
+            Err(Problem::new(format!("there is no lookup `{name}`"), write))
+        }
+        None => Err(Problem::new("the name of a lookup is computed", "write its name")),
+    }
+}
+
+/// Rewrites the use of a registered result.
+fn result(
+    name: &str,
+    registered: &Registered,
+    all: &[Token<'_>],
+    at: usize,
+    out: &mut String,
+) -> Result<usize, Problem> {
+    let path = path_at(all, at + 1);
+    let (mut key, mut end) = (path.text.clone(), path.end);
+    let mut negated = false;
+    if let Some((not, test, after)) = test_at(all, path.end) {
+        key.push_str(&format!(" is {test}"));
+        (negated, end) = (not, after);
+    }
+    match registered {
+        Registered::Query(known) => match known.get(&key) {
+            Some(text) => {
+                out.push_str(if negated { "not " } else { "" });
+                out.push_str(text);
+                Ok(end)
+            }
+            None => Err(Problem::new(
+                format!("`{name}{key}` is not known of a `query`"),
+                "a `query` gives `stdout`, `lines`, `status` and `json`",
+            )),
+        },
+        Registered::Changes(_) => Err(Problem::new(
+            format!("`{name}{key}` is the result of a task that changes something"),
+            "write `on_change` or `restart_on` where something follows a change; ask the host with `query` for what it is",
+        )),
+        Registered::Unknown(problem) => Err(problem.clone()),
+    }
+}
+
+/// The paths and tests with which a text uses a name: `.stat.exists`, ` is changed`.
+pub(crate) fn uses(text: &str, name: &str, bare: bool, found: &mut BTreeSet<String>) {
+    let in_code = |code: &str, found: &mut BTreeSet<String>| {
+        let all = tokens(code);
+        for (at, token) in all.iter().enumerate() {
+            if token.sort != Sort::Name
+                || token.text != name
+                || before(&all, at).is_some_and(|t| t.is(".") || t.is("|"))
+            {
+                continue;
+            }
+            let mut path = path_at(&all, at + 1);
+            if let Some((_, test, _)) = test_at(&all, path.end) {
+                path.text.push_str(&format!(" is {test}"));
+            }
+            found.insert(path.text);
+        }
+    };
+    if bare && !text.contains("{{") {
+        in_code(text, found);
+        return;
+    }
+    for part in parts(text).unwrap_or_default() {
+        if let Part::Code(_, inside, _) = part {
+            in_code(inside, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> String {
+        Names::default().expression(text).unwrap_or_else(|problem| format!("! {}", problem.why))
+    }
+
+    #[test]
+    fn facts_get_their_names_here() {
+        for (ansible, here) in [
+            ("ansible_hostname == 'a'", "facts.hostname == 'a'"),
+            ("ansible_facts['kernel'] is version('5.0', '>=')", "facts.kernel is version('5.0', '>=')"),
+            ("ansible_os_family == \"Debian\"", "facts.package_manager == 'apt'"),
+            (
+                "ansible_facts.os_family != 'RedHat'",
+                "facts.package_manager not in ['dnf', 'microdnf', 'yum']",
+            ),
+            ("ansible_distribution in ['Debian', 'Ubuntu']", "facts.os.id in ['debian', 'ubuntu']"),
+            ("ansible_distribution|lower == 'ubuntu'", "facts.os.id == 'ubuntu'"),
+            ("ansible_distribution_major_version | int >= 12", "facts.os.version.split('.')[0] | int >= 12"),
+            ("ansible_default_ipv4.address", "facts.network.ipv4.address"),
+            ("x.ansible_hostname", "x.ansible_hostname"),
+            ("'ansible_hostname' in y", "'ansible_hostname' in y"),
+            ("ansible_host", "ansible_host"),
+            ("a is ansible.builtin.version_compare('1', '<')", "a is version('1', '<')"),
+            ("a is not defined and b is issubset(c)", "a is not defined and b is subset(c)"),
+            ("x | ansible.utils.ipaddr('net')", "x | ipaddr('net')"),
+        ] {
+            assert_eq!(written(ansible), here, "{ansible}");
+        }
+        for bad in [
+            "ansible_fqdn",
+            "ansible_facts",
+            "ansible_distribution",
+            "ansible_default_ipv4.macaddress",
+            "lookup('pipe', 'date')",
+            "q('ansible.builtin.url', 'http://x')",
+            "x | no_such_filter",
+            "hostvars[h]['ansible_eth0']",
+            "vars['a' ~ b]",
+        ] {
+            assert!(written(bad).starts_with('!'), "{bad}: {}", written(bad));
+        }
+    }
+
+    #[test]
+    fn a_loop_variable_becomes_item() {
+        let names = Names { element: Some("account".into()), ..Names::default() };
+        assert_eq!(names.template("{{ account.name }}-account").unwrap(), "{{ item.name }}-account");
+        assert_eq!(Names::default().template("# {{ ansible_managed }}").unwrap(), "# Managed by converge");
+    }
+
+    #[test]
+    fn uses_of_a_result_are_found() {
+        let mut found = BTreeSet::new();
+        uses("a.stat.exists and not a['stat']['isdir'] or a is changed or b.a", "a", true, &mut found);
+        let all: Vec<&str> = found.iter().map(String::as_str).collect();
+        assert_eq!(all, [" is changed", ".stat.exists", ".stat.isdir"]);
+    }
+}

@@ -1,0 +1,226 @@
+//! set_fact and include_vars: named expressions of the role.
+
+use crate::expression::{Problem, uses};
+use crate::includes::{cases, included_name, listed};
+use crate::keywords::{Common, conditions};
+use crate::loops::expression_of;
+use crate::registers::has_loop;
+use crate::report::Verdict;
+use crate::role::{Build, Set};
+use crate::task::Task;
+use crate::written::Named;
+use crate::yaml::made;
+use converge_syntax::{Diagnostics, Node};
+use std::collections::BTreeSet;
+
+impl Build<'_> {
+    pub(crate) fn set_fact(&mut self, task: &Task) -> Result<(), Problem> {
+        if has_loop(task) {
+            return Err(Problem::new(
+                "the fact grows in a loop",
+                "write it as one expression in `vars`, with `map`, `select` or `combine`",
+            ));
+        }
+        let when = self.whole_condition(task)?;
+        let entries: Vec<(Node, Node)> = task.args.as_map().unwrap_or_default().to_vec();
+        for (key, value) in entries {
+            let name = key.scalar_text().unwrap_or_default();
+            if name == "cacheable" {
+                continue;
+            }
+            let mut own = BTreeSet::new();
+            if let Some(text) = value.as_str() {
+                uses(text, &name, false, &mut own);
+            }
+            if !own.is_empty() {
+                return Err(Problem::new(
+                    format!("the fact `{name}` is made from itself"),
+                    "write all of it as one expression in `vars`",
+                ));
+            }
+            let value = self.names.node(&value)?;
+            self.set(&name, when.clone(), value)?;
+        }
+        self.find(task, Verdict::Exact, "vars", Vec::new(), None);
+        Ok(())
+    }
+
+    /// All conditions under which a task is done.
+    fn whole_condition(&self, task: &Task) -> Result<Vec<String>, Problem> {
+        let mut read = Common::default();
+        conditions(task, &self.names, &mut read)?;
+        if !read.follows.is_empty() {
+            return Err(Problem::new(
+                "it is set only when another task has changed something",
+                "write an expression of what the host is",
+            ));
+        }
+        Ok(self.conditions.iter().flatten().chain(&read.when).filter_map(Node::scalar_text).collect())
+    }
+
+    fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), Problem> {
+        if self.inputs.contains(name) {
+            return Err(Problem::new(
+                format!("`{name}` is a default of the role too"),
+                "write the expression under another name in `vars`, or as the `default` of the input",
+            ));
+        }
+        let known = self.sets.iter().position(|(own, _)| own == name);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                self.sets.push((name.to_owned(), Vec::new()));
+                self.sets.len() - 1
+            }
+        };
+        if let Some((_, sets)) = self.sets.get_mut(at) {
+            sets.push(Set { when, value });
+        }
+        Ok(())
+    }
+
+    /// A variable that a task alone has.
+    pub(crate) fn variable(&mut self, name: &str, value: Node, task: &Task) -> Result<(), Problem> {
+        let same = self.sets.iter().find(|(own, _)| own == name).is_some_and(
+            |(_, sets)| matches!(sets.as_slice(), [one] if one.when.is_empty() && one.value == value),
+        );
+        if same {
+            return Ok(());
+        }
+        let is_taken = self.inputs.contains(name) || self.sets.iter().any(|(own, _)| own == name);
+        if is_taken {
+            return Err(Problem::new(
+                format!("the task gives `{name}` a value of its own: {}", task.title()),
+                "write the value in the place where it is used",
+            ));
+        }
+        self.set(name, Vec::new(), value)
+    }
+
+    pub(crate) fn include_vars(&mut self, task: &Task) -> Result<(), Problem> {
+        let when = self.whole_condition(task)?;
+        let open = |why: &str| Problem::new(why.to_owned(), crate::task::instead("include_vars"));
+        if task.args.get("dir").is_some() {
+            return Err(open("a folder of variables is read"));
+        }
+        let mut names: Vec<String> = Vec::new();
+        match task.keywords.iter().find(|(key, _)| key.starts_with("with_") || key == "loop") {
+            Some((key, list)) if key == "with_first_found" => {
+                for one in listed(list) {
+                    match one.get("files") {
+                        Some(files) => names.extend(listed(files).iter().filter_map(Node::scalar_text)),
+                        None => names.extend(one.scalar_text()),
+                    }
+                }
+            }
+            Some(_) => return Err(open("several files are read in a loop")),
+            None => names.extend(included_name(task)),
+        }
+        // Each file with the condition under which it is the one; the first that there is counts.
+        let mut found: Vec<(Option<String>, String)> = Vec::new();
+        let below = self.files.below("vars");
+        for name in &names {
+            let name = name.trim_start_matches("./").rsplit("vars/").next().unwrap_or(name);
+            if !name.contains("{{") {
+                if below.iter().any(|file| file == name) {
+                    found.push((None, name.to_owned()));
+                    break;
+                }
+                continue;
+            }
+            let of_system = cases(name, below.clone());
+            let has_one_fact = name.matches("{{").count() == 1
+                && (name.contains("ansible_os_family")
+                    || name.contains("distribution")
+                    || name.contains("os_family"));
+            if of_system.is_empty()
+                && !(has_one_fact && !name.contains("version") && !name.contains("release"))
+                && may_match(name, &below)
+            {
+                return Err(open(&format!("`{name}`: the host only knows which file")));
+            }
+            found.extend(of_system.into_iter().map(|(condition, file)| (Some(condition), file)));
+        }
+        if found.is_empty() {
+            return Err(open("no file of variables is found for it"));
+        }
+        // The last value that holds counts: those found first come last.
+        for (condition, file) in found.iter().rev() {
+            let mut diags = Diagnostics::new();
+            let node = self.files.yaml(&format!("vars/{file}"), &mut diags);
+            let Some(node) = node else { return Err(open(&format!("vars/{file} cannot be read"))) };
+            for (key, value) in node.as_map().unwrap_or_default() {
+                let value = self.names.node(value)?;
+                let mut when = when.clone();
+                when.extend(condition.clone());
+                self.set(&key.scalar_text().unwrap_or_default(), when, value)?;
+            }
+        }
+        self.find(task, Verdict::Exact, "vars", Vec::new(), None);
+        Ok(())
+    }
+
+    /// The expressions for all that was set.
+    pub(crate) fn expressions(&mut self) -> Result<Vec<Named>, Problem> {
+        let mut all = Vec::new();
+        for (name, sets) in &self.sets {
+            // A value without a condition hides those before it.
+            let first = sets.iter().rposition(|set| set.when.is_empty()).unwrap_or(0);
+            let sets = sets.get(first..).unwrap_or_default();
+            let value = match sets {
+                [one] if one.when.is_empty() => one.value.clone(),
+                sets => {
+                    let mut text = String::new();
+                    for set in sets.iter().rev() {
+                        let value = expression_of(&set.value).ok_or_else(|| {
+                            Problem::new(
+                                format!("the values of `{name}` are no expressions"),
+                                "write one expression in `vars`",
+                            )
+                        })?;
+                        if !text.is_empty() {
+                            text.push_str(" else ");
+                        }
+                        text.push_str(&value);
+                        if !set.when.is_empty() {
+                            text.push_str(" if ");
+                            text.push_str(&joined(&set.when));
+                        }
+                    }
+                    made(format!("{{{{ {text} }}}}"))
+                }
+            };
+            all.push(Named { comments: Vec::new(), name: name.clone(), value });
+        }
+        Ok(all)
+    }
+}
+
+fn joined(when: &[String]) -> String {
+    match when {
+        [one] => one.clone(),
+        all => all.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" and "),
+    }
+}
+
+/// Whether a name with templates may be one of these files: its plain parts stand in one in order.
+fn may_match(name: &str, files: &[String]) -> bool {
+    let plain: Vec<String> = crate::tokens::parts(name)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|part| match part {
+            crate::tokens::Part::Plain(text) => Some(text.to_owned()),
+            crate::tokens::Part::Code(..) => None,
+        })
+        .collect();
+    files.iter().filter(|file| !file.starts_with("main.")).any(|file| {
+        let mut rest = file.as_str();
+        plain.iter().all(|part| match rest.find(part.as_str()) {
+            Some(at) => {
+                rest = rest.get(at + part.len()..).unwrap_or("");
+                true
+            }
+            None => false,
+        })
+    })
+}

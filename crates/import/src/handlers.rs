@@ -1,0 +1,177 @@
+//! Handlers: what is notified becomes `restart_on`, `reload_on` or `on_change`.
+
+use crate::expression::Problem;
+use crate::report::Verdict;
+use crate::role::Build;
+use crate::task::Task;
+use crate::written::{Entry, Resource};
+use crate::yaml::texts;
+use converge_syntax::{Node, Value};
+
+impl Build<'_> {
+    /// The indices of the handlers that a task notifies, with those that these notify in turn.
+    pub(crate) fn handlers_of(&self, task: &Task) -> Result<Vec<usize>, Problem> {
+        let mut found: Vec<usize> = Vec::new();
+        let mut words: Vec<String> = notified(task);
+        let mut next = 0;
+        while let Some(word) = words.get(next).cloned() {
+            next += 1;
+            let is_called = |handler: &Task| {
+                handler.name.as_deref() == Some(&word)
+                    || handler.name.as_deref().is_some_and(|name| word.ends_with(&format!(" : {name}")))
+                    || handler.words("listen").contains(&word)
+            };
+            let all: Vec<usize> = self
+                .handlers
+                .iter()
+                .enumerate()
+                .filter(|(_, handler)| is_called(handler))
+                .map(|(at, _)| at)
+                .collect();
+            if all.is_empty() {
+                let why = if word.contains("{{") {
+                    "the host only knows which handler"
+                } else {
+                    "no handler of this role"
+                };
+                return Err(Problem::new(
+                    format!("it notifies `{word}`: {why}"),
+                    "write the resource, and name it in `restart_on` or `reload_on` of the service",
+                ));
+            }
+            for at in all {
+                if !found.contains(&at) {
+                    found.push(at);
+                    words.extend(self.handlers.get(at).map(notified).unwrap_or_default());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The entries for all handlers that were notified since the last time, in the order in which they are written.
+    pub(crate) fn flush(&mut self) -> Vec<Entry> {
+        let pending = std::mem::take(&mut self.notified);
+        let mut entries = Vec::new();
+        self.in_handlers = true;
+        for (at, notifiers) in pending {
+            let Some(handler) = self.handlers.get(at).cloned() else { continue };
+            if notifiers.is_empty() {
+                continue;
+            }
+            let is_again = !self.used_handlers.insert(at);
+            if handler.module == "meta" || handler.module == "block" || handler.module == "include_tasks" {
+                entries.extend(self.open(
+                    &handler,
+                    Problem::new(
+                        "a handler of several tasks",
+                        "write each as a resource with `on_change` or `restart_on`",
+                    ),
+                    &[],
+                ));
+                continue;
+            }
+            let mut handler = handler;
+            handler.keywords.retain(|(key, _)| key != "notify" && key != "listen");
+            let before = self.findings.len();
+            match self.converted(&handler, notifiers.clone()) {
+                Ok((made, checks)) => {
+                    self.written.check.extend(checks);
+                    let merged = self.merged(&made, &notifiers);
+                    match merged {
+                        Some(name) => {
+                            let key = follows_of(&made);
+                            if let Some(finding) = self.findings.get_mut(before) {
+                                finding.became = format!("{key} of `{name}`");
+                            }
+                        }
+                        None => entries.extend(made),
+                    }
+                }
+                Err((problem, when)) => entries.extend(self.open(&handler, problem, &when)),
+            }
+            if is_again {
+                // One handler is one task, however often it is written.
+                self.findings.truncate(before);
+            }
+        }
+        self.in_handlers = false;
+        entries
+    }
+
+    /// Lays a handler over a later resource of the same unit; the name of that one.
+    fn merged(&mut self, made: &[Entry], notifiers: &[String]) -> Option<String> {
+        let [Entry::Resource(handler)] = made else { return None };
+        let key = follows_of(made);
+        let only_follows = handler.params.iter().all(|(name, _)| name == "name" || name == key);
+        if handler.kind != "service" || key.is_empty() || !only_follows || handler.for_each.is_some() {
+            return None;
+        }
+        let last =
+            notifiers.iter().map(|name| self.positions.get(name).copied().unwrap_or(usize::MAX)).max()?;
+        let unit = |resource: &Resource| {
+            resource.params.iter().find(|(name, _)| name == "name").map(|(_, value)| value.clone())
+        };
+        let wanted = unit(handler);
+        let when = handler.when.clone();
+        let resources = self.written.resources.iter_mut().enumerate();
+        for (at, entry) in resources.rev() {
+            let Entry::Resource(resource) = entry else { continue };
+            let starts = resource
+                .params
+                .iter()
+                .any(|(name, value)| name == "state" && value.as_str() == Some("started"));
+            let fits = resource.kind == "service"
+                && unit(resource) == wanted
+                && starts
+                && resource.for_each.is_none()
+                && resource.when == when;
+            if !fits || at <= last {
+                continue;
+            }
+            match resource.params.iter_mut().find(|(name, _)| name == key) {
+                Some((_, Node { value: Value::List(all), .. })) => {
+                    let more = notifiers
+                        .iter()
+                        .filter(|name| !all.iter().any(|own| own.as_str() == Some(name)))
+                        .map(|name| crate::yaml::made(name.as_str()));
+                    let more: Vec<Node> = more.collect();
+                    all.extend(more);
+                }
+                _ => resource.params.push((key.to_owned(), texts(notifiers))),
+            }
+            self.taken.remove(&handler.name);
+            return Some(resource.name.clone());
+        }
+        None
+    }
+
+    /// The handlers that nothing notifies are left out.
+    pub(crate) fn unused_handlers(&mut self) {
+        self.in_handlers = true;
+        for (at, handler) in self.handlers.clone().iter().enumerate() {
+            if !self.used_handlers.contains(&at) {
+                let why = "no task of this role that stands here notifies it".to_owned();
+                self.find(handler, Verdict::Remark, "left out", vec![why], None);
+            }
+        }
+        self.in_handlers = false;
+    }
+}
+
+fn notified(task: &Task) -> Vec<String> {
+    task.keywords
+        .iter()
+        .filter(|(key, value)| key == "notify" && !value.is_null())
+        .flat_map(|(_, value)| crate::includes::listed(value))
+        .filter_map(|value| value.scalar_text())
+        .collect()
+}
+
+fn follows_of(made: &[Entry]) -> &'static str {
+    let [Entry::Resource(resource)] = made else { return "" };
+    ["restart_on", "reload_on"]
+        .into_iter()
+        .find(|key| resource.params.iter().any(|(name, _)| name == key))
+        .unwrap_or("")
+}

@@ -1,0 +1,235 @@
+//! Defaults and argument specifications as typed inputs.
+
+use crate::expression::{Names, Problem, whole_expression};
+use crate::report::{Finding, Verdict};
+use crate::task::comments_above;
+use crate::tokens::{Sort, Token, tokens};
+use crate::written::Named;
+use crate::yaml::{made, map};
+use converge_syntax::{Node, Value};
+use std::collections::BTreeMap;
+
+/// The type of an input and whether it is sure.
+struct Guess {
+    name: &'static str,
+    is_sure: bool,
+}
+
+fn sure(name: &'static str) -> Guess {
+    Guess { name, is_sure: true }
+}
+
+/// The type of a default.
+fn type_of(node: &Node, known: &BTreeMap<String, &'static str>) -> Guess {
+    match &node.value {
+        Value::Bool(_) => sure("bool"),
+        Value::Int(_) | Value::UInt(_) => sure("int"),
+        Value::Float(_) => sure("float"),
+        Value::List(_) => sure("list"),
+        Value::Map(_) => sure("map"),
+        Value::Null => Guess { name: "str", is_sure: false },
+        Value::String(text) => match whole_expression(text) {
+            Some(expression) => of_expression(expression, known),
+            None => sure("str"),
+        },
+    }
+}
+
+/// The type of an expression, as far as its text tells it.
+fn of_expression(text: &str, known: &BTreeMap<String, &'static str>) -> Guess {
+    let all: Vec<Token<'_>> = tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+    let words: Vec<&str> = all.iter().map(|token| token.text).collect();
+    if let [name] = words.as_slice() {
+        if let Some(own) = known.get(*name) {
+            return sure(own);
+        }
+        return match all.first().map(|token| token.sort) {
+            Some(Sort::Text) => sure("str"),
+            Some(Sort::Number) => sure(if name.contains('.') { "float" } else { "int" }),
+            _ => Guess { name: "str", is_sure: false },
+        };
+    }
+    // The last filter outside of brackets decides.
+    let mut depth = 0usize;
+    let mut last = None;
+    let mut sign = None;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            "|" if depth == 0 => last = words.get(at + 1).copied(),
+            "==" | "!=" | ">" | "<" | ">=" | "<=" | "is" | "and" | "or" | "not" | "in" | "if"
+                if depth == 0 =>
+            {
+                sign = Some(*word)
+            }
+            "~" if depth == 0 => sign = Some("~"),
+            _ => {}
+        }
+    }
+    match (sign, last) {
+        (Some("if"), _) => {}
+        (Some("~"), _) => return sure("str"),
+        (Some(_), _) => return sure("bool"),
+        (None, Some("bool")) => return sure("bool"),
+        (None, Some("int" | "length" | "count" | "round")) => return sure("int"),
+        (None, Some("float")) => return sure("float"),
+        (
+            None,
+            Some("list" | "flatten" | "unique" | "sort" | "union" | "difference" | "intersect" | "split"),
+        ) => return sure("list"),
+        (None, Some("combine" | "items2dict")) => return sure("map"),
+        (
+            None,
+            Some(
+                "lower" | "upper" | "trim" | "replace" | "regex_replace" | "join" | "string" | "basename"
+                | "dirname" | "to_json" | "hash" | "password_hash" | "b64encode",
+            ),
+        ) => {
+            return sure("str");
+        }
+        _ => {}
+    }
+    match words.first() {
+        Some(&"[") if last.is_none() && sign.is_none() => sure("list"),
+        _ => Guess { name: "str", is_sure: false },
+    }
+}
+
+/// The type of an argument specification.
+fn specified(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "str" => "str",
+        "path" => "str",
+        "int" => "int",
+        "bool" => "bool",
+        "float" => "float",
+        "list" => "list",
+        "dict" => "map",
+        _ => return None,
+    })
+}
+
+/// The inputs of a role, and what a person should know about them.
+pub(crate) struct Inputs {
+    pub inputs: Vec<Named>,
+    pub findings: Vec<Finding>,
+}
+
+fn finding(node: &Node, name: &str, verdict: Verdict, why: String, write: Option<String>) -> Finding {
+    Finding {
+        file: node.span.source.name().to_owned(),
+        line: node.span.line(),
+        name: name.to_owned(),
+        module: "default".to_owned(),
+        verdict,
+        became: "input".to_owned(),
+        why: vec![why],
+        write,
+        is_task: false,
+        is_handler: false,
+    }
+}
+
+/// Inputs from `defaults` and from the options of `argument_specs`.
+pub(crate) fn inputs(defaults: &[(Node, Node)], specs: Option<&Node>, names: &Names) -> Inputs {
+    let mut all = Inputs { inputs: Vec::new(), findings: Vec::new() };
+    let option = |name: &str| specs.and_then(|specs| specs.get(name));
+    let mut known: BTreeMap<String, &'static str> = BTreeMap::new();
+    for (key, value) in defaults {
+        let name = key.scalar_text().unwrap_or_default();
+        let guess = type_of(value, &known);
+        if guess.is_sure {
+            known.insert(name, guess.name);
+        }
+    }
+    for (key, value) in defaults {
+        let name = key.scalar_text().unwrap_or_default();
+        let spec = option(&name);
+        let guess = spec
+            .and_then(|spec| {
+                specified(&spec.get("type").map_or("str".to_owned(), |t| t.scalar_text().unwrap_or_default()))
+            })
+            .map_or_else(|| type_of(value, &known), sure);
+        let mut entries = of_spec(spec, guess.name);
+        let secret = value.tag.as_deref() == Some("!vault");
+        match names.node(value) {
+            Ok(value) => entries.push(("default".to_owned(), value)),
+            Err(Problem { why, write }) => {
+                entries.push(("required".to_owned(), made(true)));
+                all.findings.push(finding(
+                    key,
+                    &name,
+                    Verdict::Open,
+                    why,
+                    Some(format!("{write}, as the `default` of the input")),
+                ));
+            }
+        }
+        if !guess.is_sure {
+            let why = format!(
+                "the type is not known from its default: `str` is written, and another value is an error until `type` is corrected: {}",
+                value.span.first_line().text()
+            );
+            all.findings.push(finding(key, &name, Verdict::Remark, why, None));
+        }
+        if secret {
+            entries.push(("sensitive".to_owned(), made(true)));
+        }
+        rest_of_spec(spec, &mut entries);
+        all.inputs.push(Named {
+            comments: comments_above(&key.span.source, key.span.line()),
+            name,
+            value: map(entries),
+        });
+    }
+    for (key, spec) in specs.and_then(Node::as_map).unwrap_or_default() {
+        let name = key.scalar_text().unwrap_or_default();
+        if all.inputs.iter().any(|input| input.name == name) {
+            continue;
+        }
+        let ty = spec.get("type").and_then(Node::scalar_text).unwrap_or_else(|| "str".to_owned());
+        let mut entries = of_spec(Some(spec), specified(&ty).unwrap_or("str"));
+        if let Some(default) = spec.get("default").and_then(|default| names.node(default).ok()) {
+            entries.push(("default".to_owned(), default));
+        } else if spec.get("required").and_then(Node::as_bool) == Some(true) {
+            entries.push(("required".to_owned(), made(true)));
+        }
+        rest_of_spec(Some(spec), &mut entries);
+        all.inputs.push(Named { comments: Vec::new(), name, value: map(entries) });
+    }
+    all
+}
+
+fn of_spec(spec: Option<&Node>, ty: &str) -> Vec<(String, Node)> {
+    let mut entries = vec![("type".to_owned(), made(ty))];
+    let Some(spec) = spec else { return entries };
+    if let Some(choices) = spec.get("choices").filter(|_| ty != "list") {
+        entries = vec![("choices".to_owned(), choices.clone())];
+    }
+    if let Some(inner) = spec
+        .get("elements")
+        .and_then(Node::scalar_text)
+        .and_then(|name| specified(&name))
+        .filter(|_| ty == "list")
+    {
+        entries.push(("items".to_owned(), made(inner)));
+    }
+    entries
+}
+
+fn rest_of_spec(spec: Option<&Node>, entries: &mut Vec<(String, Node)>) {
+    let Some(spec) = spec else { return };
+    if spec.get("no_log").and_then(Node::as_bool) == Some(true)
+        && !entries.iter().any(|(key, _)| key == "sensitive")
+    {
+        entries.push(("sensitive".to_owned(), made(true)));
+    }
+    let text = spec.get("description").map(|text| match text.as_list() {
+        Some(items) => items.iter().filter_map(Node::scalar_text).collect::<Vec<_>>().join(" "),
+        None => text.scalar_text().unwrap_or_default(),
+    });
+    if let Some(text) = text.filter(|text| !text.trim().is_empty() && !text.contains("{{")) {
+        entries.push(("help".to_owned(), made(text.split_whitespace().collect::<Vec<_>>().join(" "))));
+    }
+}

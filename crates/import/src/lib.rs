@@ -1,0 +1,35 @@
+//! Roles and playbooks of Ansible, written as those of converge, with a report of what each task became.
+//!
+//! Nothing here runs anything: files come in as text and go out as text. What cannot be said for certain becomes an open item, which the plan of
+//! the written role refuses until a person has decided.
+
+mod convert;
+mod emit;
+mod expression;
+mod facts_set;
+mod files;
+mod handlers;
+mod includes;
+mod inputs;
+mod keywords;
+mod loops;
+mod names;
+mod open;
+mod parts;
+mod playbook;
+mod problem;
+mod record;
+mod registers;
+mod report;
+mod role;
+mod system;
+mod task;
+mod tokens;
+mod written;
+mod yaml;
+
+pub use files::{Body, RoleFiles};
+pub use playbook::{ImportedPlaybook, import_playbook};
+pub use record::{Conflict, FORMAT, Present, Record, RecordError, compare};
+pub use report::{Counts, Finding, Report, Verdict};
+pub use role::{Content, ImportedRole, Written, import_role};

@@ -1,0 +1,16 @@
+//! Reasons why a person must decide.
+
+/// A reason why something cannot be written here without a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The reason.
+    pub why: String,
+    /// The text to write.
+    pub write: String,
+}
+
+impl Problem {
+    pub(crate) fn new(why: impl Into<String>, write: impl Into<String>) -> Self {
+        Self { why: why.into(), write: write.into() }
+    }
+}

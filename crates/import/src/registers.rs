@@ -1,0 +1,105 @@
+//! Registered results: who reads them, and what they become.
+
+use crate::convert::{read_only, shape};
+use crate::expression::{Problem, Registered, uses};
+use crate::task::Task;
+use converge_syntax::{Node, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The registered results of a role, and their uses.
+#[derive(Debug, Default)]
+pub(crate) struct Registers {
+    pub shapes: BTreeMap<String, Registered>,
+    /// Paths with which each is used.
+    pub uses: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Keywords in which a task speaks of its own result.
+const OWN: &[&str] = &["until", "failed_when", "changed_when"];
+
+fn texts(node: &Node, visit: &mut impl FnMut(&str)) {
+    match &node.value {
+        Value::String(text) => visit(text),
+        Value::List(items) => items.iter().for_each(|item| texts(item, visit)),
+        Value::Map(entries) => entries.iter().for_each(|(_, value)| texts(value, visit)),
+        _ => {}
+    }
+}
+
+/// Whether a task says that it changes nothing.
+pub(crate) fn says_no_change(task: &Task) -> bool {
+    task.keyword("changed_when")
+        .is_some_and(|value| value.as_bool() == Some(false) || value.as_str() == Some("false"))
+}
+
+/// Whether a task has a loop.
+pub(crate) fn has_loop(task: &Task) -> bool {
+    task.keywords.iter().any(|(key, _)| key == "loop" || key.starts_with("with_"))
+}
+
+/// Looks through all tasks, and other texts (values and templates).
+pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
+    let mut all: Vec<&Task> = Vec::new();
+    for list in tasks {
+        list.iter().for_each(|task| task.each(&mut |task| all.push(task)));
+    }
+    let mut names: BTreeMap<String, Vec<&Task>> = BTreeMap::new();
+    for task in &all {
+        if let Some(name) = task.keyword("register").and_then(Node::scalar_text) {
+            names.entry(name).or_default().push(task);
+        }
+    }
+    let mut found = Registers::default();
+    for (name, registering) in names {
+        let mut paths = BTreeSet::new();
+        for task in &all {
+            let is_own = task.keyword("register").and_then(Node::scalar_text).as_deref() == Some(&name);
+            for (key, value) in &task.keywords {
+                if is_own && OWN.contains(&key.as_str()) || key == "block" {
+                    continue;
+                }
+                let bare = matches!(key.as_str(), "when" | "until" | "failed_when" | "changed_when");
+                texts(value, &mut |text| uses(text, &name, bare, &mut paths));
+            }
+            let bare = matches!(task.module.as_str(), "assert" | "fail" | "debug");
+            texts(&task.args, &mut |text| uses(text, &name, bare, &mut paths));
+            if let Some(text) = &task.free {
+                uses(text, &name, false, &mut paths);
+            }
+        }
+        for text in others {
+            uses(text, &name, false, &mut paths);
+        }
+        found.shapes.insert(name.clone(), shape_of(&name, &registering, &paths));
+        found.uses.insert(name, paths);
+    }
+    found
+}
+
+fn shape_of(name: &str, tasks: &[&Task], paths: &BTreeSet<String>) -> Registered {
+    if paths.is_empty() {
+        return Registered::Changes(Vec::new());
+    }
+    let [task] = tasks else {
+        return Registered::Unknown(Problem::new(
+            format!("several tasks register `{name}`"),
+            "give each result a name of its own",
+        ));
+    };
+    if has_loop(task) {
+        return Registered::Unknown(Problem::new(
+            format!("`{name}` has a result for each element of a loop"),
+            "ask for everything in one `query`",
+        ));
+    }
+    let only_changes = paths.iter().all(|path| path == ".changed" || path == " is changed");
+    if only_changes && task.module != "stat" && !says_no_change(task) {
+        return Registered::Changes(Vec::new());
+    }
+    let text = task.free.as_deref();
+    let reads = says_no_change(task) || text.is_some_and(read_only);
+    let fails = task.keyword("failed_when").is_some()
+        || task.keyword("ignore_errors").is_some_and(|v| v.as_bool() == Some(true));
+    let text = text.or_else(|| task.args.get("argv").map(|_| "argv"));
+    shape(&task.module, text, (reads, fails), paths, name)
+}

@@ -1,0 +1,291 @@
+//! A role of Ansible as a role of converge.
+
+use crate::convert::Context;
+use crate::expression::{Names, Problem};
+use crate::files::RoleFiles;
+use crate::includes;
+use crate::inputs::inputs;
+use crate::registers::registers;
+use crate::report::Finding;
+use crate::task::Task;
+use crate::written::{Resource, RoleText};
+use crate::yaml::{made, map};
+use camino::Utf8Path;
+use converge_model::{KindCatalog, Role};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A file that an import writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its path below the folder of the output.
+    pub path: String,
+    /// Its content.
+    pub content: Content,
+}
+
+/// The content of a written file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// The bytes of this file of the role.
+    Copy(String),
+}
+
+/// The result for one role.
+#[derive(Clone, Debug)]
+pub struct ImportedRole {
+    /// The files, below the role's own folder.
+    pub files: Vec<Written>,
+    /// The lines of the report.
+    pub findings: Vec<Finding>,
+    /// Roles that it requires.
+    pub requires: Vec<String>,
+}
+
+/// A name that a role's folder has: of `namespace.collection.role` and of a path the last part.
+pub(crate) fn role_name(name: &str) -> String {
+    name.rsplit(['/', '.']).next().unwrap_or(name).to_owned()
+}
+
+/// A value that a variable has under conditions; the last one that holds counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Set {
+    pub when: Vec<String>,
+    pub value: Node,
+}
+
+/// A role in the making.
+pub(crate) struct Build<'f> {
+    pub files: &'f RoleFiles,
+    pub catalog: &'f KindCatalog,
+    pub written: RoleText,
+    pub findings: Vec<Finding>,
+    pub names: Names,
+    pub context: Context,
+    pub handlers: Vec<Task>,
+    pub used_handlers: BTreeSet<usize>,
+    /// Handlers that were notified, each with the resources that notify it.
+    pub notified: BTreeMap<usize, Vec<String>>,
+    /// The place of each resource among the entries of the role.
+    pub positions: BTreeMap<String, usize>,
+    pub top: usize,
+    pub depth: usize,
+    pub in_handlers: bool,
+    /// The conditions of the groups around the present task.
+    pub conditions: Vec<Vec<Node>>,
+    /// Names of resources.
+    pub taken: BTreeSet<String>,
+    pub open_items: usize,
+    pub inputs: BTreeSet<String>,
+    pub sets: Vec<(String, Vec<Set>)>,
+    /// The resource that writes a file whole, by its path.
+    pub owners: BTreeMap<String, String>,
+}
+
+impl Build<'_> {
+    /// A name that no resource has yet.
+    pub(crate) fn unique(&self, title: &str) -> String {
+        let name = crate::names::plain_name(title);
+        let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name} ({number})") };
+        (1..).map(numbered).find(|name| !self.taken.contains(name)).unwrap_or(name)
+    }
+
+    /// Notes the file that a resource writes whole. One file has one owner, whatever the conditions of two say: those on facts are not known
+    /// before a host is asked.
+    pub(crate) fn claim(&mut self, resource: &Resource) -> Result<(), Problem> {
+        let is_whole =
+            resource.params.iter().any(|(key, _)| matches!(key.as_str(), "content" | "template" | "source"));
+        let path =
+            resource.params.iter().find(|(key, _)| key == "path").and_then(|(_, path)| path.scalar_text());
+        let Some(path) = path.filter(|_| resource.kind == "file" && is_whole) else { return Ok(()) };
+        match self.owners.get(&path) {
+            None => {
+                self.owners.insert(path, resource.name.clone());
+                Ok(())
+            }
+            Some(owner) => Err(Problem::new(
+                format!("`{owner}` writes {path} already, and one file has one resource"),
+                "write one resource, with the conditions in its content or in the name of its template",
+            )),
+        }
+    }
+
+    /// Whether a resource reads the result of a `query`.
+    pub(crate) fn reads_results(&self, resource: &Resource) -> bool {
+        let text = format!("{:?}", resource.node());
+        let words: BTreeSet<&str> = text.split(|c: char| !(c == '_' || c.is_alphanumeric())).collect();
+        self.names.registered.keys().any(|name| words.contains(name.as_str()))
+    }
+
+    /// Notes the question of a registered query, for guards of later commands.
+    pub(crate) fn note_query(&mut self, task: &Task, text: Option<&str>, args: &Node) {
+        let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
+        if let Some(text) = text.filter(|_| {
+            matches!(self.names.registered.get(&name), Some(crate::expression::Registered::Query(_)))
+        }) {
+            self.context.queries.insert(name.clone(), text.to_owned());
+        }
+        if task.module == "stat"
+            && let Some(path) = args.get("path").and_then(Node::scalar_text)
+        {
+            self.context.queries.insert(format!("{name}.path"), path);
+        }
+    }
+
+    /// Checks a resource as a role's file would be.
+    pub(crate) fn check_resource(&self, resource: &Resource, task: &Task) -> Result<(), Problem> {
+        let mut entries: Vec<Node> = Vec::new();
+        for (key, value) in &resource.params {
+            if matches!(key.as_str(), "restart_on" | "reload_on" | "on_change") {
+                for name in value.as_list().unwrap_or_default() {
+                    if !entries.iter().any(|entry: &Node| entry.get("name") == Some(name)) {
+                        let path = format!("/{}", entries.len());
+                        entries.push(map([("name", name.clone()), ("file", map([("path", made(path))]))]));
+                    }
+                }
+            }
+        }
+        entries.push(resource.node());
+        let role = map([("resources", made(Value::List(entries)))]);
+        let mut text = String::new();
+        for (key, value) in role.as_map().unwrap_or_default() {
+            crate::yaml::entry(&mut text, 0, &key.scalar_text().unwrap_or_default(), value);
+        }
+        let source = Source::new(task.span.source.name(), text);
+        let mut diags = Diagnostics::new();
+        Role::parse("import", Utf8Path::new("import"), source, self.catalog, &mut diags);
+        match diags.into_iter().find(|one| one.severity == converge_syntax::Severity::Error) {
+            None => Ok(()),
+            Some(problem) => {
+                let write = problem.help.unwrap_or_else(|| crate::task::instead(&task.module).to_owned());
+                Err(Problem::new(problem.message, write))
+            }
+        }
+    }
+}
+
+/// Imports a role.
+///
+/// # Errors
+/// Files that cannot be read as YAML, with every complaint; a role that includes itself without end.
+pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedRole, Diagnostics> {
+    let mut diags = Diagnostics::new();
+    let defaults = files.values("defaults", &mut diags);
+    let vars = files.values("vars", &mut diags);
+    let (tasks, handlers) = if files.given.tasks.is_empty() {
+        let mut main = |folder| files.main(folder).map(|path| includes::load(files, &path, &mut diags));
+        (main("tasks").unwrap_or_default(), main("handlers").unwrap_or_default())
+    } else {
+        let mut all = |list: &Node| includes::load_given(files, list, &mut diags);
+        let tasks: Vec<Task> = files.given.tasks.iter().flat_map(&mut all).collect();
+        (tasks, files.given.handlers.as_ref().map(all).unwrap_or_default())
+    };
+    let meta = files.main("meta").and_then(|path| files.yaml(&path, &mut diags));
+    let specs = ["meta/argument_specs.yml", "meta/argument_specs.yaml"]
+        .iter()
+        .find_map(|path| files.yaml(path, &mut diags));
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    let mut names = Names::default();
+    let text_of = |key: &Node| key.scalar_text().unwrap_or_default();
+    names.declared.extend(defaults.iter().chain(&vars).map(|(key, _)| text_of(key)));
+    let templates: Vec<String> = files
+        .below("templates")
+        .iter()
+        .filter_map(|path| files.text(&format!("templates/{path}")).map(str::to_owned))
+        .collect();
+    let mut others: Vec<String> = templates;
+    others.extend(defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()));
+    let found = registers(&[&tasks, &handlers], &others);
+    names.registered = found.shapes;
+    let mut build = Build {
+        files,
+        catalog,
+        written: RoleText::default(),
+        findings: Vec::new(),
+        names,
+        context: Context::default(),
+        handlers: flat(handlers),
+        used_handlers: BTreeSet::new(),
+        notified: BTreeMap::new(),
+        positions: BTreeMap::new(),
+        top: 0,
+        depth: 0,
+        in_handlers: false,
+        conditions: Vec::new(),
+        taken: BTreeSet::new(),
+        open_items: 0,
+        inputs: BTreeSet::new(),
+        sets: Vec::new(),
+        owners: BTreeMap::new(),
+    };
+    for (name, uses) in &found.uses {
+        if let Some(attribute) = crate::convert::stat_attribute(uses) {
+            build.context.queries.insert(name.clone(), attribute);
+        }
+    }
+    let mut outputs = build.copies();
+    build.head(meta.as_ref());
+    let specs = specs.as_ref().and_then(|specs| specs.get("argument_specs")?.get("main")?.get("options"));
+    let made_inputs = inputs(&defaults, specs, &build.names);
+    build.inputs = made_inputs.inputs.iter().map(|input| input.name.clone()).collect();
+    build.written.inputs = made_inputs.inputs;
+    build.findings.extend(made_inputs.findings);
+    build.role_vars(&vars);
+    let entries = build.top_tasks(&tasks);
+    build.written.resources.extend(entries);
+    let rest = build.flush();
+    build.written.resources.extend(rest);
+    build.unused_handlers();
+    match build.expressions() {
+        Ok(all) => build.written.vars.extend(all),
+        Err(problem) => {
+            return Err(Diagnostic::error("no-expression", problem.why)
+                .help(problem.write)
+                .at(&Span::nowhere(files.shown.clone()))
+                .into());
+        }
+    }
+    let text = build.written.write();
+    let mut complaints = Diagnostics::new();
+    Role::parse(
+        &files.name,
+        Utf8Path::new("."),
+        Source::new("role.yaml", text.clone()),
+        catalog,
+        &mut complaints,
+    );
+    if complaints.has_errors() {
+        return Err(complaints);
+    }
+    outputs.insert(0, Written { path: "role.yaml".to_owned(), content: Content::Text(text) });
+    Ok(ImportedRole { files: outputs, findings: build.findings, requires: build.written.requires })
+}
+
+/// Handlers of included files stand side by side.
+fn flat(tasks: Vec<Task>) -> Vec<Task> {
+    tasks
+        .into_iter()
+        .flat_map(|task| {
+            if task.module == "include_tasks" && task.included && task.keyword("when").is_none() {
+                flat(task.block)
+            } else {
+                vec![task]
+            }
+        })
+        .collect()
+}
+
+impl Build<'_> {
+    /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
+    fn top_tasks(&mut self, tasks: &[Task]) -> Vec<crate::written::Entry> {
+        for task in tasks {
+            let entries = self.tasks(std::slice::from_ref(task));
+            self.written.resources.extend(entries);
+        }
+        Vec::new()
+    }
+}

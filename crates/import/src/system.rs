@@ -1,0 +1,161 @@
+//! Comparisons with the name of a distribution or of its family: Ansible's names, and those of `facts` here.
+
+use crate::problem::Problem;
+use crate::tokens::{Sort, Token};
+
+/// Ansible's families, and the package managers that stand for them.
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("Debian", &["apt"]),
+    ("RedHat", &["dnf", "microdnf", "yum"]),
+    ("Suse", &["zypper"]),
+    ("Alpine", &["apk"]),
+    ("Archlinux", &["pacman"]),
+    // Systems that hosts of converge do not have.
+    ("FreeBSD", &[]),
+    ("OpenBSD", &[]),
+    ("Darwin", &[]),
+    ("Solaris", &[]),
+    ("Windows", &[]),
+];
+
+/// Ansible's names of distributions, and `ID` of their os-release.
+const DISTRIBUTIONS: &[(&str, &[&str])] = &[
+    ("Debian", &["debian"]),
+    ("Ubuntu", &["ubuntu"]),
+    ("RedHat", &["rhel"]),
+    ("CentOS", &["centos"]),
+    ("Rocky", &["rocky"]),
+    ("AlmaLinux", &["almalinux"]),
+    ("Fedora", &["fedora"]),
+    ("Amazon", &["amzn"]),
+    ("OracleLinux", &["ol"]),
+    ("Alpine", &["alpine"]),
+    ("Archlinux", &["arch"]),
+    ("Raspbian", &["raspbian"]),
+    ("Kali", &["kali"]),
+    ("Linux Mint", &["linuxmint"]),
+    ("SLES", &["sles"]),
+    ("Scientific", &["scientific"]),
+    ("CloudLinux", &["cloudlinux"]),
+    ("Gentoo", &["gentoo"]),
+    ("FreeBSD", &[]),
+    ("OpenBSD", &[]),
+    ("MacOSX", &[]),
+];
+
+type System = &'static [(&'static str, &'static [&'static str])];
+
+fn table(fact: &str) -> Option<(System, &'static str)> {
+    match fact {
+        "os_family" => Some((FAMILIES, "facts.package_manager")),
+        "distribution" => Some((DISTRIBUTIONS, "facts.os.id")),
+        _ => None,
+    }
+}
+
+/// Whether a fact has the same meaning here only in a comparison.
+pub(crate) fn is_compared(fact: &str) -> bool {
+    table(fact).is_some()
+}
+
+/// The values here for one of Ansible's.
+pub(crate) fn values(fact: &str, name: &str, lower: bool) -> Option<Vec<&'static str>> {
+    let (table, _) = table(fact)?;
+    let same = |own: &str| if lower { own.to_lowercase() == name } else { own == name };
+    table.iter().find(|(own, _)| same(own)).map(|(_, here)| here.to_vec())
+}
+
+/// The condition under which a fact has one of these values.
+pub(crate) fn written_of(fact: &str, values: &[&str]) -> Option<String> {
+    let (_, here) = table(fact)?;
+    (!values.is_empty()).then(|| written(here, values, false))
+}
+
+fn written(fact: &str, values: &[&str], negated: bool) -> String {
+    match values {
+        [one] => format!("{fact} {} '{one}'", if negated { "!=" } else { "==" }),
+        all => {
+            let all: Vec<String> = all.iter().map(|value| format!("'{value}'")).collect();
+            format!("{fact} {} [{}]", if negated { "not in" } else { "in" }, all.join(", "))
+        }
+    }
+}
+
+/// Rewrites a comparison of a fact with texts: `== 'A'`, `!= 'A'`, `in ['A', 'B']`, `not in [...]`, with `| lower` before it. The place
+/// after it, or `None` where the fact is no such one.
+pub(crate) fn compared(
+    fact: &str,
+    all: &[Token<'_>],
+    at: usize,
+    out: &mut String,
+) -> Result<Option<usize>, Problem> {
+    let Some((_, here)) = table(fact) else { return Ok(None) };
+    let words: Vec<(usize, &Token<'_>)> =
+        all.iter().enumerate().skip(at).filter(|(_, token)| token.sort != Sort::Blank).take(64).collect();
+    let mut rest = words.as_slice();
+    let mut lower = false;
+    if let [(_, bar), (_, name), after @ ..] = rest
+        && bar.is("|")
+        && name.is("lower")
+    {
+        lower = true;
+        rest = after;
+    }
+    let Some((negated, list)) = (match rest {
+        [(_, sign), after @ ..] if sign.is("==") || sign.is("!=") => Some((sign.is("!="), after)),
+        [(_, sign), after @ ..] if sign.is("in") => Some((false, after)),
+        [(_, not), (_, sign), after @ ..] if not.is("not") && sign.is("in") => Some((true, after)),
+        _ => None,
+    }) else {
+        return Ok(None);
+    };
+    let mut found: Vec<&'static str> = Vec::new();
+    let mut take = |token: &Token<'_>| -> Result<(), Problem> {
+        let Some(name) = token.quoted() else {
+            return Err(Problem::new(
+                format!("`ansible_{fact}` is compared with something that is no plain text"),
+                format!("compare `{here}`"),
+            ));
+        };
+        let Some(here_too) = values(fact, name, lower) else {
+            return Err(Problem::new(
+                format!("`{name}` is not known as a value of `ansible_{fact}`"),
+                format!("compare `{here}`, whose values are those of docs/facts.md"),
+            ));
+        };
+        found.extend(here_too);
+        Ok(())
+    };
+    let end = match list {
+        [(at, text), ..] if text.sort == Sort::Text => {
+            take(text)?;
+            at + 1
+        }
+        [(_, open), items @ ..] if open.is("[") || open.is("(") => {
+            let mut end = None;
+            for (at, token) in items {
+                match token.text {
+                    "]" | ")" => {
+                        end = Some(at + 1);
+                        break;
+                    }
+                    "," => {}
+                    _ => take(token)?,
+                }
+            }
+            let Some(end) = end else { return Ok(None) };
+            end
+        }
+        _ => {
+            return Err(Problem::new(
+                format!("`ansible_{fact}` is compared with a variable"),
+                format!("compare `{here}`, whose values are those of docs/facts.md"),
+            ));
+        }
+    };
+    match found.as_slice() {
+        [] => out.push_str(if negated { "true" } else { "false" }),
+        found => out.push_str(&written(here, found, negated)),
+    }
+    Ok(Some(end))
+}
