@@ -1,8 +1,8 @@
 //! The real host, asked through a program such as `ssh`.
 
 use crate::ReplayError;
-use crate::framed::{Ends, end};
-use crate::recording::{RecordedAnswer, ShellBeginning};
+use crate::answer::RecordedAnswer;
+use crate::framed::{Ends, ShellBeginning, end};
 use bytes::Bytes;
 use std::process::Stdio;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};

@@ -5,6 +5,22 @@ use bytes::Bytes;
 use memchr::memmem;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
+/// How a framed shell begins.
+pub(crate) struct ShellBeginning {
+    /// The command, with its two words of greeting.
+    pub command: String,
+    /// The loop, the first line of input.
+    pub line: String,
+    /// The two halves of the mark of frames.
+    pub mark: [String; 2],
+}
+
+impl ShellBeginning {
+    pub(crate) fn whole_mark(&self) -> Vec<u8> {
+        self.mark.concat().into_bytes()
+    }
+}
+
 /// The two words of greeting at the end of a command that starts a framed shell; `None` is another command.
 pub(crate) fn greeting(command: &str) -> Option<String> {
     let mut words = command.rsplit(' ').map(|word| word.trim_matches('\''));

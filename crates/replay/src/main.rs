@@ -8,26 +8,23 @@
 //! converge-replay --listen 127.0.0.1:2222 --known-hosts fleet-known-hosts -- ssh -i KEY root@REAL
 //! ```
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program that is started by hand or by a measurement"
-)]
-
+mod answer;
+mod answers;
 mod backing;
 mod framed;
-mod recording;
 mod server;
 
+use answers::AnswerBook;
 use clap::Parser;
-use recording::Recording;
+
 use russh::keys::{Algorithm, PrivateKey};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// What went wrong.
+/// An error of the program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplayError {
     /// A file, the listening socket, or the program that reaches the real host.
@@ -69,14 +66,14 @@ async fn main() -> Result<(), ReplayError> {
     let line = format!("[127.*]:{} {}\n", arguments.listen.port(), key.public_key().to_openssh()?);
     fs_err::write(&arguments.known_hosts, line)?;
     let listener = TcpListener::bind(arguments.listen).await?;
-    let recording = Arc::new(Recording::new(arguments.real));
-    let serving = tokio::spawn(server::serve(listener, key, Arc::clone(&recording)));
-    println!("ready");
+    let book = Arc::new(AnswerBook::new(arguments.real));
+    let serving = tokio::spawn(server::serve(listener, key, Arc::clone(&book)));
+    writeln!(std::io::stdout(), "ready")?;
     // The end of the input is the end of whoever measures.
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()))
         .await
         .map_err(std::io::Error::other)??;
     serving.abort();
-    println!("{}", recording.counts());
+    writeln!(std::io::stdout(), "{}", book.counts())?;
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! The SSH server: one task for a connection, one for a command on it.
 
 use crate::ReplayError;
-use crate::framed;
-use crate::recording::{Recording, ShellBeginning, marked};
+use crate::answer::marked;
+use crate::answers::AnswerBook;
+use crate::framed::{self, ShellBeginning};
 use russh::keys::PrivateKey;
 use russh::server::{Auth, ChannelOpenHandle, Config, Handler, Msg, Server as _, Session, VerifiedPublicKey};
 use russh::{Channel, ChannelId, ChannelReadHalf, ChannelWriteHalf};
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use tokio::net::TcpListener;
 pub(crate) async fn serve(
     listener: TcpListener,
     key: PrivateKey,
-    recording: Arc<Recording>,
+    book: Arc<AnswerBook>,
 ) -> Result<(), ReplayError> {
     let config = Config {
         keys: vec![key],
@@ -26,25 +28,25 @@ pub(crate) async fn serve(
         auth_rejection_time: Duration::ZERO,
         ..Config::default()
     };
-    Ok(SimulatedFleet { recording }.run_on_socket(Arc::new(config), &listener).await?)
+    Ok(SimulatedFleet { book }.run_on_socket(Arc::new(config), &listener).await?)
 }
 
 struct SimulatedFleet {
-    recording: Arc<Recording>,
+    book: Arc<AnswerBook>,
 }
 
 impl russh::server::Server for SimulatedFleet {
     type Handler = SimulatedHost;
 
     fn new_client(&mut self, _: Option<SocketAddr>) -> SimulatedHost {
-        self.recording.count_session();
-        SimulatedHost { recording: Arc::clone(&self.recording), channels: HashMap::new() }
+        self.book.count_session();
+        SimulatedHost { book: Arc::clone(&self.book), channels: HashMap::new() }
     }
 }
 
 /// One connection.
 struct SimulatedHost {
-    recording: Arc<Recording>,
+    book: Arc<AnswerBook>,
     channels: HashMap<ChannelId, Channel<Msg>>,
 }
 
@@ -78,13 +80,13 @@ impl Handler for SimulatedHost {
         };
         session.channel_success(id)?;
         let command = String::from_utf8_lossy(command).into_owned();
-        let recording = Arc::clone(&self.recording);
+        let book = Arc::clone(&self.book);
         tokio::spawn(async move {
             let (read, write) = channel.split();
-            match run(&recording, &command, read, &write).await {
+            match run(&book, &command, read, &write).await {
                 // The controller has left.
                 Ok(()) | Err(ReplayError::Ssh(_)) => {}
-                Err(error) => eprintln!("{error}"),
+                Err(error) => drop(writeln!(std::io::stderr(), "{error}")),
             }
             // The other side may be gone.
             drop(write.close().await);
@@ -94,7 +96,7 @@ impl Handler for SimulatedHost {
 }
 
 async fn run(
-    recording: &Recording,
+    book: &AnswerBook,
     command: &str,
     mut read: ChannelReadHalf,
     write: &ChannelWriteHalf<Msg>,
@@ -113,7 +115,7 @@ async fn run(
         let mark = start.whole_mark();
         let mut before = None;
         while let Some(batch) = framed::batch(&mut input).await? {
-            let (question, answer) = recording.framed(&start, before, batch).await?;
+            let (question, answer) = book.framed(&start, before, batch).await?;
             before = Some(question);
             if let Some(answer) = answer.get() {
                 errors.write_all(&marked(&answer.errors, &mark)).await?;
@@ -124,7 +126,7 @@ async fn run(
     } else {
         let mut all = Vec::new();
         input.read_to_end(&mut all).await?;
-        let answer = recording.plain(command, all.into()).await?;
+        let answer = book.plain(command, all.into()).await?;
         let answer = answer.get().ok_or(ReplayError::Protocol("no answer"))?;
         errors.write_all(&marked(&answer.errors, b"")).await?;
         output.write_all(&marked(&answer.output, b"")).await?;

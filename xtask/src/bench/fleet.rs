@@ -18,7 +18,7 @@ const FORKS: usize = 20;
 /// Ticks of a second in /proc, on every Linux.
 const TICKS: f64 = 100.0;
 
-/// What a run took.
+/// The cost of a run.
 struct RunCost {
     wall: f64,
     /// Seconds of processor time, of all its processes.

@@ -1,9 +1,10 @@
-//! Answers that were recorded from the real host, by what was asked in the session so far.
+//! The book of answers that were recorded from the real host, by what was asked in the session so far.
 
 use crate::ReplayError;
+use crate::answer::RecordedAnswer;
 use crate::backing;
+use crate::framed::ShellBeginning;
 use bytes::Bytes;
-use memchr::memmem;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,49 +14,7 @@ use tokio::sync::OnceCell;
 /// Names what was asked in a session, all of it in its order.
 pub(crate) type QuestionDigest = [u8; 32];
 
-/// An answer: both streams, without the marks of the session that it was recorded in.
-#[derive(Debug, Default)]
-pub(crate) struct RecordedAnswer {
-    /// Standard output, between its marks.
-    pub output: Vec<Bytes>,
-    /// Standard error, between its marks.
-    pub errors: Vec<Bytes>,
-    /// The exit status, where the command has ended with the answer.
-    pub status: u32,
-}
-
-impl RecordedAnswer {
-    /// The answer whose streams have this mark in them.
-    pub(crate) fn recorded(output: &[u8], errors: &[u8], mark: &[u8], status: u32) -> Self {
-        Self { output: pieces(output, mark), errors: pieces(errors, mark), status }
-    }
-}
-
-/// A stream with a session's mark between its pieces.
-pub(crate) fn marked(pieces: &[Bytes], mark: &[u8]) -> Vec<u8> {
-    let size = pieces.iter().map(|piece| piece.len() + mark.len()).sum();
-    let mut stream = Vec::with_capacity(size);
-    for (number, piece) in pieces.iter().enumerate() {
-        if number > 0 {
-            stream.extend_from_slice(mark);
-        }
-        stream.extend_from_slice(piece);
-    }
-    stream
-}
-
-fn pieces(stream: &[u8], mark: &[u8]) -> Vec<Bytes> {
-    let mut pieces = Vec::new();
-    let mut from = 0;
-    for at in memmem::find_iter(stream, mark) {
-        pieces.push(Bytes::copy_from_slice(stream.get(from..at).unwrap_or_default()));
-        from = at + mark.len();
-    }
-    pieces.push(Bytes::copy_from_slice(stream.get(from..).unwrap_or_default()));
-    pieces
-}
-
-/// What was asked before, and the input that asked last.
+/// The input that asked, behind the question before it in its session.
 struct RecordedQuestion {
     before: Option<QuestionDigest>,
     input: Bytes,
@@ -63,14 +22,14 @@ struct RecordedQuestion {
 }
 
 /// The answers so far, and the program that reaches the real host.
-pub(crate) struct Recording {
+pub(crate) struct AnswerBook {
     real: Vec<String>,
     asked: Mutex<HashMap<QuestionDigest, RecordedQuestion>>,
     sessions: AtomicUsize,
     questions: AtomicUsize,
 }
 
-impl Recording {
+impl AnswerBook {
     pub(crate) fn new(real: Vec<String>) -> Self {
         let [sessions, questions] = [(); 2].map(|()| AtomicUsize::new(0));
         Self { real, asked: Mutex::default(), sessions, questions }
@@ -78,12 +37,12 @@ impl Recording {
 
     /// The numbers of sessions and of what they asked, and how much of that the real host was asked.
     pub(crate) fn counts(&self) -> String {
-        format!(
-            "sessions {} questions {} recorded {}",
-            self.sessions.load(Ordering::Relaxed),
-            self.questions.load(Ordering::Relaxed),
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).len()
-        )
+        let numbers = [
+            ("sessions", self.sessions.load(Ordering::Relaxed)),
+            ("questions", self.questions.load(Ordering::Relaxed)),
+            ("recorded", self.asked.lock().unwrap_or_else(PoisonError::into_inner).len()),
+        ];
+        numbers.map(|(name, number)| format!("{name} {number}")).join(" ")
     }
 
     pub(crate) fn count_session(&self) {
@@ -146,33 +105,9 @@ fn question(before: Option<QuestionDigest>, input: &[u8]) -> QuestionDigest {
     Sha256::new().chain_update(before.unwrap_or_default()).chain_update(input).finalize().into()
 }
 
-/// How a framed shell begins.
-pub(crate) struct ShellBeginning {
-    /// The command, with its two words of greeting.
-    pub command: String,
-    /// The loop, the first line of input.
-    pub line: String,
-    /// The two halves of the mark of frames.
-    pub mark: [String; 2],
-}
-
-impl ShellBeginning {
-    pub(crate) fn whole_mark(&self) -> Vec<u8> {
-        self.mark.concat().into_bytes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_has_the_mark_of_the_session_that_it_goes_to() {
-        let answer = RecordedAnswer::recorded(b"aaaa S 1\nout\naaaa D\n", b"aaaa S 1\n", b"aaaa", 0);
-        assert_eq!(marked(&answer.output, b"bb"), b"bb S 1\nout\nbb D\n");
-        assert_eq!(marked(&answer.errors, b"bb"), b"bb S 1\n");
-        assert_eq!(marked(&RecordedAnswer::recorded(b"", b"", b"a", 0).output, b"b"), b"");
-    }
 
     #[test]
     fn a_question_is_all_that_was_asked_before() {
