@@ -16,7 +16,6 @@ mod server;
 
 use answers::AnswerBook;
 use clap::Parser;
-
 use russh::keys::{Algorithm, PrivateKey};
 use std::io::Write as _;
 use std::net::SocketAddr;
