@@ -170,9 +170,23 @@ const RUNS: &[Runs] = &[
     ),
     (
         "converge state forget INVENTORY ROLE/ID…",
-        "converge state forget hosts.yaml path:/etc/other --yes && converge run h1 -i hosts.yaml -- rm /etc/other",
+        "converge state forget hosts.yaml path:/etc/other --yes",
         0,
         "1 object forgotten",
+    ),
+    (
+        "converge state adopt INVENTORY ROLE/ID…",
+        "converge state adopt hosts.yaml 'greeting/the other' --yes",
+        0,
+        "adopted",
+    ),
+    (
+        "converge state move INVENTORY OLD NEW",
+        "sed -i 's/name: the other/name: the page/' roles/greeting/role.yaml && \
+         converge state move hosts.yaml 'greeting/the other' 'greeting/the page' --yes && \
+         converge state forget hosts.yaml path:/etc/other --yes && converge run h1 -i hosts.yaml -- rm /etc/other",
+        0,
+        "moved",
     ),
     // Tests of roles.
     ("converge test roles/NAME", "converge test roles/greeting", 0, "1 scenario: 1 passed"),
