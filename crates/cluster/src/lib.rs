@@ -1,7 +1,7 @@
 //! The Kubernetes API through an SSH tunnel, and helm: the executor of everything that lives in a cluster.
 //!
-//! A [`Cluster`] is one connection to one API server. [`Cluster::observe`] answers questions, [`Cluster::open`] takes the cluster's
-//! lock, [`Cluster::work`] does an item, [`Cluster::close`] ends the run. What a run did is kept in the cluster itself: [`NAMESPACE`].
+//! A [`Cluster`] is one connection to one API server. [`Cluster::observe`](converge_executor::Executor::observe) answers questions, [`Cluster::open`](converge_executor::Executor::open) takes the cluster's
+//! lock, [`Cluster::work`] does an item, [`Cluster::close`](converge_executor::Executor::close) ends the run. What a run did is kept in the cluster itself: [`NAMESPACE`].
 
 mod amend;
 mod api;
