@@ -1,16 +1,16 @@
 //! From tasks to the entries of a role.
 
-use crate::convert::{Converted, Made, Params, convert};
-use crate::expression::{Problem, Registered};
+use crate::convert::{Converted, ConvertedPart, Params, convert};
+use crate::expression::{ImportProblem, RegisteredResult};
 use crate::includes::{CASE, included_name, listed};
 use crate::keywords::{Common, asks_for_change, common, conditions, special};
 use crate::loops::loop_of;
 use crate::names::plain_name;
 use crate::registers::has_loop;
-use crate::report::{Finding, Verdict};
+use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::Build;
 use crate::task::Task;
-use crate::written::{Entry, Group, Resource, Sections};
+use crate::written::{ConvertedResource, EntryGroup, RoleEntry, Sections};
 use crate::yaml::{made, texts};
 use converge_syntax::Node;
 
@@ -32,7 +32,7 @@ const INHERITED: &[&str] = &[
 
 impl Build<'_> {
     /// Converts a list of tasks to entries.
-    pub(crate) fn tasks(&mut self, tasks: &[Task]) -> Vec<Entry> {
+    pub(crate) fn tasks(&mut self, tasks: &[Task]) -> Vec<RoleEntry> {
         let mut entries = Vec::new();
         for task in tasks {
             if self.depth == 0 {
@@ -43,7 +43,7 @@ impl Build<'_> {
         entries
     }
 
-    fn task(&mut self, task: &Task) -> Vec<Entry> {
+    fn task(&mut self, task: &Task) -> Vec<RoleEntry> {
         if let Some(problem) = &task.broken {
             return self.open(task, problem.clone(), &[]);
         }
@@ -64,7 +64,7 @@ impl Build<'_> {
     }
 
     /// Variables of a task become expressions of the role, where nothing else has the name.
-    fn task_vars(&mut self, task: &Task) -> Result<(), Problem> {
+    fn task_vars(&mut self, task: &Task) -> Result<(), ImportProblem> {
         let Some(vars) = task.keyword("vars").and_then(Node::as_map) else { return Ok(()) };
         for (key, value) in vars {
             let name = key.scalar_text().unwrap_or_default();
@@ -74,14 +74,14 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn block(&mut self, task: &Task) -> Vec<Entry> {
+    fn block(&mut self, task: &Task) -> Vec<RoleEntry> {
         let mut entries = self.group(task, asks_for_change(task, &self.names));
         for key in ["rescue", "always"] {
             let Some(list) = task.keyword(key) else { continue };
             let inner = crate::task::read_tasks(list);
             let write = converge_template::ansible_instead(&[converge_template::AnsibleSort::Keyword], key);
             let problem =
-                Problem::new(format!("`{key}` has no counterpart"), write.unwrap_or("leave it out"));
+                ImportProblem::new(format!("`{key}` has no counterpart"), write.unwrap_or("leave it out"));
             let mut section = task.clone();
             section.name = Some(format!("{key} of {}", task.title()));
             section.text = inner.iter().map(|task| task.text.clone()).collect::<Vec<_>>().join("\n");
@@ -92,7 +92,7 @@ impl Build<'_> {
                     if task.module != "block" {
                         self.find(
                             task,
-                            Verdict::Open,
+                            TaskVerdict::Open,
                             "open item",
                             vec![problem.why.clone()],
                             Some(problem.write.clone()),
@@ -105,7 +105,7 @@ impl Build<'_> {
     }
 
     /// The tasks below a task as a group, or side by side where it has neither conditions nor tags.
-    fn group(&mut self, task: &Task, push_down: bool) -> Vec<Entry> {
+    fn group(&mut self, task: &Task, push_down: bool) -> Vec<RoleEntry> {
         let mut read = Common::default();
         let mut inner: Vec<Task> = task.block.clone();
         let mut inherited: Vec<(String, Node)> = task
@@ -158,17 +158,23 @@ impl Build<'_> {
             return with_comments(entries, &task.comments);
         }
         let name = task.name.as_deref().map(plain_name);
-        vec![Entry::Group(Group { comments: task.comments.clone(), name, when: read.when, tags, entries })]
+        vec![RoleEntry::Group(EntryGroup {
+            comments: task.comments.clone(),
+            name,
+            when: read.when,
+            tags,
+            entries,
+        })]
     }
 
     /// Open items for a group whose condition cannot be written.
-    fn open_below(&mut self, task: &Task, problem: Problem) -> Vec<Entry> {
+    fn open_below(&mut self, task: &Task, problem: ImportProblem) -> Vec<RoleEntry> {
         let entries = self.open_as(task, problem.clone(), &[], false);
         task.each(&mut |task| {
             if !matches!(task.module.as_str(), "block" | CASE) {
                 self.find(
                     task,
-                    Verdict::Open,
+                    TaskVerdict::Open,
                     "open item",
                     vec![format!("its block: {}", problem.why)],
                     Some(problem.write.clone()),
@@ -178,10 +184,10 @@ impl Build<'_> {
         entries
     }
 
-    fn include(&mut self, task: &Task) -> Result<Vec<Entry>, Problem> {
+    fn include(&mut self, task: &Task) -> Result<Vec<RoleEntry>, ImportProblem> {
         let name = included_name(task).unwrap_or_default();
         if has_loop(task) {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "a file of tasks is included for each element of a loop",
                 "write a resource with `for_each` for each task of it",
             ));
@@ -192,33 +198,37 @@ impl Build<'_> {
             } else {
                 "the file is not there"
             };
-            return Err(Problem::new(format!("`{name}`: {known}"), crate::task::instead("include_tasks")));
+            return Err(ImportProblem::new(
+                format!("`{name}`: {known}"),
+                crate::task::instead("include_tasks"),
+            ));
         }
-        self.find(task, Verdict::Exact, "its tasks", Vec::new(), None);
+        self.find(task, TaskVerdict::Exact, "its tasks", Vec::new(), None);
         let push_down = asks_for_change(task, &self.names);
         Ok(self.group(task, push_down))
     }
 
-    fn meta(&mut self, task: &Task) -> Result<Vec<Entry>, Problem> {
+    fn meta(&mut self, task: &Task) -> Result<Vec<RoleEntry>, ImportProblem> {
         let word = task.free.clone().unwrap_or_default();
         match word.as_str() {
             "flush_handlers"
                 if self.conditions.iter().all(Vec::is_empty) && task.keyword("when").is_none() =>
             {
-                self.find(task, Verdict::Exact, "its place", Vec::new(), None);
+                self.find(task, TaskVerdict::Exact, "its place", Vec::new(), None);
                 Ok(self.flush())
             }
             "noop" | "reset_connection" | "clear_facts" | "refresh_inventory" => {
-                self.find(task, Verdict::Exact, "left out", Vec::new(), None);
+                self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
                 Ok(Vec::new())
             }
-            _ => {
-                Err(Problem::new(format!("`meta: {word}` has no counterpart"), crate::task::instead("meta")))
-            }
+            _ => Err(ImportProblem::new(
+                format!("`meta: {word}` has no counterpart"),
+                crate::task::instead("meta"),
+            )),
         }
     }
 
-    fn other_role(&mut self, task: &Task) -> Result<(), Problem> {
+    fn other_role(&mut self, task: &Task) -> Result<(), ImportProblem> {
         let name = task
             .args
             .get("name")
@@ -235,7 +245,7 @@ impl Build<'_> {
             || task.keyword("vars").is_some()
             || self.depth > 0
         {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("the role `{name}` is used in a way of its own"),
                 crate::task::instead("include_role"),
             ));
@@ -245,12 +255,12 @@ impl Build<'_> {
             self.written.requires.push(name);
         }
         let why = "it comes before all resources of this role, and must stand in the play";
-        self.find(task, Verdict::Remark, "requires", vec![why.to_owned()], None);
+        self.find(task, TaskVerdict::Remark, "requires", vec![why.to_owned()], None);
         Ok(())
     }
 
     /// Converts a task that becomes resources.
-    fn resources(&mut self, task: &Task) -> Vec<Entry> {
+    fn resources(&mut self, task: &Task) -> Vec<RoleEntry> {
         match self.converted(task, Vec::new()) {
             Ok((entries, checks)) => {
                 self.written.check.extend(checks);
@@ -258,11 +268,11 @@ impl Build<'_> {
             }
             Err((problem, when)) => {
                 if let Some(name) = task.keyword("register").and_then(Node::scalar_text) {
-                    let unknown = Problem::new(
+                    let unknown = ImportProblem::new(
                         format!("the task that gives `{name}` is open"),
                         "decide about that task first",
                     );
-                    self.names.registered.insert(name, Registered::Unknown(unknown));
+                    self.names.registered.insert(name, RegisteredResult::Unknown(unknown));
                 }
                 self.open(task, problem, &when)
             }
@@ -274,15 +284,15 @@ impl Build<'_> {
         &mut self,
         task: &Task,
         notified: Vec<String>,
-    ) -> Result<Sections, (Problem, Vec<Node>)> {
+    ) -> Result<Sections, (ImportProblem, Vec<Node>)> {
         let is_handler = !notified.is_empty();
-        let fail = |problem: Problem| (problem, Vec::new());
+        let fail = |problem: ImportProblem| (problem, Vec::new());
         let each = loop_of(task, &self.names).map_err(fail)?;
         let mut names = self.names.clone();
         names.element = each.as_ref().and_then(|each| each.element.clone());
         let mut read = common(task, &names).map_err(fail)?;
         let when = read.when.clone();
-        let fail = |problem: Problem| (problem, when.clone());
+        let fail = |problem: ImportProblem| (problem, when.clone());
         let mut context = self.context.clone();
         context.is_handler = is_handler;
         context.has_loop = each.is_some();
@@ -293,7 +303,7 @@ impl Build<'_> {
         let register = task.keyword("register").and_then(Node::scalar_text);
         context.is_query = register
             .as_ref()
-            .is_some_and(|name| matches!(self.names.registered.get(name), Some(Registered::Query(_))));
+            .is_some_and(|name| matches!(self.names.registered.get(name), Some(RegisteredResult::Query(_))));
         special(task, &names, &mut context, &mut read).map_err(fail)?;
         let args = if task.module == "assert" {
             self.assert_args(task, &names).map_err(fail)?
@@ -306,7 +316,7 @@ impl Build<'_> {
         if read.become_user.is_some()
             && !converted.made.iter().all(|made| matches!(made.kind, "command" | "query"))
         {
-            return Err(fail(Problem::new(
+            return Err(fail(ImportProblem::new(
                 format!("`become_user` goes to `{}`", task.module),
                 "write `owner` at a file, `user` at `git`; a `command` takes `become_user`",
             )));
@@ -316,7 +326,7 @@ impl Build<'_> {
             && !converted.made.iter().any(|made| made.follows.is_some())
             && !is_settled(&converted, is_handler)
         {
-            return Err(fail(Problem::new(
+            return Err(fail(ImportProblem::new(
                 "it is done only when another task has changed something",
                 "write what the host has to be in any case, or `command` with `on_change`",
             )));
@@ -339,28 +349,32 @@ impl Build<'_> {
         for handler in notifies {
             self.notified.entry(handler).or_default().extend(resources.iter().cloned());
         }
-        if let Some(name) =
-            register.filter(|name| matches!(self.names.registered.get(name), Some(Registered::Changes(_))))
+        if let Some(name) = register
+            .filter(|name| matches!(self.names.registered.get(name), Some(RegisteredResult::Changes(_))))
         {
-            self.names.registered.insert(name, Registered::Changes(resources));
+            self.names.registered.insert(name, RegisteredResult::Changes(resources));
         }
-        let verdict = if remarks.is_empty() { Verdict::Exact } else { Verdict::Remark };
+        let verdict = if remarks.is_empty() { TaskVerdict::Exact } else { TaskVerdict::Remark };
         self.find(task, verdict, &became, remarks, None);
         let (checks, entries): (Vec<_>, Vec<_>) = made.into_iter().partition(|(_, is_check)| *is_check);
-        let entry = |(resource, _): (Resource, bool)| Entry::Resource(Box::new(resource));
+        let entry = |(resource, _): (ConvertedResource, bool)| RoleEntry::Resource(Box::new(resource));
         let outer: Vec<Node> = self.conditions.iter().flatten().cloned().collect();
         let checks = checks
             .into_iter()
             .map(|(mut resource, _)| {
                 resource.when.splice(0..0, outer.iter().cloned());
-                Entry::Resource(Box::new(resource))
+                RoleEntry::Resource(Box::new(resource))
             })
             .collect();
         Ok((entries.into_iter().map(entry).collect(), checks))
     }
 
     /// Conditions of `assert` are bare expressions.
-    fn assert_args(&self, task: &Task, names: &crate::expression::Names) -> Result<Node, Problem> {
+    fn assert_args(
+        &self,
+        task: &Task,
+        names: &crate::expression::ExpressionNames,
+    ) -> Result<Node, ImportProblem> {
         let entries = task.args.as_map().unwrap_or_default().iter().map(|(key, value)| {
             let value = if key.as_str() == Some("that") {
                 let all = listed(value).into_iter().map(|one| match one.as_str() {
@@ -371,13 +385,13 @@ impl Build<'_> {
                     }
                     None => Ok(one),
                 });
-                made(converge_syntax::Value::List(all.collect::<Result<_, Problem>>()?))
+                made(converge_syntax::Value::List(all.collect::<Result<_, ImportProblem>>()?))
             } else {
                 names.node(value)?
             };
             Ok((key.clone(), value))
         });
-        let entries = entries.collect::<Result<Vec<_>, Problem>>()?;
+        let entries = entries.collect::<Result<Vec<_>, ImportProblem>>()?;
         Ok(Node { value: converge_syntax::Value::Map(entries), span: task.args.span.clone(), tag: None })
     }
 
@@ -389,8 +403,8 @@ impl Build<'_> {
         read: &Common,
         each: Option<Node>,
         follows: &[String],
-    ) -> Result<Vec<(Resource, bool)>, Problem> {
-        let mut all: Vec<(Resource, bool)> = Vec::new();
+    ) -> Result<Vec<(ConvertedResource, bool)>, ImportProblem> {
+        let mut all: Vec<(ConvertedResource, bool)> = Vec::new();
         for (index, one) in converted.made.iter().enumerate() {
             let title = match one.suffix {
                 "" => task.title(),
@@ -405,7 +419,7 @@ impl Build<'_> {
                 params.push((key.to_owned(), texts(names)));
             }
             let when = read.when.iter().enumerate().filter(|(at, _)| !converted.dropped_when.contains(at));
-            let resource = Resource {
+            let resource = ConvertedResource {
                 comments: if index == 0 { task.comments.clone() } else { Vec::new() },
                 name,
                 when: when.map(|(_, when)| when.clone()).collect(),
@@ -430,7 +444,7 @@ impl Build<'_> {
     }
 
     /// The resource as its kind takes it. Ansible takes a text for a number, the only form that `key=value` has.
-    fn fitting(&self, resource: Resource, task: &Task) -> Result<Resource, Problem> {
+    fn fitting(&self, resource: ConvertedResource, task: &Task) -> Result<ConvertedResource, ImportProblem> {
         let Err(problem) = self.check_resource(&resource, task) else { return Ok(resource) };
         let mut numbers = resource;
         for (_, value) in &mut numbers.params {
@@ -450,12 +464,12 @@ impl Build<'_> {
     pub(crate) fn find(
         &mut self,
         task: &Task,
-        verdict: Verdict,
+        verdict: TaskVerdict,
         became: &str,
         why: Vec<String>,
         write: Option<String>,
     ) {
-        self.findings.push(Finding {
+        self.findings.push(ImportFinding {
             file: task.span.source.name().to_owned(),
             line: task.span.line(),
             name: task.title(),
@@ -477,7 +491,7 @@ fn is_settled(converted: &Converted, is_handler: bool) -> bool {
 }
 
 /// Remembers the path that a resource makes, for a later `file` without `state`.
-fn note_path(build: &mut Build<'_>, made: &Made) {
+fn note_path(build: &mut Build<'_>, made: &ConvertedPart) {
     if let "file" | "directory" = made.kind
         && let Some((_, path)) = made.params.iter().find(|(key, _)| key == "path")
         && let Some(path) = path.as_str()
@@ -486,10 +500,10 @@ fn note_path(build: &mut Build<'_>, made: &Made) {
     }
 }
 
-fn with_comments(mut entries: Vec<Entry>, comments: &[String]) -> Vec<Entry> {
+fn with_comments(mut entries: Vec<RoleEntry>, comments: &[String]) -> Vec<RoleEntry> {
     let own = match entries.first_mut() {
-        Some(Entry::Resource(resource)) => Some(&mut resource.comments),
-        Some(Entry::Group(group)) => Some(&mut group.comments),
+        Some(RoleEntry::Resource(resource)) => Some(&mut resource.comments),
+        Some(RoleEntry::Group(group)) => Some(&mut group.comments),
         _ => None,
     };
     if let Some(own) = own {

@@ -28,8 +28,8 @@ mod tokens;
 mod written;
 mod yaml;
 
-pub use files::{Body, RoleFiles};
+pub use files::{RoleFile, RoleFiles};
 pub use playbook::{ImportedPlaybook, import_playbook};
-pub use record::{Conflict, FORMAT, Present, Record, RecordError, compare};
-pub use report::{Counts, Finding, Report, Verdict};
-pub use role::{Content, ImportedRole, Written, import_role};
+pub use record::{EditConflict, FORMAT, ImportRecord, ImportRecordError, PresentFile, compare};
+pub use report::{ImportFinding, ImportReport, TaskCounts, TaskVerdict};
+pub use role::{ImportedContent, ImportedFile, ImportedRole, import_role};
