@@ -21,6 +21,7 @@ mod problem;
 mod record;
 mod registers;
 mod report;
+mod resources;
 mod role;
 mod system;
 mod task;

@@ -125,7 +125,7 @@ fn a_role_of_accounts() {
 fn a_role_with_open_items() {
     let role = import("roles/tuning").unwrap();
     let text = text(&role, "role.yaml");
-    assert_eq!(counts(&role), TaskCounts { tasks: 14, exact: 11, remark: 0, open: 3 });
+    assert_eq!(counts(&role), TaskCounts { tasks: 15, exact: 12, remark: 0, open: 3 });
     let twice = "`Debian's marker` writes /etc/tuning-system already, and one file has one resource";
     let open = [
         ("Red Hat's marker", twice),
@@ -138,6 +138,7 @@ fn a_role_with_open_items() {
         "  tuning_files: \"{{ 65536 if facts.cpus > 1 else 32768 }}\"\n",
         "    when: facts.package_manager == 'apt'\n    resources:\n      - name: Debian's marker\n",
         "    tags: [scratch]\n    resources:\n",
+        "    when: tuning_locales | bool\n    locale: {names: de_DE.UTF-8}\n",
         "  #     command: kubectl apply -f /etc/tuning.yaml\n",
         "write `k8s_manifests`, in a role with `scope: cluster`. Decide, and remove this check\"\n",
     ] {
