@@ -1,27 +1,27 @@
 //! Expressions of Ansible as those of converge: facts, results of tasks and elements of loops by their names here.
 
-pub(crate) use crate::problem::Problem;
+pub(crate) use crate::problem::ImportProblem;
 use crate::system;
-use crate::tokens::{Part, Sort, Token, parts, tokens};
+use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A registered result, as later expressions see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegisteredResult {
     /// A `query`: what stands for each path behind the name.
     Query(BTreeMap<String, String>),
     /// The names of the resources of a task; only whether it changed something is known.
     Changes(Vec<String>),
     /// Nothing here knows it.
-    Unknown(Problem),
+    Unknown(ImportProblem),
 }
 
 /// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub registered: BTreeMap<String, Registered>,
+pub(crate) struct ExpressionNames {
+    pub registered: BTreeMap<String, RegisteredResult>,
     /// The name of the loop's element.
     pub element: Option<String>,
     /// Variables that the role declares, among them such as begin with `ansible_`.
@@ -42,18 +42,18 @@ const CONNECTION: &[&str] = &[
 ];
 
 /// A path behind a name: `.stat.exists`, and the place after it.
-struct Path {
+struct NamePath {
     text: String,
     end: usize,
 }
 
 /// The path that begins behind the token `at`. Texts in brackets count as names.
-fn path_at(all: &[Token<'_>], at: usize) -> Path {
-    let mut path = Path { text: String::new(), end: at };
+fn path_at(all: &[Token<'_>], at: usize) -> NamePath {
+    let mut path = NamePath { text: String::new(), end: at };
     loop {
         let word = |offset: usize| all.get(path.end + offset);
         match (word(0), word(1), word(2)) {
-            (Some(dot), Some(name), _) if dot.is(".") && matches!(name.sort, Sort::Name) => {
+            (Some(dot), Some(name), _) if dot.is(".") && matches!(name.sort, TokenSort::Name) => {
                 // A call is no part of the path.
                 if word(2).is_some_and(|next| next.is("(")) {
                     return path;
@@ -76,7 +76,7 @@ fn path_at(all: &[Token<'_>], at: usize) -> Path {
 
 /// The index of the next token that is no blank.
 fn skip(all: &[Token<'_>], mut at: usize) -> usize {
-    while all.get(at).is_some_and(|token| token.sort == Sort::Blank) {
+    while all.get(at).is_some_and(|token| token.sort == TokenSort::Blank) {
         at += 1;
     }
     at
@@ -84,7 +84,7 @@ fn skip(all: &[Token<'_>], mut at: usize) -> usize {
 
 /// The token before, blanks left out.
 fn before<'a, 't>(all: &'a [Token<'t>], at: usize) -> Option<&'a Token<'t>> {
-    all.get(..at)?.iter().rev().find(|token| token.sort != Sort::Blank)
+    all.get(..at)?.iter().rev().find(|token| token.sort != TokenSort::Blank)
 }
 
 /// The test behind a value: `is [not] NAME`, and the place after it.
@@ -98,7 +98,7 @@ pub(crate) fn test_at<'t>(all: &[Token<'t>], at: usize) -> Option<(bool, &'t str
     if not {
         at = skip(all, at + 1);
     }
-    let mut name = all.get(at).filter(|token| token.sort == Sort::Name)?.text;
+    let mut name = all.get(at).filter(|token| token.sort == TokenSort::Name)?.text;
     while all.get(at + 1).is_some_and(|dot| dot.is(".")) {
         at += 2;
         name = all.get(at)?.text;
@@ -106,16 +106,16 @@ pub(crate) fn test_at<'t>(all: &[Token<'t>], at: usize) -> Option<(bool, &'t str
     Some((not, name, at + 1))
 }
 
-impl Names {
+impl ExpressionNames {
     /// Rewrites a bare expression.
-    pub(crate) fn expression(&self, text: &str) -> Result<String, Problem> {
+    pub(crate) fn expression(&self, text: &str) -> Result<String, ImportProblem> {
         let all = tokens(text);
         let mut out = String::new();
         let mut at = 0;
         while let Some(token) = all.get(at) {
             let previous = before(&all, at);
             let after_dot = previous.is_some_and(|token| token.is("."));
-            if token.sort != Sort::Name || after_dot {
+            if token.sort != TokenSort::Name || after_dot {
                 out.push_str(token.text);
                 at += 1;
                 continue;
@@ -143,7 +143,7 @@ impl Names {
     }
 
     /// Rewrites a name with its path; the place after what was read.
-    fn name(&self, all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+    fn name(&self, all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, ImportProblem> {
         let name = all.get(at).map_or("", |token| token.text);
         if self.element.as_deref() == Some(name) {
             out.push_str("item");
@@ -153,7 +153,10 @@ impl Names {
             return lookup(all, at, out);
         }
         if name == "vars" && all.get(at + 1).is_some_and(|open| open.is("[")) {
-            return Err(Problem::new("a variable is read by a name that is computed", "name the variable"));
+            return Err(ImportProblem::new(
+                "a variable is read by a name that is computed",
+                "name the variable",
+            ));
         }
         if name == "hostvars" {
             let facts = all.get(at..).unwrap_or_default().iter();
@@ -162,7 +165,7 @@ impl Names {
                 .map(|word| word.strip_prefix("ansible_").unwrap_or(""))
                 .find(|word| !word.is_empty() && !CONNECTION.contains(word));
             if let Some(fact) = bad {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("a fact of another host is read: `ansible_{fact}`"),
                     "write `hostvars[HOST].facts`, see docs/facts.md",
                 ));
@@ -179,7 +182,7 @@ impl Names {
             let path = path_at(all, at + 1);
             let first = path.text.split('.').nth(1).unwrap_or_default().to_owned();
             if first.is_empty() {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     "the facts of Ansible are used as a whole",
                     "write `facts`, whose names are in docs/facts.md",
                 ));
@@ -196,7 +199,13 @@ impl Names {
     }
 
     /// Rewrites a fact; `at` is the place behind its name.
-    fn fact(&self, fact: &str, all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+    fn fact(
+        &self,
+        fact: &str,
+        all: &[Token<'_>],
+        at: usize,
+        out: &mut String,
+    ) -> Result<usize, ImportProblem> {
         if let Some(end) = system::compared(fact, all, at, out)? {
             return Ok(end);
         }
@@ -207,7 +216,7 @@ impl Names {
         let bad_part = fact.starts_with("default_ipv") && !is_address;
         if expression.is_empty() || bad_part || system::is_compared(fact) {
             let write = entry.map_or("write what docs/facts.md has for it", |entry| entry.instead);
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`ansible_{fact}{}` has no exact counterpart in this place", path.text),
                 write,
             ));
@@ -217,17 +226,17 @@ impl Names {
     }
 
     /// Rewrites a text that may hold templates.
-    pub(crate) fn template(&self, text: &str) -> Result<String, Problem> {
+    pub(crate) fn template(&self, text: &str) -> Result<String, ImportProblem> {
         if !text.contains("{{") && !text.contains("{%") {
             return Ok(text.to_owned());
         }
         let all = parts(text)
-            .ok_or_else(|| Problem::new("an expression is not closed", "close it with `}}` or `%}`"))?;
+            .ok_or_else(|| ImportProblem::new("an expression is not closed", "close it with `}}` or `%}`"))?;
         let mut out = String::new();
         for part in all {
             match part {
-                Part::Plain(text) => out.push_str(text),
-                Part::Code(open, inside, close) => {
+                TemplatePart::Plain(text) => out.push_str(text),
+                TemplatePart::Code(open, inside, close) => {
                     let code = self.expression(inside)?;
                     // A text alone needs no expression around it.
                     match code.trim().strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
@@ -243,7 +252,7 @@ impl Names {
     }
 
     /// Rewrites all texts of a value. Keys of maps stay.
-    pub(crate) fn node(&self, node: &Node) -> Result<Node, Problem> {
+    pub(crate) fn node(&self, node: &Node) -> Result<Node, ImportProblem> {
         let value = match &node.value {
             Value::String(text) if node.tag.as_deref() != Some("!unsafe") => {
                 Value::String(self.template(text)?)
@@ -252,10 +261,11 @@ impl Names {
                 Value::List(items.iter().map(|item| self.node(item)).collect::<Result<_, _>>()?)
             }
             Value::Map(entries) => Value::Map(
-                entries
-                    .iter()
-                    .map(|(key, value)| Ok((key.clone(), self.node(value)?)))
-                    .collect::<Result<_, Problem>>()?,
+                entries.iter().map(|(key, value)| Ok((key.clone(), self.node(value)?))).collect::<Result<
+                    _,
+                    ImportProblem,
+                >>(
+                )?,
             ),
             other => other.clone(),
         };
@@ -266,15 +276,21 @@ impl Names {
 /// The inside of a text that is one `{{ … }}` and nothing else.
 pub(crate) fn whole_expression(text: &str) -> Option<&str> {
     match parts(text.trim())?.as_slice() {
-        [Part::Code("{{", inside, _)] => Some(inside.trim()),
+        [TemplatePart::Code("{{", inside, _)] => Some(inside.trim()),
         _ => None,
     }
 }
 
 /// Whether the token is the name of a test behind `is not`.
 fn is_test_name(all: &[Token<'_>], at: usize) -> bool {
-    let words: Vec<&Token<'_>> =
-        all.get(..at).unwrap_or_default().iter().rev().filter(|t| t.sort != Sort::Blank).take(2).collect();
+    let words: Vec<&Token<'_>> = all
+        .get(..at)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .filter(|t| t.sort != TokenSort::Blank)
+        .take(2)
+        .collect();
     matches!(words.as_slice(), [not, is] if not.is("not") && is.is("is"))
 }
 
@@ -282,7 +298,7 @@ fn is_test_name(all: &[Token<'_>], at: usize) -> bool {
 fn dotted<'t>(all: &[Token<'t>], at: usize) -> (&'t str, usize) {
     let mut at = at;
     while all.get(at + 1).is_some_and(|dot| dot.is("."))
-        && all.get(at + 2).is_some_and(|t| t.sort == Sort::Name)
+        && all.get(at + 2).is_some_and(|t| t.sort == TokenSort::Name)
     {
         at += 2;
     }
@@ -296,11 +312,11 @@ fn renamed(sort: AnsibleSort, name: &str) -> Option<String> {
     is_known_here(sort, other).then(|| other.to_owned())
 }
 
-fn filter(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+fn filter(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, ImportProblem> {
     known(AnsibleSort::Filter, "filter", all, at, out)
 }
 
-fn test(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+fn test(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, ImportProblem> {
     known(AnsibleSort::Test, "test", all, at, out)
 }
 
@@ -310,7 +326,7 @@ fn known(
     all: &[Token<'_>],
     at: usize,
     out: &mut String,
-) -> Result<usize, Problem> {
+) -> Result<usize, ImportProblem> {
     let (name, end) = dotted(all, at);
     if is_known_here(sort, name) {
         out.push_str(name);
@@ -318,12 +334,12 @@ fn known(
         out.push_str(&other);
     } else {
         let write = ansible_instead(&[sort], name).unwrap_or("write it without this one");
-        return Err(Problem::new(format!("there is no {word} `{name}`"), write));
+        return Err(ImportProblem::new(format!("there is no {word} `{name}`"), write));
     }
     Ok(end)
 }
 
-fn lookup(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Problem> {
+fn lookup(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, ImportProblem> {
     let open = skip(all, at + 1);
     let first = skip(all, open + 1);
     let name = all.get(first).and_then(Token::quoted);
@@ -344,20 +360,20 @@ fn lookup(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Probl
         }
         Some(name) => {
             let write = ansible_instead(&[AnsibleSort::Lookup], name).unwrap_or("write the value itself");
-            Err(Problem::new(format!("there is no lookup `{name}`"), write))
+            Err(ImportProblem::new(format!("there is no lookup `{name}`"), write))
         }
-        None => Err(Problem::new("the name of a lookup is computed", "write its name")),
+        None => Err(ImportProblem::new("the name of a lookup is computed", "write its name")),
     }
 }
 
 /// Rewrites the use of a registered result.
 fn result(
     name: &str,
-    registered: &Registered,
+    registered: &RegisteredResult,
     all: &[Token<'_>],
     at: usize,
     out: &mut String,
-) -> Result<usize, Problem> {
+) -> Result<usize, ImportProblem> {
     let path = path_at(all, at + 1);
     let (mut key, mut end) = (path.text.clone(), path.end);
     let mut negated = false;
@@ -366,22 +382,22 @@ fn result(
         (negated, end) = (not, after);
     }
     match registered {
-        Registered::Query(known) => match known.get(&key) {
+        RegisteredResult::Query(known) => match known.get(&key) {
             Some(text) => {
                 out.push_str(if negated { "not " } else { "" });
                 out.push_str(text);
                 Ok(end)
             }
-            None => Err(Problem::new(
+            None => Err(ImportProblem::new(
                 format!("`{name}{key}` is not known of a `query`"),
                 "a `query` gives `stdout`, `lines`, `status` and `json`",
             )),
         },
-        Registered::Changes(_) => Err(Problem::new(
+        RegisteredResult::Changes(_) => Err(ImportProblem::new(
             format!("`{name}{key}` is the result of a task that changes something"),
             "write `on_change` or `restart_on` where something follows a change; ask the host with `query` for what it is",
         )),
-        Registered::Unknown(problem) => Err(problem.clone()),
+        RegisteredResult::Unknown(problem) => Err(problem.clone()),
     }
 }
 
@@ -390,7 +406,7 @@ pub(crate) fn uses(text: &str, name: &str, bare: bool, found: &mut BTreeSet<Stri
     let in_code = |code: &str, found: &mut BTreeSet<String>| {
         let all = tokens(code);
         for (at, token) in all.iter().enumerate() {
-            if token.sort != Sort::Name
+            if token.sort != TokenSort::Name
                 || token.text != name
                 || before(&all, at).is_some_and(|t| t.is(".") || t.is("|"))
             {
@@ -408,7 +424,7 @@ pub(crate) fn uses(text: &str, name: &str, bare: bool, found: &mut BTreeSet<Stri
         return;
     }
     for part in parts(text).unwrap_or_default() {
-        if let Part::Code(_, inside, _) = part {
+        if let TemplatePart::Code(_, inside, _) = part {
             in_code(inside, found);
         }
     }
@@ -419,7 +435,7 @@ mod tests {
     use super::*;
 
     fn written(text: &str) -> String {
-        Names::default().expression(text).unwrap_or_else(|problem| format!("! {}", problem.why))
+        ExpressionNames::default().expression(text).unwrap_or_else(|problem| format!("! {}", problem.why))
     }
 
     #[test]
@@ -462,9 +478,12 @@ mod tests {
 
     #[test]
     fn a_loop_variable_becomes_item() {
-        let names = Names { element: Some("account".into()), ..Names::default() };
+        let names = ExpressionNames { element: Some("account".into()), ..ExpressionNames::default() };
         assert_eq!(names.template("{{ account.name }}-account").unwrap(), "{{ item.name }}-account");
-        assert_eq!(Names::default().template("# {{ ansible_managed }}").unwrap(), "# Managed by converge");
+        assert_eq!(
+            ExpressionNames::default().template("# {{ ansible_managed }}").unwrap(),
+            "# Managed by converge"
+        );
     }
 
     #[test]

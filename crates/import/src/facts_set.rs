@@ -1,22 +1,22 @@
 //! set_fact and include_vars: named expressions of the role.
 
-use crate::expression::{Problem, uses};
+use crate::expression::{ImportProblem, uses};
 use crate::includes::{cases, included_name, listed};
 use crate::keywords::{Common, conditions};
 use crate::loops::expression_of;
 use crate::registers::has_loop;
-use crate::report::Verdict;
-use crate::role::{Build, Set};
+use crate::report::TaskVerdict;
+use crate::role::{Build, ConditionalValue};
 use crate::task::Task;
-use crate::written::Named;
+use crate::written::CommentedValue;
 use crate::yaml::made;
 use converge_syntax::{Diagnostics, Node};
 use std::collections::BTreeSet;
 
 impl Build<'_> {
-    pub(crate) fn set_fact(&mut self, task: &Task) -> Result<(), Problem> {
+    pub(crate) fn set_fact(&mut self, task: &Task) -> Result<(), ImportProblem> {
         if has_loop(task) {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "the fact grows in a loop",
                 "write it as one expression in `vars`, with `map`, `select` or `combine`",
             ));
@@ -33,7 +33,7 @@ impl Build<'_> {
                 uses(text, &name, false, &mut own);
             }
             if !own.is_empty() {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("the fact `{name}` is made from itself"),
                     "write all of it as one expression in `vars`",
                 ));
@@ -41,16 +41,16 @@ impl Build<'_> {
             let value = self.names.node(&value)?;
             self.set(&name, when.clone(), value)?;
         }
-        self.find(task, Verdict::Exact, "vars", Vec::new(), None);
+        self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
         Ok(())
     }
 
     /// All conditions under which a task is done.
-    fn whole_condition(&self, task: &Task) -> Result<Vec<String>, Problem> {
+    fn whole_condition(&self, task: &Task) -> Result<Vec<String>, ImportProblem> {
         let mut read = Common::default();
         conditions(task, &self.names, &mut read)?;
         if !read.follows.is_empty() {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "it is set only when another task has changed something",
                 "write an expression of what the host is",
             ));
@@ -58,9 +58,9 @@ impl Build<'_> {
         Ok(self.conditions.iter().flatten().chain(&read.when).filter_map(Node::scalar_text).collect())
     }
 
-    fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), Problem> {
+    fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
         if self.inputs.contains(name) {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`{name}` is a default of the role too"),
                 "write the expression under another name in `vars`, or as the `default` of the input",
             ));
@@ -74,13 +74,13 @@ impl Build<'_> {
             }
         };
         if let Some((_, sets)) = self.sets.get_mut(at) {
-            sets.push(Set { when, value });
+            sets.push(ConditionalValue { when, value });
         }
         Ok(())
     }
 
     /// A variable that a task alone has.
-    pub(crate) fn variable(&mut self, name: &str, value: Node, task: &Task) -> Result<(), Problem> {
+    pub(crate) fn variable(&mut self, name: &str, value: Node, task: &Task) -> Result<(), ImportProblem> {
         let same = self.sets.iter().find(|(own, _)| own == name).is_some_and(
             |(_, sets)| matches!(sets.as_slice(), [one] if one.when.is_empty() && one.value == value),
         );
@@ -89,7 +89,7 @@ impl Build<'_> {
         }
         let is_taken = self.inputs.contains(name) || self.sets.iter().any(|(own, _)| own == name);
         if is_taken {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("the task gives `{name}` a value of its own: {}", task.title()),
                 "write the value in the place where it is used",
             ));
@@ -97,9 +97,9 @@ impl Build<'_> {
         self.set(name, Vec::new(), value)
     }
 
-    pub(crate) fn include_vars(&mut self, task: &Task) -> Result<(), Problem> {
+    pub(crate) fn include_vars(&mut self, task: &Task) -> Result<(), ImportProblem> {
         let when = self.whole_condition(task)?;
-        let open = |why: &str| Problem::new(why.to_owned(), crate::task::instead("include_vars"));
+        let open = |why: &str| ImportProblem::new(why.to_owned(), crate::task::instead("include_vars"));
         if task.args.get("dir").is_some() {
             return Err(open("a folder of variables is read"));
         }
@@ -156,12 +156,12 @@ impl Build<'_> {
                 self.set(&key.scalar_text().unwrap_or_default(), when, value)?;
             }
         }
-        self.find(task, Verdict::Exact, "vars", Vec::new(), None);
+        self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
         Ok(())
     }
 
     /// The expressions for all that was set.
-    pub(crate) fn expressions(&mut self) -> Result<Vec<Named>, Problem> {
+    pub(crate) fn expressions(&mut self) -> Result<Vec<CommentedValue>, ImportProblem> {
         let mut all = Vec::new();
         for (name, sets) in &self.sets {
             // A value without a condition hides those before it.
@@ -173,7 +173,7 @@ impl Build<'_> {
                     let mut text = String::new();
                     for set in sets.iter().rev() {
                         let value = expression_of(&set.value).ok_or_else(|| {
-                            Problem::new(
+                            ImportProblem::new(
                                 format!("the values of `{name}` are no expressions"),
                                 "write one expression in `vars`",
                             )
@@ -190,7 +190,7 @@ impl Build<'_> {
                     made(format!("{{{{ {text} }}}}"))
                 }
             };
-            all.push(Named { comments: Vec::new(), name: name.clone(), value });
+            all.push(CommentedValue { comments: Vec::new(), name: name.clone(), value });
         }
         Ok(all)
     }
@@ -209,8 +209,8 @@ fn may_match(name: &str, files: &[String]) -> bool {
         .unwrap_or_default()
         .into_iter()
         .filter_map(|part| match part {
-            crate::tokens::Part::Plain(text) => Some(text.to_owned()),
-            crate::tokens::Part::Code(..) => None,
+            crate::tokens::TemplatePart::Plain(text) => Some(text.to_owned()),
+            crate::tokens::TemplatePart::Code(..) => None,
         })
         .collect();
     files.iter().filter(|file| !file.starts_with("main.")).any(|file| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The content of a file of a role.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum RoleFile {
     /// Text in UTF-8.
     Text(String),
     /// Anything else, and what need not be looked into.
@@ -20,14 +20,14 @@ pub struct RoleFiles {
     /// The path in front of those of the files, for messages.
     pub shown: String,
     /// The files.
-    pub files: BTreeMap<String, Body>,
+    pub files: BTreeMap<String, RoleFile>,
     /// Tasks and handlers that stand in a playbook, read already.
-    pub(crate) given: Given,
+    pub(crate) given: PlayTasks,
 }
 
 /// Tasks and handlers of a play.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct PlayTasks {
     pub tasks: Vec<Node>,
     pub handlers: Option<Node>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct Given {
 impl RoleFiles {
     /// A role of these files.
     #[must_use]
-    pub fn new(name: impl Into<String>, shown: impl Into<String>, files: BTreeMap<String, Body>) -> Self {
-        Self { name: name.into(), shown: shown.into(), files, given: Given::default() }
+    pub fn new(name: impl Into<String>, shown: impl Into<String>, files: BTreeMap<String, RoleFile>) -> Self {
+        Self { name: name.into(), shown: shown.into(), files, given: PlayTasks::default() }
     }
 
     /// A role whose tasks stand in a playbook.
     pub(crate) fn with_tasks(mut self, tasks: Vec<Node>, handlers: Option<Node>) -> Self {
-        self.given = Given { tasks, handlers };
+        self.given = PlayTasks { tasks, handlers };
         self
     }
 
@@ -57,8 +57,8 @@ impl RoleFiles {
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         match self.files.get(path)? {
-            Body::Text(text) => Some(text),
-            Body::Other => None,
+            RoleFile::Text(text) => Some(text),
+            RoleFile::Other => None,
         }
     }
 

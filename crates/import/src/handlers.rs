@@ -1,16 +1,16 @@
 //! Handlers: what is notified becomes `restart_on`, `reload_on` or `on_change`.
 
-use crate::expression::Problem;
-use crate::report::Verdict;
+use crate::expression::ImportProblem;
+use crate::report::TaskVerdict;
 use crate::role::Build;
 use crate::task::Task;
-use crate::written::{Entry, Resource};
+use crate::written::{ConvertedResource, RoleEntry};
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
 
 impl Build<'_> {
     /// The indices of the handlers that a task notifies, with those that these notify in turn.
-    pub(crate) fn handlers_of(&self, task: &Task) -> Result<Vec<usize>, Problem> {
+    pub(crate) fn handlers_of(&self, task: &Task) -> Result<Vec<usize>, ImportProblem> {
         let mut found: Vec<usize> = Vec::new();
         let mut words: Vec<String> = notified(task);
         let mut next = 0;
@@ -34,7 +34,7 @@ impl Build<'_> {
                 } else {
                     "no handler of this role"
                 };
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("it notifies `{word}`: {why}"),
                     "write the resource, and name it in `restart_on` or `reload_on` of the service",
                 ));
@@ -50,7 +50,7 @@ impl Build<'_> {
     }
 
     /// The entries for all handlers that were notified since the last time, in the order in which they are written.
-    pub(crate) fn flush(&mut self) -> Vec<Entry> {
+    pub(crate) fn flush(&mut self) -> Vec<RoleEntry> {
         let pending = std::mem::take(&mut self.notified);
         let mut entries = Vec::new();
         self.in_handlers = true;
@@ -63,7 +63,7 @@ impl Build<'_> {
             if handler.module == "meta" || handler.module == "block" || handler.module == "include_tasks" {
                 entries.extend(self.open(
                     &handler,
-                    Problem::new(
+                    ImportProblem::new(
                         "a handler of several tasks",
                         "write each as a resource with `on_change` or `restart_on`",
                     ),
@@ -100,8 +100,8 @@ impl Build<'_> {
     }
 
     /// Lays a handler over a later resource of the same unit; the name of that one.
-    fn merged(&mut self, made: &[Entry], notifiers: &[String]) -> Option<String> {
-        let [Entry::Resource(handler)] = made else { return None };
+    fn merged(&mut self, made: &[RoleEntry], notifiers: &[String]) -> Option<String> {
+        let [RoleEntry::Resource(handler)] = made else { return None };
         let key = follows_of(made);
         let only_follows = handler.params.iter().all(|(name, _)| name == "name" || name == key);
         if handler.kind != "service" || key.is_empty() || !only_follows || handler.for_each.is_some() {
@@ -109,14 +109,14 @@ impl Build<'_> {
         }
         let last =
             notifiers.iter().map(|name| self.positions.get(name).copied().unwrap_or(usize::MAX)).max()?;
-        let unit = |resource: &Resource| {
+        let unit = |resource: &ConvertedResource| {
             resource.params.iter().find(|(name, _)| name == "name").map(|(_, value)| value.clone())
         };
         let wanted = unit(handler);
         let when = handler.when.clone();
         let resources = self.written.resources.iter_mut().enumerate();
         for (at, entry) in resources.rev() {
-            let Entry::Resource(resource) = entry else { continue };
+            let RoleEntry::Resource(resource) = entry else { continue };
             let starts = resource
                 .params
                 .iter()
@@ -152,7 +152,7 @@ impl Build<'_> {
         for (at, handler) in self.handlers.clone().iter().enumerate() {
             if !self.used_handlers.contains(&at) {
                 let why = "no task of this role that stands here notifies it".to_owned();
-                self.find(handler, Verdict::Remark, "left out", vec![why], None);
+                self.find(handler, TaskVerdict::Remark, "left out", vec![why], None);
             }
         }
         self.in_handlers = false;
@@ -168,8 +168,8 @@ fn notified(task: &Task) -> Vec<String> {
         .collect()
 }
 
-fn follows_of(made: &[Entry]) -> &'static str {
-    let [Entry::Resource(resource)] = made else { return "" };
+fn follows_of(made: &[RoleEntry]) -> &'static str {
+    let [RoleEntry::Resource(resource)] = made else { return "" };
     ["restart_on", "reload_on"]
         .into_iter()
         .find(|key| resource.params.iter().any(|(name, _)| name == key))

@@ -3,7 +3,7 @@
 use crate::files::RoleFiles;
 use crate::system;
 use crate::task::{Task, read_tasks};
-use crate::tokens::{Part, Sort, parts, tokens};
+use crate::tokens::{TemplatePart, TokenSort, parts, tokens};
 use crate::yaml::made;
 use converge_syntax::{Diagnostic, Diagnostics, Node};
 
@@ -148,19 +148,22 @@ pub(crate) fn cases(name: &str, files: Vec<String>) -> Vec<(String, String)> {
 /// Text, a fact of the system, whether it is lower case, text.
 fn one_fact(name: &str) -> Option<(String, String, bool, String)> {
     let all = parts(name)?;
-    let plain = |part: Option<&Part<'_>>| match part {
-        Some(Part::Plain(text)) => Some((*text).to_owned()),
+    let plain = |part: Option<&TemplatePart<'_>>| match part {
+        Some(TemplatePart::Plain(text)) => Some((*text).to_owned()),
         None => Some(String::new()),
-        Some(Part::Code(..)) => None,
+        Some(TemplatePart::Code(..)) => None,
     };
-    let at = all.iter().position(|part| matches!(part, Part::Code("{{", ..)))?;
+    let at = all.iter().position(|part| matches!(part, TemplatePart::Code("{{", ..)))?;
     if at > 1 || all.len() > at + 2 {
         return None;
     }
     let (before, after) = (plain(all.get(..at)?.first())?, plain(all.get(at + 1))?);
-    let Some(Part::Code(_, inside, _)) = all.get(at) else { return None };
-    let words: Vec<&str> =
-        tokens(inside).iter().filter(|token| token.sort != Sort::Blank).map(|token| token.text).collect();
+    let Some(TemplatePart::Code(_, inside, _)) = all.get(at) else { return None };
+    let words: Vec<&str> = tokens(inside)
+        .iter()
+        .filter(|token| token.sort != TokenSort::Blank)
+        .map(|token| token.text)
+        .collect();
     let (fact, rest) = match words.as_slice() {
         ["ansible_facts", ".", name, rest @ ..] => (*name, rest),
         ["ansible_facts", "[", name, "]", rest @ ..] => (name.trim_matches(['\'', '"']), rest),

@@ -1,10 +1,10 @@
 //! Defaults and argument specifications as typed inputs.
 
-use crate::expression::{Names, Problem, whole_expression};
-use crate::report::{Finding, Verdict};
+use crate::expression::{ExpressionNames, ImportProblem, whole_expression};
+use crate::report::{ImportFinding, TaskVerdict};
 use crate::task::comments_above;
-use crate::tokens::{Sort, Token, tokens};
-use crate::written::Named;
+use crate::tokens::{Token, TokenSort, tokens};
+use crate::written::CommentedValue;
 use crate::yaml::{made, map};
 use converge_syntax::{Node, Value};
 use std::collections::BTreeMap;
@@ -37,15 +37,16 @@ fn type_of(node: &Node, known: &BTreeMap<String, &'static str>) -> Guess {
 
 /// The type of an expression, as far as its text tells it.
 fn of_expression(text: &str, known: &BTreeMap<String, &'static str>) -> Guess {
-    let all: Vec<Token<'_>> = tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+    let all: Vec<Token<'_>> =
+        tokens(text).into_iter().filter(|token| token.sort != TokenSort::Blank).collect();
     let words: Vec<&str> = all.iter().map(|token| token.text).collect();
     if let [name] = words.as_slice() {
         if let Some(own) = known.get(*name) {
             return sure(own);
         }
         return match all.first().map(|token| token.sort) {
-            Some(Sort::Text) => sure("str"),
-            Some(Sort::Number) => sure(if name.contains('.') { "float" } else { "int" }),
+            Some(TokenSort::Text) => sure("str"),
+            Some(TokenSort::Number) => sure(if name.contains('.') { "float" } else { "int" }),
             _ => Guess { name: "str", is_sure: false },
         };
     }
@@ -111,13 +112,19 @@ fn specified(name: &str) -> Option<&'static str> {
 }
 
 /// The inputs of a role, and what a person should know about them.
-pub(crate) struct Inputs {
-    pub inputs: Vec<Named>,
-    pub findings: Vec<Finding>,
+pub(crate) struct ImportedInputs {
+    pub inputs: Vec<CommentedValue>,
+    pub findings: Vec<ImportFinding>,
 }
 
-fn finding(node: &Node, name: &str, verdict: Verdict, why: String, write: Option<String>) -> Finding {
-    Finding {
+fn finding(
+    node: &Node,
+    name: &str,
+    verdict: TaskVerdict,
+    why: String,
+    write: Option<String>,
+) -> ImportFinding {
+    ImportFinding {
         file: node.span.source.name().to_owned(),
         line: node.span.line(),
         name: name.to_owned(),
@@ -132,8 +139,12 @@ fn finding(node: &Node, name: &str, verdict: Verdict, why: String, write: Option
 }
 
 /// Inputs from `defaults` and from the options of `argument_specs`.
-pub(crate) fn inputs(defaults: &[(Node, Node)], specs: Option<&Node>, names: &Names) -> Inputs {
-    let mut all = Inputs { inputs: Vec::new(), findings: Vec::new() };
+pub(crate) fn inputs(
+    defaults: &[(Node, Node)],
+    specs: Option<&Node>,
+    names: &ExpressionNames,
+) -> ImportedInputs {
+    let mut all = ImportedInputs { inputs: Vec::new(), findings: Vec::new() };
     let option = |name: &str| specs.and_then(|specs| specs.get(name));
     let mut known: BTreeMap<String, &'static str> = BTreeMap::new();
     for (key, value) in defaults {
@@ -155,12 +166,12 @@ pub(crate) fn inputs(defaults: &[(Node, Node)], specs: Option<&Node>, names: &Na
         let secret = value.tag.as_deref() == Some("!vault");
         match names.node(value) {
             Ok(value) => entries.push(("default".to_owned(), value)),
-            Err(Problem { why, write }) => {
+            Err(ImportProblem { why, write }) => {
                 entries.push(("required".to_owned(), made(true)));
                 all.findings.push(finding(
                     key,
                     &name,
-                    Verdict::Open,
+                    TaskVerdict::Open,
                     why,
                     Some(format!("{write}, as the `default` of the input")),
                 ));
@@ -171,13 +182,13 @@ pub(crate) fn inputs(defaults: &[(Node, Node)], specs: Option<&Node>, names: &Na
                 "the type is not known from its default: `str` is written, and another value is an error until `type` is corrected: {}",
                 value.span.first_line().text()
             );
-            all.findings.push(finding(key, &name, Verdict::Remark, why, None));
+            all.findings.push(finding(key, &name, TaskVerdict::Remark, why, None));
         }
         if secret {
             entries.push(("sensitive".to_owned(), made(true)));
         }
         rest_of_spec(spec, &mut entries);
-        all.inputs.push(Named {
+        all.inputs.push(CommentedValue {
             comments: comments_above(&key.span.source, key.span.line()),
             name,
             value: map(entries),
@@ -196,7 +207,7 @@ pub(crate) fn inputs(defaults: &[(Node, Node)], specs: Option<&Node>, names: &Na
             entries.push(("required".to_owned(), made(true)));
         }
         rest_of_spec(Some(spec), &mut entries);
-        all.inputs.push(Named { comments: Vec::new(), name, value: map(entries) });
+        all.inputs.push(CommentedValue { comments: Vec::new(), name, value: map(entries) });
     }
     all
 }

@@ -1,11 +1,11 @@
 //! Keywords of a task beside its module.
 
 use crate::convert::Context;
-use crate::expression::{Names, Problem, Registered};
+use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::includes::listed;
 use crate::registers::says_no_change;
 use crate::task::Task;
-use crate::tokens::{Sort, tokens};
+use crate::tokens::{TokenSort, tokens};
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_instead};
@@ -32,16 +32,19 @@ fn is_true(node: &Node) -> bool {
 }
 
 /// Whether one of the conditions of a task or block asks for the change of another task.
-pub(crate) fn asks_for_change(task: &Task, names: &Names) -> bool {
+pub(crate) fn asks_for_change(task: &Task, names: &ExpressionNames) -> bool {
     task.keyword("when").is_some_and(|when| {
         listed(when).iter().any(|one| one.as_str().and_then(|text| changed(text, names)).is_some())
     })
 }
 
 /// The resources whose change a whole condition asks for: `x is changed`, `x.changed`, several with `or`.
-fn changed(text: &str, names: &Names) -> Option<Vec<String>> {
-    let all: Vec<&str> =
-        tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).map(|token| token.text).collect();
+fn changed(text: &str, names: &ExpressionNames) -> Option<Vec<String>> {
+    let all: Vec<&str> = tokens(text)
+        .into_iter()
+        .filter(|token| token.sort != TokenSort::Blank)
+        .map(|token| token.text)
+        .collect();
     let mut found = Vec::new();
     for part in all.split(|word| *word == "or") {
         let name = match part {
@@ -53,7 +56,7 @@ fn changed(text: &str, names: &Names) -> Option<Vec<String>> {
             _ => return None,
         };
         match names.registered.get(*name)? {
-            Registered::Changes(resources) => found.extend(resources.iter().cloned()),
+            RegisteredResult::Changes(resources) => found.extend(resources.iter().cloned()),
             _ => return None,
         }
     }
@@ -61,11 +64,15 @@ fn changed(text: &str, names: &Names) -> Option<Vec<String>> {
 }
 
 /// Reads conditions, and those that ask for a change apart.
-pub(crate) fn conditions(task: &Task, names: &Names, common: &mut Common) -> Result<(), Problem> {
+pub(crate) fn conditions(
+    task: &Task,
+    names: &ExpressionNames,
+    common: &mut Common,
+) -> Result<(), ImportProblem> {
     for condition in task.keyword("when").map(listed).unwrap_or_default() {
         if let Some(resources) = condition.as_str().and_then(|text| changed(text, names)) {
             if resources.is_empty() {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!(
                         "`{}`: nothing stands for the task that it asks about",
                         condition.as_str().unwrap_or_default()
@@ -80,7 +87,7 @@ pub(crate) fn conditions(task: &Task, names: &Names, common: &mut Common) -> Res
             Value::String(text) => {
                 let bare = crate::expression::whole_expression(text).unwrap_or(text);
                 if bare.contains("{{") || bare.contains("{%") {
-                    return Err(Problem::new(
+                    return Err(ImportProblem::new(
                         "a condition with a template in it",
                         "write the condition as one expression without `{{ }}`",
                     ));
@@ -90,7 +97,7 @@ pub(crate) fn conditions(task: &Task, names: &Names, common: &mut Common) -> Res
                 made(unwrapped(text.trim()))
             }
             Value::Bool(value) => made(*value),
-            _ => return Err(Problem::new("a condition is no text", "write an expression")),
+            _ => return Err(ImportProblem::new("a condition is no text", "write an expression")),
         };
         common.written_when.push(condition);
         common.when.push(written);
@@ -104,7 +111,7 @@ fn unwrapped(text: &str) -> String {
         return text.to_owned();
     };
     let mut depth = 0i32;
-    for token in tokens(inside).iter().filter(|token| token.sort == Sort::Sign) {
+    for token in tokens(inside).iter().filter(|token| token.sort == TokenSort::Sign) {
         depth += match token.text {
             "(" => 1,
             ")" => -1,
@@ -118,7 +125,7 @@ fn unwrapped(text: &str) -> String {
 }
 
 /// The user that a task becomes, where it is not root.
-fn becomes(task: &Task, names: &Names) -> Result<Option<Node>, Problem> {
+fn becomes(task: &Task, names: &ExpressionNames) -> Result<Option<Node>, ImportProblem> {
     match task.keyword("become_user") {
         Some(user) if user.as_str() != Some("root") => names.node(user).map(Some),
         _ => Ok(None),
@@ -162,7 +169,7 @@ const SILENT: &[&str] = &[
 ];
 
 /// Reads the keywords of a task.
-pub(crate) fn common(task: &Task, names: &Names) -> Result<Common, Problem> {
+pub(crate) fn common(task: &Task, names: &ExpressionNames) -> Result<Common, ImportProblem> {
     let mut common =
         Common { tags: task.words("tags"), become_user: becomes(task, names)?, ..Common::default() };
     let mut tags: Vec<String> =
@@ -182,16 +189,16 @@ pub(crate) fn common(task: &Task, names: &Names) -> Result<Common, Problem> {
             "delegate_to"
                 if value.as_str().is_some_and(|host| host.replace(' ', "") == "{{inventory_hostname}}") => {}
             "delegate_to" | "local_action" | "delegate_facts" => {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("`{key}`: it works on another host"),
                     instead("delegate_to"),
                 ));
             }
             "run_once" if is_true(value) => {
-                return Err(Problem::new("`run_once`: one host does it for all", instead("run_once")));
+                return Err(ImportProblem::new("`run_once`: one host does it for all", instead("run_once")));
             }
             "async" if task.keyword("poll").is_some_and(|poll| poll.as_i64() == Some(0)) => {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     "it goes on in the background",
                     "write a `unit` for what runs on, or `command` with a guard",
                 ));
@@ -200,15 +207,21 @@ pub(crate) fn common(task: &Task, names: &Names) -> Result<Common, Problem> {
             "ignore_errors" if is_true(value) => {}
             "ignore_errors" | "ignore_unreachable" => {}
             "module_defaults" => {
-                return Err(Problem::new("`module_defaults` gives parameters", instead("module_defaults")));
+                return Err(ImportProblem::new(
+                    "`module_defaults` gives parameters",
+                    instead("module_defaults"),
+                ));
             }
             "connection" | "port" => {
-                return Err(Problem::new(format!("`{key}`: it takes another connection"), instead(key)));
+                return Err(ImportProblem::new(
+                    format!("`{key}`: it takes another connection"),
+                    instead(key),
+                ));
             }
             "throttle" => common.remarks.push(format!("`throttle`: {}", instead("throttle"))),
             "timeout" => common.remarks.push("`timeout` is left out: a `command` has its own".to_owned()),
             key if SILENT.contains(&key) || key.starts_with("with_") => {}
-            key => return Err(Problem::new(format!("`{key}` has no counterpart"), instead(key))),
+            key => return Err(ImportProblem::new(format!("`{key}` has no counterpart"), instead(key))),
         }
     }
     Ok(common)
@@ -217,10 +230,10 @@ pub(crate) fn common(task: &Task, names: &Names) -> Result<Common, Problem> {
 /// Fills what only some conversions know, and refuses what the task's module cannot have.
 pub(crate) fn special(
     task: &Task,
-    names: &Names,
+    names: &ExpressionNames,
     context: &mut Context,
     common: &mut Common,
-) -> Result<(), Problem> {
+) -> Result<(), ImportProblem> {
     let is_command = matches!(task.module.as_str(), "command" | "shell" | "raw");
     let has_answer = is_command || matches!(task.module.as_str(), "uri" | "stat");
     context.changed_when_false = says_no_change(task);
@@ -231,7 +244,7 @@ pub(crate) fn special(
     context.until = task.keyword("until").cloned();
     if let Some(environment) = task.keyword("environment") {
         if !is_command {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`environment` goes to `{}`", task.module),
                 "write the setting into the program's own configuration (proxies of apt: a file in /etc/apt/apt.conf.d)",
             ));
@@ -243,7 +256,10 @@ pub(crate) fn special(
         Some(when) if when.as_bool() == Some(false) => context.ignores_errors = true,
         Some(_) if task.module == "debug" => {}
         Some(_) => {
-            return Err(Problem::new("`failed_when` decides what a failure is", instead("failed_when")));
+            return Err(ImportProblem::new(
+                "`failed_when` decides what a failure is",
+                instead("failed_when"),
+            ));
         }
         None => {}
     }
@@ -256,7 +272,7 @@ pub(crate) fn special(
     }
     if context.until.is_some() && task.module != "uri" {
         if has_answer {
-            return Err(Problem::new("it is tried again until it succeeds", instead("until")));
+            return Err(ImportProblem::new("it is tried again until it succeeds", instead("until")));
         }
         common.remarks.push("it is not tried again: downloads and packages do so themselves".to_owned());
     }

@@ -1,6 +1,6 @@
 //! Loops as `for_each`.
 
-use crate::expression::{Names, Problem, Registered, uses, whole_expression};
+use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, uses, whole_expression};
 use crate::includes::listed;
 use crate::task::Task;
 use crate::yaml::made;
@@ -26,9 +26,11 @@ pub(crate) fn expression_of(node: &Node) -> Option<String> {
                 let parts: Vec<String> = crate::tokens::parts(text)?
                     .into_iter()
                     .map(|part| match part {
-                        crate::tokens::Part::Plain(text) => Some(quoted(text)),
-                        crate::tokens::Part::Code("{{", inside, _) => Some(format!("({})", inside.trim())),
-                        crate::tokens::Part::Code(..) => None,
+                        crate::tokens::TemplatePart::Plain(text) => Some(quoted(text)),
+                        crate::tokens::TemplatePart::Code("{{", inside, _) => {
+                            Some(format!("({})", inside.trim()))
+                        }
+                        crate::tokens::TemplatePart::Code(..) => None,
                     })
                     .collect::<Option<_>>()?;
                 parts.join(" ~ ")
@@ -58,33 +60,33 @@ fn quoted(text: &str) -> String {
 }
 
 /// Reads the loop of a task.
-pub(crate) fn loop_of(task: &Task, names: &Names) -> Result<Option<Loop>, Problem> {
+pub(crate) fn loop_of(task: &Task, names: &ExpressionNames) -> Result<Option<Loop>, ImportProblem> {
     let found = task.keywords.iter().find(|(key, _)| key == "loop" || key.starts_with("with_"));
     let Some((key, value)) = found else { return Ok(None) };
     let control = task.keyword("loop_control");
     let part = |name: &str| control.and_then(|control| control.get(name)).and_then(Node::scalar_text);
     for word in ["index_var", "extended", "extended_allitems", "break_when"] {
         if part(word).is_some_and(|value| value != "false") {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`{word}` of the loop has no counterpart"),
                 "give the elements a field of their own; `item` is the element of `for_each`",
             ));
         }
     }
     let instead = || ansible_instead(&[AnsibleSort::Keyword], key).unwrap_or("write `for_each`");
-    let unknown = |why: String| Problem::new(why, instead());
+    let unknown = |why: String| ImportProblem::new(why, instead());
     for (name, registered) in &names.registered {
         let mut found = BTreeSet::new();
         texts(value, &mut |text| uses(text, name, false, &mut found));
-        if !found.is_empty() && !matches!(registered, Registered::Unknown(_)) {
-            return Err(Problem::new(
+        if !found.is_empty() && !matches!(registered, RegisteredResult::Unknown(_)) {
+            return Err(ImportProblem::new(
                 format!("the list of the loop is the result `{name}` of another task"),
                 "a list of `for_each` is known when the plan is made: write it as an input, or do all in one `command`",
             ));
         }
     }
     if value.as_list().is_some_and(|items| items.len() > MAX_ELEMENTS) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("the loop has more than {MAX_ELEMENTS} elements"),
             "write one resource for all of them",
         ));
@@ -138,7 +140,7 @@ fn texts(node: &Node, visit: &mut impl FnMut(&str)) {
 }
 
 /// `with_items` lays lists in the list flat, by one level.
-fn flat(value: &Node) -> Result<Node, Problem> {
+fn flat(value: &Node) -> Result<Node, ImportProblem> {
     let Some(items) = value.as_list() else {
         return Ok(match value.as_str().and_then(whole_expression) {
             Some(_) => value.clone(),
@@ -157,8 +159,8 @@ fn flat(value: &Node) -> Result<Node, Problem> {
     if !items.iter().any(nested) {
         return Ok(value.clone());
     }
-    let text =
-        expression_of(value).ok_or_else(|| Problem::new("the list is no expression", "write `for_each`"))?;
+    let text = expression_of(value)
+        .ok_or_else(|| ImportProblem::new("the list is no expression", "write `for_each`"))?;
     Ok(made(format!("{{{{ {text} | flatten(levels=1) }}}}")))
 }
 

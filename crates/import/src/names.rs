@@ -5,8 +5,8 @@ pub(crate) fn plain_name(text: &str) -> String {
     let mut out = String::new();
     for part in crate::tokens::parts(text).unwrap_or_default() {
         match part {
-            crate::tokens::Part::Plain(text) => out.push_str(text),
-            crate::tokens::Part::Code(_, inside, _) => {
+            crate::tokens::TemplatePart::Plain(text) => out.push_str(text),
+            crate::tokens::TemplatePart::Code(_, inside, _) => {
                 out.push_str(inside.split(['|', '(']).next().unwrap_or_default().trim());
             }
         }

@@ -1,11 +1,11 @@
 //! Open items: decisions that a person must take before a plan goes on.
 
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::names::plain_name;
-use crate::report::Verdict;
+use crate::report::TaskVerdict;
 use crate::role::Build;
 use crate::task::Task;
-use crate::written::{Entry, Resource};
+use crate::written::{ConvertedResource, RoleEntry};
 use crate::yaml::made;
 use converge_syntax::Node;
 
@@ -14,7 +14,7 @@ const MAX_LINES: usize = 60;
 
 impl Build<'_> {
     /// An open item in the place of a task: a comment there, and a check that refuses the role.
-    pub(crate) fn open(&mut self, task: &Task, problem: Problem, when: &[Node]) -> Vec<Entry> {
+    pub(crate) fn open(&mut self, task: &Task, problem: ImportProblem, when: &[Node]) -> Vec<RoleEntry> {
         self.open_as(task, problem, when, true)
     }
 
@@ -22,10 +22,10 @@ impl Build<'_> {
     pub(crate) fn open_as(
         &mut self,
         task: &Task,
-        problem: Problem,
+        problem: ImportProblem,
         when: &[Node],
         counts: bool,
-    ) -> Vec<Entry> {
+    ) -> Vec<RoleEntry> {
         self.open_items += 1;
         let number = self.open_items;
         let title = plain_name(&task.title());
@@ -39,13 +39,13 @@ impl Build<'_> {
         // A condition on facts, inputs and expressions says where the decision is needed; one on results is not known in a check.
         let mut all: Vec<Node> = self.conditions.iter().flatten().cloned().collect();
         all.extend(when.iter().cloned());
-        let mut check = Resource {
+        let mut check = ConvertedResource {
             name: self.unique(&format!("open item {number}: {title}")),
             kind: "assert".to_owned(),
-            ..Resource::default()
+            ..ConvertedResource::default()
         };
         let is_known = |one: &Node| {
-            let resource = Resource { when: vec![one.clone()], ..Resource::default() };
+            let resource = ConvertedResource { when: vec![one.clone()], ..ConvertedResource::default() };
             !self.reads_results(&resource) && !one.as_str().is_some_and(reads_item)
         };
         // One condition that is not known here leaves the others: the check refuses on more hosts, never on fewer.
@@ -60,11 +60,11 @@ impl Build<'_> {
         if self.check_resource(&check, task).is_err() {
             check.when.clear();
         }
-        self.written.check.push(Entry::Resource(Box::new(check)));
+        self.written.check.push(RoleEntry::Resource(Box::new(check)));
         if counts {
-            self.find(task, Verdict::Open, "open item", vec![problem.why], Some(problem.write));
+            self.find(task, TaskVerdict::Open, "open item", vec![problem.why], Some(problem.write));
         }
-        vec![Entry::Open(lines)]
+        vec![RoleEntry::Open(lines)]
     }
 }
 

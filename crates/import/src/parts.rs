@@ -1,15 +1,15 @@
 //! The parts of a role beside its tasks: templates and files, `meta`, `vars`.
 
-use crate::report::{Finding, Verdict};
-use crate::role::{Build, Content, Written, role_name};
+use crate::report::{ImportFinding, TaskVerdict};
+use crate::role::{Build, ImportedContent, ImportedFile, role_name};
 use crate::task::comments_above;
-use crate::written::Named;
+use crate::written::CommentedValue;
 use crate::yaml::{made, map};
 use converge_syntax::Node;
 
 impl Build<'_> {
     /// Templates, rewritten, and files as they are.
-    pub(crate) fn copies(&mut self) -> Vec<Written> {
+    pub(crate) fn copies(&mut self) -> Vec<ImportedFile> {
         let mut all = Vec::new();
         for path in self.files.below("templates") {
             let full = format!("templates/{path}");
@@ -19,20 +19,20 @@ impl Build<'_> {
                     if new.contains("Managed by converge") && !text.contains("Managed by converge") {
                         self.find_file(
                             &full,
-                            Verdict::Remark,
+                            TaskVerdict::Remark,
                             "`ansible_managed` became the text `Managed by converge`",
                             None,
                         );
                     }
-                    Content::Text(new)
+                    ImportedContent::Text(new)
                 }
                 Some((_, Err(problem))) => {
                     self.context.bad_templates.insert(path.clone(), problem);
-                    Content::Copy(full.clone())
+                    ImportedContent::Copy(full.clone())
                 }
-                _ => Content::Copy(full.clone()),
+                _ => ImportedContent::Copy(full.clone()),
             };
-            all.push(Written { path: full, content });
+            all.push(ImportedFile { path: full, content });
         }
         for path in self.files.below("files") {
             let full = format!("files/{path}");
@@ -42,13 +42,13 @@ impl Build<'_> {
                 self.context.folders.insert(above.to_owned());
                 folder = above;
             }
-            all.push(Written { path: full.clone(), content: Content::Copy(full) });
+            all.push(ImportedFile { path: full.clone(), content: ImportedContent::Copy(full) });
         }
         all
     }
 
-    fn find_file(&mut self, path: &str, verdict: Verdict, why: &str, write: Option<String>) {
-        self.findings.push(Finding {
+    fn find_file(&mut self, path: &str, verdict: TaskVerdict, why: &str, write: Option<String>) {
+        self.findings.push(ImportFinding {
             file: format!("{}{path}", self.files.shown),
             line: 1,
             name: path.to_owned(),
@@ -91,7 +91,7 @@ impl Build<'_> {
                     "the role `{name}` is given {}: write it at the role in the play",
                     given.join(", ")
                 );
-                self.find_file("meta/main.yml", Verdict::Remark, &why, None);
+                self.find_file("meta/main.yml", TaskVerdict::Remark, &why, None);
             }
             if !self.written.requires.contains(&name) && name != self.files.name {
                 self.written.requires.push(name);
@@ -110,17 +110,17 @@ impl Build<'_> {
                 self.inputs.remove(&name);
             }
             match self.names.node(value) {
-                Ok(value) => self.written.vars.push(Named { comments, name, value }),
+                Ok(value) => self.written.vars.push(CommentedValue { comments, name, value }),
                 Err(problem) => {
                     let value = map([("type", made("str")), ("required", made(true))]);
-                    self.written.inputs.push(Named { comments, name: name.clone(), value });
+                    self.written.inputs.push(CommentedValue { comments, name: name.clone(), value });
                     self.inputs.insert(name.clone());
-                    self.findings.push(Finding {
+                    self.findings.push(ImportFinding {
                         file: key.span.source.name().to_owned(),
                         line: key.span.line(),
                         name,
                         module: "vars".to_owned(),
-                        verdict: Verdict::Open,
+                        verdict: TaskVerdict::Open,
                         became: "input".to_owned(),
                         why: vec![problem.why],
                         write: Some(format!(

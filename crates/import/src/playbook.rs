@@ -1,8 +1,8 @@
 //! A playbook of Ansible as a playbook of converge: plays with roles; tasks of a play become a role of its own.
 
-use crate::expression::{Names, Problem};
-use crate::files::{Body, RoleFiles};
-use crate::report::{Finding, Verdict};
+use crate::expression::{ExpressionNames, ImportProblem};
+use crate::files::{RoleFile, RoleFiles};
+use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::role_name;
 use crate::task::comments_above;
 use crate::yaml::{comments, made, map, texts};
@@ -20,7 +20,7 @@ pub struct ImportedPlaybook {
     /// Roles made of the tasks of plays, as files of Ansible.
     pub own: Vec<RoleFiles>,
     /// The lines of the report.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
 }
 
 /// Keys of a play that are written as they are.
@@ -51,12 +51,12 @@ const BEFORE: &[&str] = &["pre_tasks"];
 const AFTER: &[&str] = &["tasks", "post_tasks"];
 
 struct Reader<'f> {
-    names: Names,
-    findings: Vec<Finding>,
+    names: ExpressionNames,
+    findings: Vec<ImportFinding>,
     roles: Vec<String>,
     own: Vec<RoleFiles>,
     taken: BTreeSet<String>,
-    files: &'f BTreeMap<String, Body>,
+    files: &'f BTreeMap<String, RoleFile>,
     shown: String,
 }
 
@@ -68,7 +68,7 @@ pub fn import_playbook(
     source: std::sync::Arc<Source>,
     stem: &str,
     shown: &str,
-    files: &BTreeMap<String, Body>,
+    files: &BTreeMap<String, RoleFile>,
     known_roles: &BTreeSet<String>,
 ) -> Result<ImportedPlaybook, Diagnostics> {
     let mut diags = Diagnostics::new();
@@ -89,7 +89,7 @@ pub fn import_playbook(
         }
     };
     let mut reader = Reader {
-        names: Names::default(),
+        names: ExpressionNames::default(),
         findings: Vec::new(),
         roles: Vec::new(),
         own: Vec::new(),
@@ -104,7 +104,7 @@ pub fn import_playbook(
         {
             reader.find(
                 play,
-                Verdict::Open,
+                TaskVerdict::Open,
                 "import_playbook",
                 &format!("another playbook, `{}`, is imported", name.scalar_text().unwrap_or_default()),
                 Some("import that one too, and write its plays here"),
@@ -123,15 +123,15 @@ pub fn import_playbook(
 }
 
 impl Reader<'_> {
-    fn find(&mut self, node: &Node, verdict: Verdict, module: &str, why: &str, write: Option<&str>) {
+    fn find(&mut self, node: &Node, verdict: TaskVerdict, module: &str, why: &str, write: Option<&str>) {
         let span = node.head_span();
-        self.findings.push(Finding {
+        self.findings.push(ImportFinding {
             file: span.source.name().to_owned(),
             line: span.line(),
             name: module.to_owned(),
             module: "play".to_owned(),
             verdict,
-            became: if verdict == Verdict::Open { "open item" } else { "left out" }.to_owned(),
+            became: if verdict == TaskVerdict::Open { "open item" } else { "left out" }.to_owned(),
             why: vec![why.to_owned()],
             write: write.map(str::to_owned),
             is_task: false,
@@ -158,7 +158,7 @@ impl Reader<'_> {
                 let instead = ansible_instead(&[AnsibleSort::Keyword], &name).unwrap_or("leave it out");
                 self.find(
                     key,
-                    Verdict::Remark,
+                    TaskVerdict::Remark,
                     &name,
                     &format!("`{name}` of the play is left out: {instead}"),
                     None,
@@ -195,7 +195,9 @@ impl Reader<'_> {
             let name = key.scalar_text().unwrap_or_default();
             match self.names.node(value) {
                 Ok(value) => all.push((name, value)),
-                Err(Problem { why, write }) => self.find(key, Verdict::Open, &name, &why, Some(&write)),
+                Err(ImportProblem { why, write }) => {
+                    self.find(key, TaskVerdict::Open, &name, &why, Some(&write))
+                }
             }
         }
         if !all.is_empty() {
@@ -211,7 +213,7 @@ impl Reader<'_> {
         if name.contains("{{") {
             self.find(
                 entry,
-                Verdict::Open,
+                TaskVerdict::Open,
                 &name,
                 "the host only knows which role it is",
                 Some("name the role, with a `when`"),
@@ -230,7 +232,7 @@ impl Reader<'_> {
             match name.as_str() {
                 "role" | "name" | "become" | "become_user" => {}
                 "when" => {
-                    let all: Result<Vec<Node>, Problem> = crate::includes::listed(value)
+                    let all: Result<Vec<Node>, ImportProblem> = crate::includes::listed(value)
                         .iter()
                         .map(|one| match one.as_str() {
                             Some(text) => self
@@ -248,8 +250,8 @@ impl Reader<'_> {
                                 _ => made(Value::List(all)),
                             },
                         )),
-                        Err(Problem { why, write }) => {
-                            self.find(key, Verdict::Open, &short, &why, Some(&write))
+                        Err(ImportProblem { why, write }) => {
+                            self.find(key, TaskVerdict::Open, &short, &why, Some(&write))
                         }
                     }
                 }
@@ -264,7 +266,7 @@ impl Reader<'_> {
                 "delegate_to" | "environment" | "connection" | "port" => {
                     self.find(
                         key,
-                        Verdict::Open,
+                        TaskVerdict::Open,
                         &short,
                         &format!("`{name}` of the role `{short}`"),
                         ansible_instead(&[AnsibleSort::Keyword], &name),
@@ -308,7 +310,7 @@ impl Reader<'_> {
             )
             .find(|name| !self.taken.contains(name))?;
         self.taken.insert(name.clone());
-        let mut files: BTreeMap<String, Body> = BTreeMap::new();
+        let mut files: BTreeMap<String, RoleFile> = BTreeMap::new();
         // Files beside the playbook are those that its tasks name.
         for (path, body) in self.files {
             if ["templates/", "files/", "tasks/"].iter().any(|folder| path.starts_with(folder)) {

@@ -2,14 +2,14 @@
 
 /// A reason why something cannot be written here without a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ImportProblem {
     /// The reason.
     pub why: String,
     /// The text to write.
     pub write: String,
 }
 
-impl Problem {
+impl ImportProblem {
     pub(crate) fn new(why: impl Into<String>, write: impl Into<String>) -> Self {
         Self { why: why.into(), write: write.into() }
     }

@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 
 /// The files that the last import wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct ImportRecord {
     format: String,
     version: u32,
     /// SHA-256 of each file, by its path from the folder of the record's output.
@@ -21,7 +21,7 @@ pub struct Record {
 
 /// The reason why a record cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordError {
+pub enum ImportRecordError {
     /// It is no JSON of this form.
     Unreadable(String),
     /// It is another format, or a version that this program does not know.
@@ -35,7 +35,7 @@ pub enum RecordError {
 
 /// A file that is there, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Present {
+pub enum PresentFile {
     /// There is none.
     Missing,
     /// Its bytes.
@@ -44,7 +44,7 @@ pub enum Present {
 
 /// The reason why a file is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum EditConflict {
     /// It was edited since the last import, or comes from elsewhere.
     Edited,
     /// It was removed since the last import.
@@ -55,21 +55,22 @@ fn digest(bytes: &[u8]) -> String {
     to_hex(Sha256::digest(bytes).as_slice())
 }
 
-impl Default for Record {
+impl Default for ImportRecord {
     fn default() -> Self {
         Self { format: FORMAT.to_owned(), version: VERSION, files: BTreeMap::new() }
     }
 }
 
-impl Record {
+impl ImportRecord {
     /// Reads a record.
     ///
     /// # Errors
     /// It is of another form, or of another version.
-    pub fn read(text: &str) -> Result<Self, RecordError> {
-        let record: Self = serde_json::from_str(text).map_err(|e| RecordError::Unreadable(e.to_string()))?;
+    pub fn read(text: &str) -> Result<Self, ImportRecordError> {
+        let record: Self =
+            serde_json::from_str(text).map_err(|e| ImportRecordError::Unreadable(e.to_string()))?;
         if record.format != FORMAT || record.version != VERSION {
-            return Err(RecordError::Unknown { format: record.format, version: record.version });
+            return Err(ImportRecordError::Unknown { format: record.format, version: record.version });
         }
         Ok(record)
     }
@@ -89,13 +90,13 @@ impl Record {
 
 /// Whether a file may be written: it is new, has this content already, or is as the last import left it.
 #[must_use]
-pub fn compare(record: &Record, path: &str, present: &Present, new: &[u8]) -> Option<Conflict> {
+pub fn compare(record: &ImportRecord, path: &str, present: &PresentFile, new: &[u8]) -> Option<EditConflict> {
     let recorded = record.files.get(path);
     match present {
-        Present::Missing => recorded.map(|_| Conflict::Removed),
-        Present::Bytes(bytes) if bytes == new => None,
-        Present::Bytes(bytes) if recorded == Some(&digest(bytes)) => None,
-        Present::Bytes(_) => Some(Conflict::Edited),
+        PresentFile::Missing => recorded.map(|_| EditConflict::Removed),
+        PresentFile::Bytes(bytes) if bytes == new => None,
+        PresentFile::Bytes(bytes) if recorded == Some(&digest(bytes)) => None,
+        PresentFile::Bytes(_) => Some(EditConflict::Edited),
     }
 }
 
@@ -105,20 +106,20 @@ mod tests {
 
     #[test]
     fn only_what_nobody_edited_is_written_again() {
-        let mut record = Record::default();
+        let mut record = ImportRecord::default();
         record.note("a", b"one");
-        let there = |text: &str| Present::Bytes(text.as_bytes().to_vec());
+        let there = |text: &str| PresentFile::Bytes(text.as_bytes().to_vec());
         assert_eq!(compare(&record, "a", &there("one"), b"two"), None);
-        assert_eq!(compare(&record, "a", &there("mine"), b"two"), Some(Conflict::Edited));
+        assert_eq!(compare(&record, "a", &there("mine"), b"two"), Some(EditConflict::Edited));
         assert_eq!(compare(&record, "a", &there("two"), b"two"), None);
-        assert_eq!(compare(&record, "a", &Present::Missing, b"two"), Some(Conflict::Removed));
-        assert_eq!(compare(&record, "b", &Present::Missing, b"two"), None);
-        assert_eq!(compare(&record, "b", &there("foreign"), b"two"), Some(Conflict::Edited));
-        assert_eq!(Record::read(&record.write()), Ok(record));
+        assert_eq!(compare(&record, "a", &PresentFile::Missing, b"two"), Some(EditConflict::Removed));
+        assert_eq!(compare(&record, "b", &PresentFile::Missing, b"two"), None);
+        assert_eq!(compare(&record, "b", &there("foreign"), b"two"), Some(EditConflict::Edited));
+        assert_eq!(ImportRecord::read(&record.write()), Ok(record));
         assert!(matches!(
-            Record::read("{\"format\":\"x\",\"version\":1,\"files\":{}}"),
-            Err(RecordError::Unknown { .. })
+            ImportRecord::read("{\"format\":\"x\",\"version\":1,\"files\":{}}"),
+            Err(ImportRecordError::Unknown { .. })
         ));
-        assert!(matches!(Record::read("{"), Err(RecordError::Unreadable(_))));
+        assert!(matches!(ImportRecord::read("{"), Err(ImportRecordError::Unreadable(_))));
     }
 }

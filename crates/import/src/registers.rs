@@ -1,7 +1,7 @@
 //! Registered results: who reads them, and what they become.
 
 use crate::convert::{read_only, shape};
-use crate::expression::{Problem, Registered, uses};
+use crate::expression::{ImportProblem, RegisteredResult, uses};
 use crate::task::Task;
 use converge_syntax::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The registered results of a role, and their uses.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
-    pub shapes: BTreeMap<String, Registered>,
+    pub shapes: BTreeMap<String, RegisteredResult>,
     /// Paths with which each is used.
     pub uses: BTreeMap<String, BTreeSet<String>>,
 }
@@ -76,25 +76,25 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
     found
 }
 
-fn shape_of(name: &str, tasks: &[&Task], paths: &BTreeSet<String>) -> Registered {
+fn shape_of(name: &str, tasks: &[&Task], paths: &BTreeSet<String>) -> RegisteredResult {
     if paths.is_empty() {
-        return Registered::Changes(Vec::new());
+        return RegisteredResult::Changes(Vec::new());
     }
     let [task] = tasks else {
-        return Registered::Unknown(Problem::new(
+        return RegisteredResult::Unknown(ImportProblem::new(
             format!("several tasks register `{name}`"),
             "give each result a name of its own",
         ));
     };
     if has_loop(task) {
-        return Registered::Unknown(Problem::new(
+        return RegisteredResult::Unknown(ImportProblem::new(
             format!("`{name}` has a result for each element of a loop"),
             "ask for everything in one `query`",
         ));
     }
     let only_changes = paths.iter().all(|path| path == ".changed" || path == " is changed");
     if only_changes && task.module != "stat" && !says_no_change(task) {
-        return Registered::Changes(Vec::new());
+        return RegisteredResult::Changes(Vec::new());
     }
     let text = task.free.as_deref();
     let reads = says_no_change(task) || text.is_some_and(read_only);

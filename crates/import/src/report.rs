@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The result for one task, or for something else that is written once (a default, a template, a play).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum TaskVerdict {
     /// It has the same effect.
     Exact,
     /// It was imported or left out, and something about it should be known.
@@ -16,7 +16,7 @@ pub enum Verdict {
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
-pub struct Finding {
+pub struct ImportFinding {
     /// The file, from the imported folder.
     pub file: String,
     /// The line in it.
@@ -26,7 +26,7 @@ pub struct Finding {
     /// The module, as it was written; of something that is no task, the sort of thing.
     pub module: String,
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: TaskVerdict,
     /// The kinds that stand for it now, or another short word: `left out`, `its tasks`.
     pub became: String,
     /// The remarks; of an open item the reason.
@@ -41,7 +41,7 @@ pub struct Finding {
 
 /// The counts of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct TaskCounts {
     /// All tasks and handlers.
     pub tasks: usize,
     /// Those that are exact.
@@ -54,29 +54,29 @@ pub struct Counts {
 
 /// The report of an import.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct ImportReport {
     /// One for each task, in the order of the files.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
 }
 
-impl Report {
+impl ImportReport {
     /// Counts the tasks and handlers.
     #[must_use]
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> TaskCounts {
+        let mut counts = TaskCounts::default();
         for finding in self.findings.iter().filter(|finding| finding.is_task) {
             counts.tasks += 1;
             match finding.verdict {
-                Verdict::Exact => counts.exact += 1,
-                Verdict::Remark => counts.remark += 1,
-                Verdict::Open => counts.open += 1,
+                TaskVerdict::Exact => counts.exact += 1,
+                TaskVerdict::Remark => counts.remark += 1,
+                TaskVerdict::Open => counts.open += 1,
             }
         }
         counts
     }
 
     /// The open findings, those of tasks and others.
-    pub fn open(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.verdict == Verdict::Open)
+    pub fn open(&self) -> impl Iterator<Item = &ImportFinding> {
+        self.findings.iter().filter(|finding| finding.verdict == TaskVerdict::Open)
     }
 }

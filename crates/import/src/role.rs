@@ -1,14 +1,14 @@
 //! A role of Ansible as a role of converge.
 
 use crate::convert::Context;
-use crate::expression::{Names, Problem};
+use crate::expression::{ExpressionNames, ImportProblem};
 use crate::files::RoleFiles;
 use crate::includes;
 use crate::inputs::inputs;
 use crate::registers::registers;
-use crate::report::Finding;
+use crate::report::ImportFinding;
 use crate::task::Task;
-use crate::written::{Resource, RoleText};
+use crate::written::{ConvertedResource, ImportedText};
 use crate::yaml::{made, map};
 use camino::Utf8Path;
 use converge_model::{KindCatalog, Role};
@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A file that an import writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct ImportedFile {
     /// Its path below the folder of the output.
     pub path: String,
     /// Its content.
-    pub content: Content,
+    pub content: ImportedContent,
 }
 
 /// The content of a written file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum ImportedContent {
     /// Text.
     Text(String),
     /// The bytes of this file of the role.
@@ -37,9 +37,9 @@ pub enum Content {
 #[derive(Clone, Debug)]
 pub struct ImportedRole {
     /// The files, below the role's own folder.
-    pub files: Vec<Written>,
+    pub files: Vec<ImportedFile>,
     /// The lines of the report.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ImportFinding>,
     /// Roles that it requires.
     pub requires: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn role_name(name: &str) -> String {
 
 /// A value that a variable has under conditions; the last one that holds counts.
 #[derive(Clone, Debug)]
-pub(crate) struct Set {
+pub(crate) struct ConditionalValue {
     pub when: Vec<String>,
     pub value: Node,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Set {
 pub(crate) struct Build<'f> {
     pub files: &'f RoleFiles,
     pub catalog: &'f KindCatalog,
-    pub written: RoleText,
-    pub findings: Vec<Finding>,
-    pub names: Names,
+    pub written: ImportedText,
+    pub findings: Vec<ImportFinding>,
+    pub names: ExpressionNames,
     pub context: Context,
     pub handlers: Vec<Task>,
     pub used_handlers: BTreeSet<usize>,
@@ -79,7 +79,7 @@ pub(crate) struct Build<'f> {
     pub taken: BTreeSet<String>,
     pub open_items: usize,
     pub inputs: BTreeSet<String>,
-    pub sets: Vec<(String, Vec<Set>)>,
+    pub sets: Vec<(String, Vec<ConditionalValue>)>,
     /// The resource that writes a file whole, by its path.
     pub owners: BTreeMap<String, String>,
 }
@@ -94,7 +94,7 @@ impl Build<'_> {
 
     /// Notes the file that a resource writes whole. One file has one owner, whatever the conditions of two say: those on facts are not known
     /// before a host is asked.
-    pub(crate) fn claim(&mut self, resource: &Resource) -> Result<(), Problem> {
+    pub(crate) fn claim(&mut self, resource: &ConvertedResource) -> Result<(), ImportProblem> {
         let is_whole =
             resource.params.iter().any(|(key, _)| matches!(key.as_str(), "content" | "template" | "source"));
         let path =
@@ -105,7 +105,7 @@ impl Build<'_> {
                 self.owners.insert(path, resource.name.clone());
                 Ok(())
             }
-            Some(owner) => Err(Problem::new(
+            Some(owner) => Err(ImportProblem::new(
                 format!("`{owner}` writes {path} already, and one file has one resource"),
                 "write one resource, with the conditions in its content or in the name of its template",
             )),
@@ -113,7 +113,7 @@ impl Build<'_> {
     }
 
     /// Whether a resource reads the result of a `query`.
-    pub(crate) fn reads_results(&self, resource: &Resource) -> bool {
+    pub(crate) fn reads_results(&self, resource: &ConvertedResource) -> bool {
         let text = format!("{:?}", resource.node());
         let words: BTreeSet<&str> = text.split(|c: char| !(c == '_' || c.is_alphanumeric())).collect();
         self.names.registered.keys().any(|name| words.contains(name.as_str()))
@@ -123,7 +123,7 @@ impl Build<'_> {
     pub(crate) fn note_query(&mut self, task: &Task, text: Option<&str>, args: &Node) {
         let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
         if let Some(text) = text.filter(|_| {
-            matches!(self.names.registered.get(&name), Some(crate::expression::Registered::Query(_)))
+            matches!(self.names.registered.get(&name), Some(crate::expression::RegisteredResult::Query(_)))
         }) {
             self.context.queries.insert(name.clone(), text.to_owned());
         }
@@ -135,7 +135,11 @@ impl Build<'_> {
     }
 
     /// Checks a resource as a role's file would be.
-    pub(crate) fn check_resource(&self, resource: &Resource, task: &Task) -> Result<(), Problem> {
+    pub(crate) fn check_resource(
+        &self,
+        resource: &ConvertedResource,
+        task: &Task,
+    ) -> Result<(), ImportProblem> {
         let mut entries: Vec<Node> = Vec::new();
         for (key, value) in &resource.params {
             if matches!(key.as_str(), "restart_on" | "reload_on" | "on_change") {
@@ -160,7 +164,7 @@ impl Build<'_> {
             None => Ok(()),
             Some(problem) => {
                 let write = problem.help.unwrap_or_else(|| crate::task::instead(&task.module).to_owned());
-                Err(Problem::new(problem.message, write))
+                Err(ImportProblem::new(problem.message, write))
             }
         }
     }
@@ -189,7 +193,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     if diags.has_errors() {
         return Err(diags);
     }
-    let mut names = Names::default();
+    let mut names = ExpressionNames::default();
     let text_of = |key: &Node| key.scalar_text().unwrap_or_default();
     names.declared.extend(defaults.iter().chain(&vars).map(|(key, _)| text_of(key)));
     let templates: Vec<String> = files
@@ -204,7 +208,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let mut build = Build {
         files,
         catalog,
-        written: RoleText::default(),
+        written: ImportedText::default(),
         findings: Vec::new(),
         names,
         context: Context::default(),
@@ -261,7 +265,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     if complaints.has_errors() {
         return Err(complaints);
     }
-    outputs.insert(0, Written { path: "role.yaml".to_owned(), content: Content::Text(text) });
+    outputs.insert(0, ImportedFile { path: "role.yaml".to_owned(), content: ImportedContent::Text(text) });
     Ok(ImportedRole { files: outputs, findings: build.findings, requires: build.written.requires })
 }
 
@@ -281,7 +285,7 @@ fn flat(tasks: Vec<Task>) -> Vec<Task> {
 
 impl Build<'_> {
     /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
-    fn top_tasks(&mut self, tasks: &[Task]) -> Vec<crate::written::Entry> {
+    fn top_tasks(&mut self, tasks: &[Task]) -> Vec<crate::written::RoleEntry> {
         for task in tasks {
             let entries = self.tasks(std::slice::from_ref(task));
             self.written.resources.extend(entries);

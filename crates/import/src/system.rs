@@ -1,7 +1,7 @@
 //! Comparisons with the name of a distribution or of its family: Ansible's names, and those of `facts` here.
 
-use crate::problem::Problem;
-use crate::tokens::{Sort, Token};
+use crate::problem::ImportProblem;
+use crate::tokens::{Token, TokenSort};
 
 /// Ansible's families, and the package managers that stand for them.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -43,9 +43,9 @@ const DISTRIBUTIONS: &[(&str, &[&str])] = &[
     ("MacOSX", &[]),
 ];
 
-type System = &'static [(&'static str, &'static [&'static str])];
+type SystemTable = &'static [(&'static str, &'static [&'static str])];
 
-fn table(fact: &str) -> Option<(System, &'static str)> {
+fn table(fact: &str) -> Option<(SystemTable, &'static str)> {
     match fact {
         "os_family" => Some((FAMILIES, "facts.package_manager")),
         "distribution" => Some((DISTRIBUTIONS, "facts.os.id")),
@@ -88,10 +88,15 @@ pub(crate) fn compared(
     all: &[Token<'_>],
     at: usize,
     out: &mut String,
-) -> Result<Option<usize>, Problem> {
+) -> Result<Option<usize>, ImportProblem> {
     let Some((_, here)) = table(fact) else { return Ok(None) };
-    let words: Vec<(usize, &Token<'_>)> =
-        all.iter().enumerate().skip(at).filter(|(_, token)| token.sort != Sort::Blank).take(64).collect();
+    let words: Vec<(usize, &Token<'_>)> = all
+        .iter()
+        .enumerate()
+        .skip(at)
+        .filter(|(_, token)| token.sort != TokenSort::Blank)
+        .take(64)
+        .collect();
     let mut rest = words.as_slice();
     let mut lower = false;
     if let [(_, bar), (_, name), after @ ..] = rest
@@ -110,15 +115,15 @@ pub(crate) fn compared(
         return Ok(None);
     };
     let mut found: Vec<&'static str> = Vec::new();
-    let mut take = |token: &Token<'_>| -> Result<(), Problem> {
+    let mut take = |token: &Token<'_>| -> Result<(), ImportProblem> {
         let Some(name) = token.quoted() else {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`ansible_{fact}` is compared with something that is no plain text"),
                 format!("compare `{here}`"),
             ));
         };
         let Some(here_too) = values(fact, name, lower) else {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`{name}` is not known as a value of `ansible_{fact}`"),
                 format!("compare `{here}`, whose values are those of docs/facts.md"),
             ));
@@ -127,7 +132,7 @@ pub(crate) fn compared(
         Ok(())
     };
     let end = match list {
-        [(at, text), ..] if text.sort == Sort::Text => {
+        [(at, text), ..] if text.sort == TokenSort::Text => {
             take(text)?;
             at + 1
         }
@@ -147,7 +152,7 @@ pub(crate) fn compared(
             end
         }
         _ => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`ansible_{fact}` is compared with a variable"),
                 format!("compare `{here}`, whose values are those of docs/facts.md"),
             ));

@@ -1,6 +1,6 @@
 //! Tasks as Ansible reads them: keywords, the module, its parameters in either form.
 
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::yaml::{made, map};
 use converge_syntax::{Node, Source, Span, Value, resolve_plain};
 use converge_template::ansible_module;
@@ -90,7 +90,7 @@ pub(crate) struct Task {
     /// Whether the files that it includes were found.
     pub included: bool,
     /// A reason why the task cannot be read.
-    pub broken: Option<Problem>,
+    pub broken: Option<ImportProblem>,
 }
 
 impl Task {
@@ -183,7 +183,7 @@ fn read_task(node: &Node) -> Task {
         broken: None,
     };
     let Some(entries) = node.as_map() else {
-        task.broken = Some(Problem::new("a task is a map", "write `- module: {parameter: value}`"));
+        task.broken = Some(ImportProblem::new("a task is a map", "write `- module: {parameter: value}`"));
         return task;
     };
     let mut modules: Vec<(String, Node)> = Vec::new();
@@ -208,13 +208,13 @@ fn read_task(node: &Node) -> Task {
     let (name, value) = match modules.as_slice() {
         [one] => one.clone(),
         [] => {
-            task.broken = Some(Problem::new("the task has no module", "write what it is for"));
+            task.broken = Some(ImportProblem::new("the task has no module", "write what it is for"));
             return task;
         }
         all => {
             let names: Vec<String> = all.iter().map(|(name, _)| format!("`{name}`")).collect();
             let why = format!("the task has more than one module: {}", names.join(", "));
-            task.broken = Some(Problem::new(why, "make a task of each"));
+            task.broken = Some(ImportProblem::new(why, "make a task of each"));
             return task;
         }
     };
@@ -274,9 +274,11 @@ fn parameters(task: &mut Task, value: &Node) {
         }
         Value::String(text) => match key_values(text) {
             Some(given) => entries.extend(given),
-            None => task.broken = Some(Problem::new("the parameters cannot be read", "write them as a map")),
+            None => {
+                task.broken = Some(ImportProblem::new("the parameters cannot be read", "write them as a map"))
+            }
         },
-        _ => task.broken = Some(Problem::new("the parameters are no map", "write them as a map")),
+        _ => task.broken = Some(ImportProblem::new("the parameters are no map", "write them as a map")),
     }
     if let Some(more) = task.keyword("args").and_then(Node::as_map) {
         entries.extend(more.iter().cloned());

@@ -2,7 +2,7 @@
 
 /// The sort of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum TokenSort {
     /// A name or a keyword.
     Name,
     /// Text in quotes, with them.
@@ -18,7 +18,7 @@ pub(crate) enum Sort {
 /// A word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'t> {
-    pub sort: Sort,
+    pub sort: TokenSort,
     pub text: &'t str,
 }
 
@@ -26,11 +26,11 @@ impl<'t> Token<'t> {
     /// The inside of a text in quotes without escapes.
     pub(crate) fn quoted(&self) -> Option<&'t str> {
         let inner = self.text.get(1..self.text.len().checked_sub(1)?)?;
-        (self.sort == Sort::Text && !inner.contains('\\')).then_some(inner)
+        (self.sort == TokenSort::Text && !inner.contains('\\')).then_some(inner)
     }
 
     pub(crate) fn is(&self, text: &str) -> bool {
-        self.text == text && matches!(self.sort, Sort::Sign | Sort::Name)
+        self.text == text && matches!(self.sort, TokenSort::Sign | TokenSort::Name)
     }
 }
 
@@ -43,16 +43,16 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     while let Some(first) = rest.chars().next() {
         let run = |holds: fn(char) -> bool| rest.find(|c| !holds(c)).unwrap_or(rest.len());
         let (sort, length) = if first.is_whitespace() {
-            (Sort::Blank, run(char::is_whitespace))
+            (TokenSort::Blank, run(char::is_whitespace))
         } else if first == '_' || first.is_alphabetic() {
-            (Sort::Name, run(|c| c == '_' || c.is_alphanumeric()))
+            (TokenSort::Name, run(|c| c == '_' || c.is_alphanumeric()))
         } else if first.is_ascii_digit() {
-            (Sort::Number, run(|c| c == '.' || c == '_' || c.is_ascii_alphanumeric()))
+            (TokenSort::Number, run(|c| c == '.' || c == '_' || c.is_ascii_alphanumeric()))
         } else if first == '\'' || first == '"' {
-            (Sort::Text, text_length(rest, first))
+            (TokenSort::Text, text_length(rest, first))
         } else {
             let double = DOUBLE.iter().any(|sign| rest.starts_with(sign));
-            (Sort::Sign, if double { 2 } else { first.len_utf8() })
+            (TokenSort::Sign, if double { 2 } else { first.len_utf8() })
         };
         let (word, after) = rest.split_at(length);
         all.push(Token { sort, text: word });
@@ -78,7 +78,7 @@ fn text_length(text: &str, quote: char) -> usize {
 
 /// A stretch of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'t> {
+pub(crate) enum TemplatePart<'t> {
     /// Text that is printed, comments too.
     Plain(&'t str),
     /// `{{ … }}` or `{% … %}`: the opening sign, the inside, the closing sign.
@@ -86,35 +86,35 @@ pub(crate) enum Part<'t> {
 }
 
 /// The parts of a template, in order. `None` where an expression is not closed.
-pub(crate) fn parts(text: &str) -> Option<Vec<Part<'_>>> {
+pub(crate) fn parts(text: &str) -> Option<Vec<TemplatePart<'_>>> {
     let mut all = Vec::new();
     let mut rest = text;
     while let Some(at) = ["{{", "{%", "{#"].iter().filter_map(|open| rest.find(open)).min() {
         let (before, code) = rest.split_at(at);
         if !before.is_empty() {
-            all.push(Part::Plain(before));
+            all.push(TemplatePart::Plain(before));
         }
         if code.starts_with("{#") {
             let end = code.find("#}")? + 2;
             let (comment, after) = code.split_at(end);
-            all.push(Part::Plain(comment));
+            all.push(TemplatePart::Plain(comment));
             rest = after;
             continue;
         }
         let close = if code.starts_with("{{") { "}}" } else { "%}" };
         let end = close_at(code, close)?;
         let (inside, after) = (code.get(2..end)?, code.get(end + 2..)?);
-        all.push(Part::Code(code.get(..2)?, inside, close));
+        all.push(TemplatePart::Code(code.get(..2)?, inside, close));
         rest = after;
         if close == "%}" && inside.trim_matches(['-', '+', ' ']) == "raw" {
             let end = rest.find("endraw").and_then(|at| rest.get(..at)?.rfind("{%"))?;
             let (raw, after) = rest.split_at(end);
-            all.push(Part::Plain(raw));
+            all.push(TemplatePart::Plain(raw));
             rest = after;
         }
     }
     if !rest.is_empty() {
-        all.push(Part::Plain(rest));
+        all.push(TemplatePart::Plain(rest));
     }
     Some(all)
 }
@@ -125,7 +125,7 @@ fn close_at(code: &str, close: &str) -> Option<usize> {
     let mut depth = 0usize;
     for token in tokens(code.get(2..)?) {
         let rest = code.get(at..)?;
-        if token.sort == Sort::Sign {
+        if token.sort == TokenSort::Sign {
             if depth == 0 && rest.starts_with(close) {
                 return Some(at);
             }
@@ -148,8 +148,8 @@ mod tests {
     fn templates_fall_into_their_parts() {
         let text = "a {{ x | default('}}') }} b {% raw %}{{ y }}{% endraw %}{# {{ z }} #}";
         let all = parts(text).unwrap();
-        assert_eq!(all[1], Part::Code("{{", " x | default('}}') ", "}}"));
-        let code = all.iter().filter(|part| matches!(part, Part::Code(..))).count();
+        assert_eq!(all[1], TemplatePart::Code("{{", " x | default('}}') ", "}}"));
+        let code = all.iter().filter(|part| matches!(part, TemplatePart::Code(..))).count();
         assert_eq!(code, 3, "{all:?}");
         assert_eq!(parts("{{ {'a': {'b': 1}} }}").unwrap().len(), 1);
         assert_eq!(parts("{{ x"), None);

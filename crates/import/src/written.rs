@@ -5,18 +5,18 @@ use converge_syntax::{Node, Value};
 
 /// A resource, a group of them, or comments alone.
 #[derive(Clone, Debug)]
-pub(crate) enum Entry {
-    Resource(Box<Resource>),
-    Group(Group),
+pub(crate) enum RoleEntry {
+    Resource(Box<ConvertedResource>),
+    Group(EntryGroup),
     /// An open item: the lines of its comment.
     Open(Vec<String>),
 }
 
 /// Entries in their place, and those of `check`.
-pub(crate) type Sections = (Vec<Entry>, Vec<Entry>);
+pub(crate) type Sections = (Vec<RoleEntry>, Vec<RoleEntry>);
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resource {
+pub(crate) struct ConvertedResource {
     pub comments: Vec<String>,
     pub name: String,
     pub when: Vec<Node>,
@@ -30,34 +30,34 @@ pub(crate) struct Resource {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct EntryGroup {
     pub comments: Vec<String>,
     pub name: Option<String>,
     pub when: Vec<Node>,
     pub tags: Vec<String>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RoleEntry>,
 }
 
 /// A named value with the comments above it.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct CommentedValue {
     pub comments: Vec<String>,
     pub name: String,
     pub value: Node,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RoleText {
+pub(crate) struct ImportedText {
     pub head: Vec<String>,
     pub summary: Option<String>,
     pub requires: Vec<String>,
-    pub inputs: Vec<Named>,
-    pub vars: Vec<Named>,
-    pub check: Vec<Entry>,
-    pub resources: Vec<Entry>,
+    pub inputs: Vec<CommentedValue>,
+    pub vars: Vec<CommentedValue>,
+    pub check: Vec<RoleEntry>,
+    pub resources: Vec<RoleEntry>,
 }
 
-impl Entry {
+impl RoleEntry {
     fn is_resource(&self) -> bool {
         match self {
             Self::Resource(_) => true,
@@ -75,7 +75,7 @@ fn conditions(when: &[Node]) -> Option<Node> {
     }
 }
 
-impl Resource {
+impl ConvertedResource {
     /// The entries of its map, in the order in which they are written.
     pub(crate) fn node(&self) -> Node {
         let mut entries = vec![("name".to_owned(), made(self.name.as_str()))];
@@ -107,17 +107,17 @@ fn dashed(out: &mut String, indent: usize, node: &Node) {
     }
 }
 
-fn write_entries(out: &mut String, indent: usize, section: &str, entries: &[Entry]) {
+fn write_entries(out: &mut String, indent: usize, section: &str, entries: &[RoleEntry]) {
     for entry in entries {
         match entry {
-            Entry::Resource(resource) => resource.write(out, indent),
-            Entry::Open(lines) => comments(out, indent, lines),
+            RoleEntry::Resource(resource) => resource.write(out, indent),
+            RoleEntry::Open(lines) => comments(out, indent, lines),
             // A group of comments alone would have no list.
-            Entry::Group(group) if !group.entries.iter().any(Entry::is_resource) => {
+            RoleEntry::Group(group) if !group.entries.iter().any(RoleEntry::is_resource) => {
                 comments(out, indent, &group.comments);
                 write_entries(out, indent, section, &group.entries);
             }
-            Entry::Group(group) => {
+            RoleEntry::Group(group) => {
                 comments(out, indent, &group.comments);
                 let mut head: Vec<(&str, Node)> = Vec::new();
                 head.extend(group.name.as_ref().map(|name| ("name", made(name.as_str()))));
@@ -133,7 +133,7 @@ fn write_entries(out: &mut String, indent: usize, section: &str, entries: &[Entr
     }
 }
 
-impl RoleText {
+impl ImportedText {
     /// The text of `role.yaml`.
     pub(crate) fn write(&self) -> String {
         let mut out = String::new();

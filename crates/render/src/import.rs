@@ -2,16 +2,16 @@
 
 use crate::diff::hunks;
 use crate::text::{Line, Look, Text, Tone};
-use converge_import::{Finding, Report, Verdict};
+use converge_import::{ImportFinding, ImportReport, TaskVerdict};
 use converge_resource::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The report for people: open items, remarks that many tasks share, all tasks where more is wanted, counts.
 #[must_use]
-pub fn imported(report: &Report, files: &[String], out: &str, look: &Look) -> Text {
+pub fn imported(report: &ImportReport, files: &[String], out: &str, look: &Look) -> Text {
     let mut text = Text::new();
-    let open: Vec<&Finding> = report.open().collect();
+    let open: Vec<&ImportFinding> = report.open().collect();
     if look.verbose {
         for finding in &report.findings {
             line_of(&mut text, finding);
@@ -54,21 +54,21 @@ pub fn imported(report: &Report, files: &[String], out: &str, look: &Look) -> Te
     text
 }
 
-fn line_of(text: &mut Text, finding: &Finding) {
+fn line_of(text: &mut Text, finding: &ImportFinding) {
     let (sign, tone) = match finding.verdict {
-        Verdict::Exact => ("= ", Tone::Good),
-        Verdict::Remark => ("~ ", Tone::Change),
-        Verdict::Open => ("✗ ", Tone::Bad),
+        TaskVerdict::Exact => ("= ", Tone::Good),
+        TaskVerdict::Remark => ("~ ", Tone::Change),
+        TaskVerdict::Open => ("✗ ", Tone::Bad),
     };
     let words = format!("{}:{} {} · {}", finding.file, finding.line, finding.module, finding.name);
     text.push(Line::at(2).say(tone, sign).plain(words).faint(format!(" → {}", finding.became)).fold(4));
 }
 
 /// Each remark with the places that it holds for, in the order in which they come first.
-fn remarks(report: &Report) -> Vec<(&str, Vec<String>)> {
+fn remarks(report: &ImportReport) -> Vec<(&str, Vec<String>)> {
     let mut order: Vec<&str> = Vec::new();
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for finding in report.findings.iter().filter(|finding| finding.verdict == Verdict::Remark) {
+    for finding in report.findings.iter().filter(|finding| finding.verdict == TaskVerdict::Remark) {
         for remark in &finding.why {
             if !places.contains_key(remark.as_str()) {
                 order.push(remark);
@@ -90,7 +90,7 @@ pub fn edited(path: &str, present: &str, new: &str, look: &Look) -> Text {
 
 /// The report as a document.
 #[must_use]
-pub fn import_json(report: &Report, files: &[String]) -> Value {
+pub fn import_json(report: &ImportReport, files: &[String]) -> Value {
     json!({
         "format": "converge-import-report",
         "version": 1,

@@ -6,8 +6,8 @@ use crate::failure::{Failure, code};
 use crate::project::catalog;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_import::{
-    Body, Conflict, Content, Finding, Present, Record, RecordError, Report, RoleFiles, Verdict, Written,
-    compare, import_playbook, import_role,
+    EditConflict, ImportFinding, ImportRecord, ImportRecordError, ImportReport, ImportedContent,
+    ImportedFile, PresentFile, RoleFile, RoleFiles, TaskVerdict, compare, import_playbook, import_role,
 };
 use converge_render::Tone;
 use converge_syntax::Source;
@@ -25,20 +25,20 @@ const MAX_TEXT: u64 = 4 << 20;
 const MAX_COPY: u64 = 64 << 20;
 
 /// A file to write: its path below the output, and its bytes.
-struct Output {
+struct OutputFile {
     path: String,
     bytes: Vec<u8>,
 }
 
 /// All that an import comes to.
 #[derive(Default)]
-struct Whole {
-    report: Report,
-    outputs: Vec<Output>,
+struct WholeImport {
+    report: ImportReport,
+    outputs: Vec<OutputFile>,
 }
 
 pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
-    let mut whole = Whole::default();
+    let mut whole = WholeImport::default();
     if args.path.is_dir() {
         if !FOLDERS.iter().any(|folder| args.path.join(folder).is_dir()) {
             return Err(Failure::usage(
@@ -72,7 +72,7 @@ fn shown(folder: &Utf8Path) -> String {
 }
 
 /// The files of a role. Links are not followed: they may lead anywhere.
-fn read_role(folder: &Utf8Path) -> Result<BTreeMap<String, Body>, Failure> {
+fn read_role(folder: &Utf8Path) -> Result<BTreeMap<String, RoleFile>, Failure> {
     let mut files = BTreeMap::new();
     for name in FOLDERS {
         let below = folder.join(name);
@@ -83,7 +83,7 @@ fn read_role(folder: &Utf8Path) -> Result<BTreeMap<String, Body>, Failure> {
     Ok(files)
 }
 
-fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, Body>) -> Result<(), Failure> {
+fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, RoleFile>) -> Result<(), Failure> {
     let failed =
         |e: std::io::Error| Failure::usage(format!("{folder}: {e}"), "name a folder that can be read");
     for entry in folder.read_dir_utf8().map_err(failed)? {
@@ -117,20 +117,20 @@ fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, Body>)
         } else {
             None
         };
-        files.insert(path, text.map_or(Body::Other, Body::Text));
+        files.insert(path, text.map_or(RoleFile::Other, RoleFile::Text));
     }
     Ok(())
 }
 
 /// Imports a role, with its files below `roles/NAME`.
-fn role(whole: &mut Whole, files: &RoleFiles, folder: &Utf8Path) -> Result<Vec<String>, Failure> {
+fn role(whole: &mut WholeImport, files: &RoleFiles, folder: &Utf8Path) -> Result<Vec<String>, Failure> {
     let made = import_role(files, &catalog())?;
-    for Written { path, content } in made.files {
+    for ImportedFile { path, content } in made.files {
         let bytes = match content {
-            Content::Text(text) => text.into_bytes(),
-            Content::Copy(from) => copied(&folder.join(from))?,
+            ImportedContent::Text(text) => text.into_bytes(),
+            ImportedContent::Copy(from) => copied(&folder.join(from))?,
         };
-        whole.outputs.push(Output { path: format!("roles/{}/{path}", files.name), bytes });
+        whole.outputs.push(OutputFile { path: format!("roles/{}/{path}", files.name), bytes });
     }
     whole.report.findings.extend(made.findings);
     Ok(made.requires)
@@ -147,7 +147,7 @@ fn copied(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     fs_err::read(path).map_err(failed)
 }
 
-fn playbook(whole: &mut Whole, path: &Utf8Path) -> Result<(), Failure> {
+fn playbook(whole: &mut WholeImport, path: &Utf8Path) -> Result<(), Failure> {
     let source = Source::read(path.as_std_path()).map_err(|e| {
         Failure::usage(format!("cannot read {path}: {e}"), "name a role's folder or a playbook")
     })?;
@@ -190,18 +190,18 @@ fn playbook(whole: &mut Whole, path: &Utf8Path) -> Result<(), Failure> {
         role(whole, own, folder)?;
     }
     let name = path.file_name().unwrap_or("site.yaml").replace(".yml", ".yaml");
-    whole.outputs.push(Output { path: format!("playbooks/{name}"), bytes: made.text.into_bytes() });
+    whole.outputs.push(OutputFile { path: format!("playbooks/{name}"), bytes: made.text.into_bytes() });
     Ok(())
 }
 
 /// An open finding about a role that a playbook names.
-fn missing(path: &Utf8Path, name: &str, why: String, write: &str) -> Finding {
-    Finding {
+fn missing(path: &Utf8Path, name: &str, why: String, write: &str) -> ImportFinding {
+    ImportFinding {
         file: path.to_string(),
         line: 1,
         name: name.to_owned(),
         module: "role".to_owned(),
-        verdict: Verdict::Open,
+        verdict: TaskVerdict::Open,
         became: "open item".to_owned(),
         why: vec![why],
         write: Some(write.to_owned()),
@@ -211,27 +211,27 @@ fn missing(path: &Utf8Path, name: &str, why: String, write: &str) -> Finding {
 }
 
 /// The record for what will be written; refused where a person's edits would be lost.
-fn written(out: &Utf8Path, outputs: &[Output], console: &Console) -> Result<Record, Failure> {
+fn written(out: &Utf8Path, outputs: &[OutputFile], console: &Console) -> Result<ImportRecord, Failure> {
     let path = out.join(RECORD);
     let mut record = match fs_err::read_to_string(&path) {
-        Ok(text) => Record::read(&text).map_err(|error| {
+        Ok(text) => ImportRecord::read(&text).map_err(|error| {
             let why = match error {
-                RecordError::Unreadable(why) => format!("{path} cannot be read: {why}"),
-                RecordError::Unknown { format, version } => {
+                ImportRecordError::Unreadable(why) => format!("{path} cannot be read: {why}"),
+                ImportRecordError::Unknown { format, version } => {
                     format!("{path} is `{format}` of version {version}, which this program does not know")
                 }
             };
             Failure::usage(why, "name another folder with --out")
         })?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Record::default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => ImportRecord::default(),
         Err(error) => return Err(Failure::failed(error)),
     };
     let mut edited = Vec::new();
     for output in outputs {
         let path = out.join(&output.path);
         let present = match fs_err::read(&path) {
-            Ok(bytes) => Present::Bytes(bytes),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Present::Missing,
+            Ok(bytes) => PresentFile::Bytes(bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => PresentFile::Missing,
             Err(error) => return Err(Failure::failed(error)),
         };
         if let Some(conflict) = compare(&record, &output.path, &present, &output.bytes) {
@@ -249,20 +249,28 @@ fn written(out: &Utf8Path, outputs: &[Output], console: &Console) -> Result<Reco
     ))
 }
 
-fn show(path: &Utf8Path, conflict: Conflict, present: &Present, output: &Output, console: &Console) {
+fn show(
+    path: &Utf8Path,
+    conflict: EditConflict,
+    present: &PresentFile,
+    output: &OutputFile,
+    console: &Console,
+) {
     match (conflict, present, std::str::from_utf8(&output.bytes)) {
-        (Conflict::Removed, ..) => {
+        (EditConflict::Removed, ..) => {
             console.remark(Tone::Change, "", &format!("{path} was removed since the last import"))
         }
-        (Conflict::Edited, Present::Bytes(bytes), Ok(new)) => {
+        (EditConflict::Edited, PresentFile::Bytes(bytes), Ok(new)) => {
             let present = String::from_utf8_lossy(bytes);
             console.remark_text(&converge_render::edited(path.as_str(), &present, new, &console.error_look));
         }
-        (Conflict::Edited, ..) => console.remark(Tone::Change, "", &format!("{path} has another content")),
+        (EditConflict::Edited, ..) => {
+            console.remark(Tone::Change, "", &format!("{path} has another content"))
+        }
     }
 }
 
-fn write(out: &Utf8Path, outputs: &[Output], record: Record) -> Result<(), Failure> {
+fn write(out: &Utf8Path, outputs: &[OutputFile], record: ImportRecord) -> Result<(), Failure> {
     let put = |path: &str, bytes: &[u8]| {
         let path = out.join(path);
         if let Some(folder) = path.parent() {

@@ -2,11 +2,11 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::{Problem, whole_expression};
+use crate::expression::{ImportProblem, whole_expression};
 use crate::yaml::{made, texts};
 use converge_syntax::Value;
 
-pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["non_unique", "move_home", "skeleton", "local", "umask"]);
     let mut out = vec![param("name", params.needed(&["name", "user"])?)];
     if params.text(&["state"]).as_deref() == Some("absent") {
@@ -45,7 +45,7 @@ pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, Problem
     match params.text(&["password"]) {
         Some(password) if matches!(password.as_str(), "!" | "*" | "!!" | "!*") => locked = Some(true),
         Some(_) if update.as_deref() == Some("on_create") => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "the password is given to a new user only",
                 "write `password_hash`, which is kept in every run, or leave it to keys",
             ));
@@ -62,7 +62,7 @@ pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, Problem
         .remark_if(has_home, "a new home directory has mode 0700, and nothing is copied from /etc/skel"))
 }
 
-pub(super) fn group(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn group(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["local", "non_unique", "force"]);
     let mut out = vec![param("name", params.needed(&["name"])?)];
     params.same(&[("gid", "gid"), ("system", "system")], &mut out);
@@ -73,12 +73,12 @@ pub(super) fn group(mut params: Params, _: &Context) -> Result<Converted, Proble
     Ok(Converted::one("group", out))
 }
 
-pub(super) fn authorized_key(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn authorized_key(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["manage_dir", "validate_certs", "follow"]);
     let mut out = vec![param("user", params.needed(&["user"])?)];
     let key = params.needed(&["key"])?;
     if key.starts_with("http://") || key.starts_with("https://") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the keys are fetched from an address in each run",
             "write the keys themselves, or put them into a file below files/ and use lookup('file', NAME)",
         ));

@@ -2,12 +2,12 @@
 
 use super::params::param;
 use super::queries::statuses;
-use super::{Context, Converted, Made, Params, read_only, shell_text};
-use crate::expression::Problem;
-use crate::tokens::{Sort, Token, tokens};
+use super::{Context, Converted, ConvertedPart, Params, read_only, shell_text};
+use crate::expression::ImportProblem;
+use crate::tokens::{Token, TokenSort, tokens};
 use converge_syntax::{Node, Value};
 
-pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     if let Some(words) = params.take(&["argv"]) {
         let words: Vec<String> =
             words.as_list().unwrap_or_default().iter().filter_map(Node::scalar_text).collect();
@@ -19,14 +19,14 @@ pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted
 }
 
 /// The text of `command`, which no shell reads in Ansible, as text for a shell.
-fn without_shell(text: &str) -> Result<String, Problem> {
+fn without_shell(text: &str) -> Result<String, ImportProblem> {
     let text = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let outside = shell_text::outside_of_templates(&text);
     if !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']) {
         return Ok(text);
     }
     let words = crate::task::split_words(&text)
-        .ok_or_else(|| Problem::new("a quote in the command is not closed", "close it"))?;
+        .ok_or_else(|| ImportProblem::new("a quote in the command is not closed", "close it"))?;
     let quoted = |word: &String| {
         let bare = word.trim_matches(['\'', '"']);
         let is_plain = word.len() == bare.len() && !word.contains(['\'', '"']);
@@ -41,15 +41,15 @@ fn without_shell(text: &str) -> Result<String, Problem> {
     Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-pub(super) fn shell(params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn shell(params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     converted(params, context)
 }
 
-fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["warn", "strip_empty_ends", "expand_argument_vars"]);
     let text =
         params.free.take().map(|text| text.trim_end().to_owned()).filter(|text| !text.trim().is_empty());
-    let text = text.ok_or_else(|| Problem::new("there is no command", "write `run`"))?;
+    let text = text.ok_or_else(|| ImportProblem::new("there is no command", "write `run`"))?;
     let is_bare = context.environment.is_none()
         && ["chdir", "stdin", "executable", "creates", "removes"]
             .iter()
@@ -61,7 +61,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem
         return Ok(usual);
     }
     if let Some(write) = shell_text::of_a_cluster(&text) {
-        return Err(Problem::new("it works on a cluster", write));
+        return Err(ImportProblem::new("it works on a cluster", write));
     }
     let creates = params.text(&["creates"]);
     let removes = params.text(&["removes"]);
@@ -71,7 +71,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem
         params.text(&["executable"]).filter(|program| program != "/bin/sh" && program != "sh")
     {
         if params.clone().take(&["stdin"]).is_some() {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "another shell reads the text, and there is an input",
                 "write the shell into `run`",
             ));
@@ -89,7 +89,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem
         return query(text.as_str(), out, context);
     }
     if context.failed_when.is_some() {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "`failed_when` decides what a failure is",
             "write it into `run`, with the guard of the command",
         ));
@@ -98,7 +98,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem
         interpreter,
         "the text goes to the input of the shell: what reads its own input there reads the text",
     );
-    let mut made = Made::new("command", out);
+    let mut made = ConvertedPart::new("command", out);
     match (creates, removes) {
         (Some(path), None) => made.params.push(param("creates", path)),
         (None, Some(path)) => {
@@ -129,20 +129,20 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, Problem
     Ok(converted)
 }
 
-fn open(text: &str, context: &Context) -> Problem {
+fn open(text: &str, context: &Context) -> ImportProblem {
     if context.changed_when_false && read_only(text) {
-        return Problem::new(
+        return ImportProblem::new(
             "it only reads, and nothing here uses its answer",
             "leave it out, or write `query` into `verify`",
         );
     }
     if context.changed_when_false {
-        return Problem::new(
+        return ImportProblem::new(
             "it says that it changes nothing, and runs in each run",
             "write `query` if it only reads; else `command` with `unless`: a question that is true once it is done",
         );
     }
-    Problem::new(
+    ImportProblem::new(
         "nothing says when it is done",
         "write `command` with `creates`, `unless` (a question that is true once it is done) or `on_change`",
     )
@@ -153,7 +153,7 @@ fn guard(context: &Context) -> Option<(usize, (String, Node))> {
     context.written_when.iter().enumerate().find_map(|(index, condition)| {
         let text = condition.as_str()?;
         let all: Vec<Token<'_>> =
-            tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+            tokens(text).into_iter().filter(|token| token.sort != TokenSort::Blank).collect();
         let words: Vec<&str> = all.iter().map(|token| token.text).collect();
         let command = |name: &str| context.queries.get(name).filter(|text| text.contains([' ', '/']));
         let guard = match words.as_slice() {
@@ -179,14 +179,14 @@ fn guard(context: &Context) -> Option<(usize, (String, Node))> {
 }
 
 /// A question whose answer later tasks read.
-fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Converted, Problem> {
+fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Converted, ImportProblem> {
     let statuses_wanted: Option<Vec<i64>> = match &context.failed_when {
         None if context.ignores_errors => None,
         None => Some(vec![0]),
         Some(when) => match failing(when, context.register.as_deref().unwrap_or_default()) {
             Some(all) => all,
             None => {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     "`failed_when` asks for more than the exit status",
                     "write `status` of `query`, and `assert` for the rest",
                 ));
@@ -208,7 +208,7 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
             out.push(statuses(&[0, 1]));
         }
     }
-    let mut made = Made::new("query", out);
+    let mut made = ConvertedPart::new("query", out);
     made.registers = true;
     Ok(Converted { made: vec![made], ..Converted::default() }
         .remark_if(!read_only(text), "every plan runs it: it must only read"))
@@ -223,7 +223,8 @@ fn failing(when: &Node, register: &str) -> Option<Option<Vec<i64>>> {
         Some([one]) => one.as_str()?,
         _ => when.as_str()?,
     };
-    let all: Vec<Token<'_>> = tokens(text).into_iter().filter(|token| token.sort != Sort::Blank).collect();
+    let all: Vec<Token<'_>> =
+        tokens(text).into_iter().filter(|token| token.sort != TokenSort::Blank).collect();
     let words: Vec<&str> = all.iter().map(|token| token.text).collect();
     let [name, ".", "rc", rest @ ..] = words.as_slice() else {
         return (text.trim() == "false").then_some(None);

@@ -1,7 +1,7 @@
 //! assert, fail, debug, and modules that nothing stands for.
 
-use super::{Context, Converted, Made, Params};
-use crate::expression::Problem;
+use super::{Context, Converted, ConvertedPart, Params};
+use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
 
@@ -13,9 +13,10 @@ fn braced(condition: &Node) -> Node {
     }
 }
 
-pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["success_msg", "quiet"]);
-    let that = params.take(&["that"]).ok_or_else(|| Problem::new("no condition is given", "write `that`"))?;
+    let that =
+        params.take(&["that"]).ok_or_else(|| ImportProblem::new("no condition is given", "write `that`"))?;
     let that = match &that.value {
         Value::List(items) if items.len() == 1 => items.first().map(braced).unwrap_or(that),
         Value::List(items) => made(Value::List(items.iter().map(braced).collect())),
@@ -28,7 +29,7 @@ pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, Probl
     Ok(check(out))
 }
 
-pub(super) fn fail(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn fail(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     let conditions: Vec<String> = context.when.iter().filter_map(Node::scalar_text).collect();
     let that = match conditions.as_slice() {
         [] => made(false),
@@ -59,17 +60,17 @@ fn one_line(out: &mut [(String, Node)]) {
 }
 
 fn check(out: Vec<(String, Node)>) -> Converted {
-    let mut made = Made::new("assert", out);
+    let mut made = ConvertedPart::new("assert", out);
     made.is_check = true;
     Converted { made: vec![made], ..Converted::default() }
 }
 
-pub(super) fn debug(params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn debug(params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     Ok(Converted::nothing(crate::task::instead(&params.module)))
 }
 
 /// Modules whose work happens by itself here.
-pub(super) fn left_out(params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn left_out(params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     Ok(Converted {
         left_out: Some("left out"),
         remarks: vec![crate::task::instead(&params.module).to_owned()],

@@ -1,12 +1,12 @@
 //! get_url, uri, unarchive, git.
 
 use super::params::param;
-use super::{Context, Converted, Made, Params, shell_text};
-use crate::expression::Problem;
+use super::{Context, Converted, ConvertedPart, Params, shell_text};
+use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::Value;
 
-pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&[
         "backup",
         "timeout",
@@ -29,7 +29,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
         "http_agent",
     ] {
         if params.take(&[secret]).is_some() {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`{secret}` goes with the request"),
                 "write `command` with curl, a guard and the secret in `env`",
             ));
@@ -40,7 +40,10 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
     if dest.ends_with('/') {
         let name = url.rsplit('/').next().unwrap_or_default().to_owned();
         if name.is_empty() || name.contains(['{', '}', '?', '%']) {
-            return Err(Problem::new("the name of the file is not known", "write the whole path in `path`"));
+            return Err(ImportProblem::new(
+                "the name of the file is not known",
+                "write the whole path in `path`",
+            ));
         }
         dest.push_str(&name);
     }
@@ -55,7 +58,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
         let sum = checksum.strip_prefix("sha256:").unwrap_or_default();
         let is_sum = sum.contains("{{") || (sum.len() == 64 && sum.bytes().all(|b| b.is_ascii_hexdigit()));
         if (!is_sum && !checksum.starts_with("{{")) || sum.contains("://") {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("the checksum `{checksum}` is no SHA-256"),
                 "write `download` with `checksum: sha256:…` and its 64 digits",
             ));
@@ -65,7 +68,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
         return Ok(Converted::one("download", out));
     }
     if force {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "it is fetched in each run, and nothing says what it has to be",
             "write `download` with the `checksum` of the file",
         ));
@@ -77,7 +80,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
     let mut all = Converted::one("command", vec![param("run", run), param("creates", dest.as_str())]);
     if !attributes.is_empty() {
         attributes.insert(0, param("path", dest));
-        let mut file = Made::new("file", attributes);
+        let mut file = ConvertedPart::new("file", attributes);
         file.suffix = "owner and mode";
         all.made.push(file);
     }
@@ -86,14 +89,14 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Prob
     ))
 }
 
-pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["return_content", "follow_redirects", "use_proxy", "force", "http_agent"]);
     let url = params.needed(&["url"])?;
     let method = params.text(&["method"]).unwrap_or_else(|| "GET".to_owned());
     let is_read = method == "GET" || method == "HEAD";
     if !is_read || context.register.is_some() && context.until.is_none() {
         let why = if is_read { "its answer is used" } else { "it changes something behind the address" };
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             why,
             "write `query` with curl for an answer, `command` with curl and a guard for a change",
         ));
@@ -109,7 +112,7 @@ pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, Pr
         }
         Some(value @ Value::Int(_)) => out.push(param("status", value)),
         Some(_) => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "more than one status is an answer",
                 "write `wait_for` with one, or `query` with curl",
             ));
@@ -130,7 +133,7 @@ pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, Pr
             format!("{register} is not failed"),
         ];
         if !asks.contains(&text) {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "`until` asks for more than the status",
                 "write `wait_for` with `url` and `contains`",
             ));
@@ -147,12 +150,12 @@ pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, Pr
     ))
 }
 
-pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["keep_newer", "list_files", "validate_certs", "decrypt", "io_buffer_size"]);
     let source = params.needed(&["src"])?;
     let on_host = params.flag(&["remote_src"])? == Some(true) || params.flag(&["copy"])? == Some(false);
     if source.contains("://") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the archive is fetched from an address, and nothing says what it has to be",
             "write `download` with its `checksum`, then `archive` with `on_host`",
         ));
@@ -177,7 +180,7 @@ pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Pr
         let strip = joined.strip_prefix("--strip-components=").or_else(|| joined.strip_prefix("--strip="));
         let strip = strip.and_then(|number| number.parse::<i64>().ok());
         let strip = strip.ok_or_else(|| {
-            Problem::new(
+            ImportProblem::new(
                 format!("the options `{joined}` of tar have no counterpart"),
                 "write `strip` and `only`, or `command` with `creates`",
             )
@@ -185,7 +188,7 @@ pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Pr
         out.push(param("strip", strip));
     }
     if params.take(&["mode"]).is_some() {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "all that is unpacked gets one mode",
             "write `file` for those files whose mode matters",
         ));
@@ -194,7 +197,7 @@ pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Pr
     Ok(Converted::one("archive", out))
 }
 
-pub(super) fn git(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn git(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&[
         "accept_hostkey",
         "accept_newhostkey",
@@ -207,7 +210,7 @@ pub(super) fn git(mut params: Params, _: &Context) -> Result<Converted, Problem>
         vec![param("repo", params.needed(&["repo", "name"])?), param("dest", params.needed(&["dest"])?)];
     params.same(&[("version", "version"), ("depth", "depth"), ("key_file", "ssh_key")], &mut out);
     if params.flag(&["update"])? == Some(false) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "a checkout that is there is left at any version",
             "write `git` with a fixed `version`",
         ));

@@ -1,8 +1,8 @@
 //! copy, template, file.
 
 use super::params::param;
-use super::{Context, Converted, Made, Params};
-use crate::expression::Problem;
+use super::{Context, Converted, ConvertedPart, Params};
+use crate::expression::ImportProblem;
 
 /// The last part of a path; empty where the path ends with a slash.
 fn base(path: &str) -> &str {
@@ -16,16 +16,16 @@ fn target(dest: &str, source: &str) -> String {
 
 const NOT_FORCED: &str = "`force: false` makes the file only where it is missing";
 
-pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "decrypt", "follow", "local_follow", "checksum", "directory_mode"]);
     if params.flag(&["remote_src"])? == Some(true) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "it copies a file of the host",
             "write `file` with the content, `link`, or `command` with `unless: cmp -s A B`",
         ));
     }
     if params.flag(&["force"])? == Some(false) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             NOT_FORCED,
             "write `file` where its content is to be kept, else `command` with `creates`",
         ));
@@ -37,10 +37,10 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, P
     match (content, source) {
         (Some(content), _) => {
             let text = content.scalar_text().ok_or_else(|| {
-                Problem::new("the content is no text", "write `content: \"{{ VALUE | to_json }}\"`")
+                ImportProblem::new("the content is no text", "write `content: \"{{ VALUE | to_json }}\"`")
             })?;
             if dest.ends_with('/') {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     "`dest` with `content` is a directory",
                     "write the path of the file",
                 ));
@@ -52,7 +52,7 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, P
             let source = source.trim_start_matches("./").to_owned();
             let source = source.strip_prefix("files/").unwrap_or(&source).to_owned();
             if source.starts_with('/') || source.contains("../") {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("`{source}` is outside of the role"),
                     "put the file below files/ of the role",
                 ));
@@ -62,7 +62,7 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, P
                 return copied_folder(params, folder, &source, &dest);
             }
             if !source.contains("{{") && !context.files.contains(&format!("files/{source}")) {
-                return Err(Problem::new(
+                return Err(ImportProblem::new(
                     format!("the role has no file files/{source}"),
                     format!("put it to files/{source} of the role"),
                 ));
@@ -71,7 +71,10 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, P
             out.push(param("source", source));
         }
         (None, None) => {
-            return Err(Problem::new("neither `src` nor `content` is given", "write `content` or `source`"));
+            return Err(ImportProblem::new(
+                "neither `src` nor `content` is given",
+                "write `content` or `source`",
+            ));
         }
     }
     params.attributes(&mut out)?;
@@ -80,7 +83,12 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, P
     Ok(Converted::one("file", out))
 }
 
-fn copied_folder(mut params: Params, folder: &str, source: &str, dest: &str) -> Result<Converted, Problem> {
+fn copied_folder(
+    mut params: Params,
+    folder: &str,
+    source: &str,
+    dest: &str,
+) -> Result<Converted, ImportProblem> {
     let path = if source.ends_with('/') {
         dest.trim_end_matches('/').to_owned()
     } else {
@@ -89,29 +97,29 @@ fn copied_folder(mut params: Params, folder: &str, source: &str, dest: &str) -> 
     let mut out = vec![param("folder", folder), param("path", path.clone())];
     params.same(&[("owner", "owner"), ("group", "group")], &mut out);
     if params.take(&["mode"]).is_some() {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "all files of a folder get one mode",
             "give the files their mode below files/ of the role, and write `archive` with `folder`",
         ));
     }
     params.finish("archive")?;
-    let mut directory = Made::new("directory", vec![param("path", path), param("parents", true)]);
+    let mut directory = ConvertedPart::new("directory", vec![param("path", path), param("parents", true)]);
     directory.suffix = "the directory";
     let mut all = Converted::one("archive", out);
     all.made.insert(0, directory);
     Ok(all.remark("the files have the modes that they have below files/ of the role"))
 }
 
-pub(super) fn template(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn template(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "follow", "output_encoding"]);
     if params.flag(&["force"])? == Some(false) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             NOT_FORCED,
             "write `file` where its content is to be kept, else `command` with `creates`",
         ));
     }
     if params.flag(&["lstrip_blocks"])? == Some(true) || params.flag(&["trim_blocks"])? == Some(false) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the template has its own rules for blanks around blocks",
             "write `{%-` and `-%}` in the template where blanks are to go",
         ));
@@ -121,16 +129,19 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Converte
     let source = source.trim_start_matches("./").to_owned();
     let source = source.strip_prefix("templates/").unwrap_or(&source).to_owned();
     if source.starts_with('/') || source.contains("../") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("`{source}` is outside of the role"),
             "put the template below templates/ of the role",
         ));
     }
     if let Some(problem) = context.bad_templates.get(&source) {
-        return Err(Problem::new(format!("templates/{source}: {}", problem.why), problem.write.clone()));
+        return Err(ImportProblem::new(
+            format!("templates/{source}: {}", problem.why),
+            problem.write.clone(),
+        ));
     }
     if !source.contains("{{") && !context.files.contains(&format!("templates/{source}")) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("the role has no template templates/{source}"),
             format!("put it to templates/{source} of the role"),
         ));
@@ -143,13 +154,13 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Converte
     Ok(Converted::one("file", out))
 }
 
-pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["follow"]);
     let path = params.needed(&["path", "dest", "name"])?;
     let state = params.text(&["state"]);
     let force = params.flag(&["force"])? == Some(true);
     if params.flag(&["recurse"])? == Some(true) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "all that is below the directory gets the owner and the mode",
             "write a resource for each path that matters",
         ));
@@ -160,7 +171,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, P
         None if path.ends_with('/') || known == Some("directory") => "directory".to_owned(),
         None if known == Some("file") => "file".to_owned(),
         None => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 "without `state` it may be a file or a directory",
                 "write `file` for a file, `directory` for a directory",
             ));
@@ -237,14 +248,15 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, P
                 vec![param("run", format!("touch {quoted}")), param("creates", path)],
             );
             if out.len() > 1 {
-                let mut attributes = Made::new("file", out);
+                let mut attributes = ConvertedPart::new("file", out);
                 attributes.suffix = "owner and mode";
                 all.made.push(attributes);
             }
             Ok(all.remark_if(!is_kept, "a file that is there keeps its times"))
         }
-        other => {
-            Err(Problem::new(format!("`state: {other}` has no counterpart"), crate::task::instead("file")))
-        }
+        other => Err(ImportProblem::new(
+            format!("`state: {other}` has no counterpart"),
+            crate::task::instead("file"),
+        )),
     }
 }

@@ -2,21 +2,22 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use converge_syntax::Value;
 
-pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["reload", "sysctl_set"]);
     let name = params.needed(&["name", "key"])?;
     if params.text(&["state"]).as_deref() == Some("absent") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("the line of `{name}` is taken out of the file, and the value stays until the next boot"),
             "write `line` with `state: absent`, or the value that it is to have with `sysctl`",
         ));
     }
     let ignores = params.flag(&["ignoreerrors"])? == Some(true);
-    let value =
-        params.take(&["value", "val"]).ok_or_else(|| Problem::new("no value is given", "write `value`"))?;
+    let value = params
+        .take(&["value", "val"])
+        .ok_or_else(|| ImportProblem::new("no value is given", "write `value`"))?;
     let file = params.text(&["sysctl_file"]).unwrap_or_else(|| "/etc/sysctl.conf".to_owned());
     params.finish("sysctl")?;
     let value = match &value.value {
@@ -28,7 +29,7 @@ pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Converted, Probl
         .remark_if(ignores, "a parameter that the kernel does not have is an error"))
 }
 
-pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     let name = params.needed(&["name"])?;
     let state = params.text(&["state"]).unwrap_or_else(|| "present".to_owned());
     let mut out = vec![param("name", name)];
@@ -36,7 +37,7 @@ pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, Pro
         "present" => {}
         "absent" => out.push(param("state", "absent")),
         other => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `present` or `absent`",
             ));
@@ -46,7 +47,10 @@ pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, Pro
         Some("present") => {}
         Some("absent" | "disabled") | None => out.push(param("boot", false)),
         Some(other) => {
-            return Err(Problem::new(format!("`persistent: {other}` has no counterpart"), "write `boot`"));
+            return Err(ImportProblem::new(
+                format!("`persistent: {other}` has no counterpart"),
+                "write `boot`",
+            ));
         }
     }
     if let Some(options) = params.text(&["params"]).filter(|text| !text.is_empty()) {
@@ -56,10 +60,13 @@ pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, Pro
     Ok(Converted::one("kernel_module", out))
 }
 
-pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup"]);
     if params.take(&["fstab"]).is_some() {
-        return Err(Problem::new("another file than /etc/fstab is written", "write `line` for that file"));
+        return Err(ImportProblem::new(
+            "another file than /etc/fstab is written",
+            "write `line` for that file",
+        ));
     }
     let mut out = vec![param("path", params.needed(&["path", "name"])?)];
     params.same(
@@ -77,7 +84,7 @@ pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, Proble
             remark = true;
         }
         other => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `mount` with what it is to be: now, at boot, or neither",
             ));
@@ -95,22 +102,23 @@ pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, Proble
     Ok(Converted::one("mount", out).remark_if(remark, "the directory stays: write `absent` for it"))
 }
 
-pub(super) fn hostname(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn hostname(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["use"]);
     let out = vec![param("name", params.needed(&["name"])?)];
     params.finish("hostname")?;
     Ok(Converted::one("hostname", out))
 }
 
-pub(super) fn timezone(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn timezone(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     let clock = params.take(&["hwclock"]).is_some();
     let out = vec![param("name", params.needed(&["name"])?)];
     params.finish("timezone")?;
     Ok(Converted::one("timezone", out).remark_if(clock, "the hardware clock is left as it is"))
 }
 
-pub(super) fn locale_gen(mut params: Params, _: &Context) -> Result<Converted, Problem> {
-    let names = params.take(&["name"]).ok_or_else(|| Problem::new("no locale is given", "write `name`"))?;
+pub(super) fn locale_gen(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+    let names =
+        params.take(&["name"]).ok_or_else(|| ImportProblem::new("no locale is given", "write `name`"))?;
     let mut out = vec![("names".to_owned(), names)];
     params.same(&[("state", "state")], &mut out);
     params.finish("locale")?;

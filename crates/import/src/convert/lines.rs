@@ -2,15 +2,15 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::yaml::map;
 use converge_syntax::Value;
 
 /// Patterns of Python that the kind `line` does not know.
-fn pattern(text: &str) -> Result<(), Problem> {
+fn pattern(text: &str) -> Result<(), ImportProblem> {
     let bad = ["(?=", "(?!", "(?<=", "(?<!", "(?P=", "\\Z"];
     match bad.iter().find(|part| text.contains(**part)) {
-        Some(part) => Err(Problem::new(
+        Some(part) => Err(ImportProblem::new(
             format!("the pattern has `{part}`, which is not known here"),
             "write a pattern without it",
         )),
@@ -18,7 +18,7 @@ fn pattern(text: &str) -> Result<(), Problem> {
     }
 }
 
-pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "encoding"]);
     let mut out = vec![param("path", params.needed(&["path", "dest", "destfile", "name"])?)];
     if let Some(text) = params.text(&["search_string"]) {
@@ -57,9 +57,9 @@ pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Converted, P
 }
 
 /// A pattern that matches this text.
-fn literal(text: &str) -> Result<String, Problem> {
+fn literal(text: &str) -> Result<String, ImportProblem> {
     if text.contains("{{") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the text that is searched for is a template",
             "write `regexp` with `regex_escape`",
         ));
@@ -68,7 +68,7 @@ fn literal(text: &str) -> Result<String, Problem> {
     Ok(text.chars().map(escaped).collect())
 }
 
-pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "encoding"]);
     let mut out = vec![param("path", params.needed(&["path", "dest", "destfile", "name"])?)];
     let marker = params.text(&["marker"]).unwrap_or_else(|| "# {mark} ANSIBLE MANAGED BLOCK".to_owned());
@@ -90,13 +90,13 @@ pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Converted, 
     Ok(Converted::one("block", out))
 }
 
-pub(super) fn ini_file(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn ini_file(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "no_extra_spaces", "ignore_spaces", "follow"]);
     let path = params.needed(&["path", "dest"])?;
     let section = params.needed(&["section"])?;
     let option = params.needed(&["option"])?;
     if section.contains("{{") || option.contains("{{") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "section or option is a template",
             "write the names into `set` of `structured`",
         ));

@@ -18,12 +18,12 @@ mod shell_text;
 pub(crate) use params::Params;
 pub(crate) use queries::{read_only, shape, stat_attribute};
 
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use converge_syntax::Node;
 
 /// A resource that stands for a task or for a part of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct ConvertedPart {
     pub kind: &'static str,
     pub params: Vec<(String, Node)>,
     /// Where a task becomes several resources: the words behind its name.
@@ -36,7 +36,7 @@ pub(crate) struct Made {
     pub follows: Option<&'static str>,
 }
 
-impl Made {
+impl ConvertedPart {
     pub(crate) fn new(kind: &'static str, params: Vec<(String, Node)>) -> Self {
         Self { kind, params, suffix: "", registers: false, is_check: false, follows: None }
     }
@@ -46,7 +46,7 @@ impl Made {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Converted {
     /// The resources; none where nothing stands for the task.
-    pub made: Vec<Made>,
+    pub made: Vec<ConvertedPart>,
     pub remarks: Vec<String>,
     /// Where nothing stands for it: a short word for the report.
     pub left_out: Option<&'static str>,
@@ -56,7 +56,7 @@ pub(crate) struct Converted {
 
 impl Converted {
     pub(crate) fn one(kind: &'static str, params: Vec<(String, Node)>) -> Self {
-        Self { made: vec![Made::new(kind, params)], ..Self::default() }
+        Self { made: vec![ConvertedPart::new(kind, params)], ..Self::default() }
     }
 
     /// Nothing is written, for this reason.
@@ -91,7 +91,7 @@ pub(crate) struct Context {
     /// Folders below `files/`.
     pub folders: std::collections::BTreeSet<String>,
     /// Templates that cannot be used here, with the reason.
-    pub bad_templates: std::collections::BTreeMap<String, Problem>,
+    pub bad_templates: std::collections::BTreeMap<String, ImportProblem>,
     /// Paths of directories and files that earlier tasks make, as they are written.
     pub paths: std::collections::BTreeMap<String, &'static str>,
     /// Keywords of the task that only some conversions know.
@@ -109,7 +109,7 @@ pub(crate) struct Context {
     pub has_loop: bool,
 }
 
-type Convert = fn(Params, &Context) -> Result<Converted, Problem>;
+type Convert = fn(Params, &Context) -> Result<Converted, ImportProblem>;
 
 /// The modules that are converted. What `docs/ansible.md` says about each stands in its table; a test compares the two.
 const CONVERSIONS: &[(&str, Convert)] = &[
@@ -163,12 +163,13 @@ const STRUCTURE: &[&str] =
     &["set_fact", "include_vars", "include_role", "import_role", "include_tasks", "import_tasks", "meta"];
 
 /// Converts a task's module.
-pub(crate) fn convert(module: &str, params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(crate) fn convert(module: &str, params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     match CONVERSIONS.iter().find(|(name, _)| *name == module) {
         Some((_, convert)) => convert(params, context),
-        None => {
-            Err(Problem::new(format!("there is no conversion of `{module}`"), crate::task::instead(module)))
-        }
+        None => Err(ImportProblem::new(
+            format!("there is no conversion of `{module}`"),
+            crate::task::instead(module),
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
 
@@ -11,7 +11,7 @@ pub(super) const RECOMMENDS: &str = "recommended packages are not installed alon
     with `state: started`";
 
 /// Names as one text or a list; `a,b` is two.
-fn names(node: &Node) -> Result<Node, Problem> {
+fn names(node: &Node) -> Result<Node, ImportProblem> {
     let mut all: Vec<String> = Vec::new();
     let items = match &node.value {
         Value::List(items) => items.clone(),
@@ -26,7 +26,7 @@ fn names(node: &Node) -> Result<Node, Problem> {
         all.extend(text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()));
     }
     if let Some(bad) = all.iter().find(|name| name.contains(['*', '/']) && !name.contains("{{")) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("`{bad}` is no name of a package"),
             "name each package; one of a release is `package` with `version`",
         ));
@@ -51,7 +51,7 @@ fn names(node: &Node) -> Result<Node, Problem> {
     })
 }
 
-pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&[
         "force_apt_get",
         "lock_timeout",
@@ -62,7 +62,7 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem>
         "fail_on_autoremove",
     ]);
     if params.take(&["deb"]).is_some() {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "a package file is installed",
             "write `apt_repository` and `package`, or `download` and `command` with `unless: dpkg -s NAME`",
         ));
@@ -72,7 +72,7 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem>
     let recommends = params.flag(&["install_recommends", "install-recommends"])?;
     let upgrade = params.text(&["upgrade"]).filter(|word| !matches!(word.as_str(), "no" | "false" | "none"));
     if let Some(upgrade) = upgrade {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("`upgrade: {upgrade}` raises all packages, and names none"),
             "write `package` with `state: latest` for those that matter",
         ));
@@ -96,7 +96,7 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem>
         "latest" => out.push(param("state", "latest")),
         "absent" | "removed" => out.push(param("state", "absent")),
         other => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `present`, `latest` or `absent`; dependencies come by themselves",
             ));
@@ -109,7 +109,7 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem>
         out.push(param("allow_downgrade", true));
     }
     if let Some(release) = params.text(&["default_release"]) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("the packages come from the release `{release}`"),
             "write the `version`, or a file in /etc/apt/preferences.d",
         ));
@@ -127,10 +127,11 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, Problem>
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
 
-pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["use"]);
-    let list =
-        params.take(&["name", "pkg"]).ok_or_else(|| Problem::new("no package is named", "write `name`"))?;
+    let list = params
+        .take(&["name", "pkg"])
+        .ok_or_else(|| ImportProblem::new("no package is named", "write `name`"))?;
     let mut out = vec![("name".to_owned(), names(&list)?)];
     let state = params.text(&["state"]).unwrap_or_else(|| "present".to_owned());
     match state.as_str() {
@@ -138,7 +139,7 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Prob
         "latest" | "absent" => out.push(param("state", state.as_str())),
         other if other.contains("{{") => out.push(param("state", other)),
         other => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `present`, `latest` or `absent`",
             ));
@@ -151,13 +152,13 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Prob
     Ok(Converted::one("package", out).remark_if(state != "absent", RECOMMENDS))
 }
 
-pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     let name = params.needed(&["name"])?;
     let hold = match params.needed(&["selection"])?.as_str() {
         "hold" => true,
         "install" => false,
         other => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("the selection `{other}` has no counterpart"),
                 "write `package` with `hold` or with `state: absent`",
             ));
@@ -168,7 +169,7 @@ pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Convert
         .remark("the package is installed where it is missing"))
 }
 
-pub(super) fn snap(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn snap(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     let mut out = Vec::new();
     params.same(&[("name", "name"), ("channel", "channel"), ("classic", "classic")], &mut out);
     if params.text(&["state"]).as_deref() == Some("absent") {

@@ -1,6 +1,6 @@
 //! The parameters of a module: each is taken once, and what nobody takes is a question.
 
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
 use converge_template::ansible_parameter;
@@ -36,10 +36,10 @@ impl Params {
     }
 
     /// A parameter that must be there.
-    pub(crate) fn needed(&mut self, names: &[&str]) -> Result<String, Problem> {
+    pub(crate) fn needed(&mut self, names: &[&str]) -> Result<String, ImportProblem> {
         let name = names.first().copied().unwrap_or_default();
         self.text(names).filter(|text| !text.is_empty()).ok_or_else(|| {
-            Problem::new(
+            ImportProblem::new(
                 format!("`{}` has no `{name}` that is a text", self.module),
                 crate::task::instead(&self.module),
             )
@@ -50,13 +50,13 @@ impl Params {
     ///
     /// # Errors
     /// It is a template.
-    pub(crate) fn flag(&mut self, names: &[&str]) -> Result<Option<bool>, Problem> {
+    pub(crate) fn flag(&mut self, names: &[&str]) -> Result<Option<bool>, ImportProblem> {
         let Some(node) = self.take(names) else { return Ok(None) };
         let word = node.scalar_text().unwrap_or_default().to_lowercase();
         match word.as_str() {
             "true" | "yes" | "on" | "1" | "y" | "t" => Ok(Some(true)),
             "false" | "no" | "off" | "0" | "n" | "f" => Ok(Some(false)),
-            _ => Err(Problem::new(
+            _ => Err(ImportProblem::new(
                 format!(
                     "`{}` is `{word}`, which is known on the host only",
                     names.first().copied().unwrap_or_default()
@@ -81,7 +81,7 @@ impl Params {
     }
 
     /// Owner, group and mode.
-    pub(crate) fn attributes(&mut self, out: &mut Vec<(String, Node)>) -> Result<(), Problem> {
+    pub(crate) fn attributes(&mut self, out: &mut Vec<(String, Node)>) -> Result<(), ImportProblem> {
         self.ignore(&["seuser", "serole", "selevel", "setype", "unsafe_writes"]);
         if let Some(mode) = self.take(&["mode"]) {
             out.push(("mode".to_owned(), self::mode(&mode)?));
@@ -91,13 +91,13 @@ impl Params {
     }
 
     /// Nothing may be left.
-    pub(crate) fn finish(self, kind: &str) -> Result<(), Problem> {
+    pub(crate) fn finish(self, kind: &str) -> Result<(), ImportProblem> {
         let Some((name, _)) = self.entries.first() else { return Ok(()) };
         let write = ansible_parameter(kind, name).map_or_else(
             || format!("write what `{name}` is for: `converge explain {kind}` lists the parameters"),
             str::to_owned,
         );
-        Err(Problem::new(format!("`{name}` of `{}` has no counterpart", self.module), write))
+        Err(ImportProblem::new(format!("`{name}` of `{}` has no counterpart", self.module), write))
     }
 }
 
@@ -107,8 +107,8 @@ pub(crate) fn param(name: &str, value: impl Into<Value>) -> (String, Node) {
 }
 
 /// A mode as it is written here: octal digits as text.
-fn mode(node: &Node) -> Result<Node, Problem> {
-    let bad = |why: String| Problem::new(why, "write the whole mode in octal digits, as \"0644\"");
+fn mode(node: &Node) -> Result<Node, ImportProblem> {
+    let bad = |why: String| ImportProblem::new(why, "write the whole mode in octal digits, as \"0644\"");
     match &node.value {
         Value::Int(number) => {
             // YAML 1.1 reads a leading zero as octal; without it Ansible takes the number for decimal.

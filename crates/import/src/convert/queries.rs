@@ -2,7 +2,7 @@
 
 use super::params::param;
 use super::{Context, Converted, Params, shell_text};
-use crate::expression::{Problem, Registered};
+use crate::expression::{ImportProblem, RegisteredResult};
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,13 +40,13 @@ pub(crate) fn shape(
     (reads, fails): (bool, bool),
     uses: &BTreeSet<String>,
     register: &str,
-) -> Registered {
-    let unknown = |why: String, write: &str| Registered::Unknown(Problem::new(why, write));
+) -> RegisteredResult {
+    let unknown = |why: String, write: &str| RegisteredResult::Unknown(ImportProblem::new(why, write));
     match module {
         "stat" => match attribute(uses) {
             Some(name) => {
                 let holds = format!("({register}.status == 0)");
-                Registered::Query(BTreeMap::from([(format!(".stat.{name}"), holds)]))
+                RegisteredResult::Query(BTreeMap::from([(format!(".stat.{name}"), holds)]))
             }
             None => unknown(
                 format!("`{register}` is asked for more than one thing, or for one that has no plain test"),
@@ -70,17 +70,17 @@ pub(crate) fn shape(
             for path in [".changed", " is changed"] {
                 add(path, "false".to_owned());
             }
-            Registered::Query(known)
+            RegisteredResult::Query(known)
         }
         "uri" | "find" | "slurp" | "getent" => unknown(
             format!("`{register}` is the answer of `{module}`"),
             "write `query` with `register`; its answer is `stdout`, `lines`, `status` and `json`",
         ),
-        _ => Registered::Changes(Vec::new()),
+        _ => RegisteredResult::Changes(Vec::new()),
     }
 }
 
-pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&[
         "get_checksum",
         "get_attributes",
@@ -98,7 +98,10 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, P
     let name = context.queries.get(context.register.as_deref().unwrap_or_default());
     let test = ATTRIBUTES.iter().find(|(own, _)| name.is_some_and(|name| name == own));
     let Some((_, test)) = test else {
-        return Err(Problem::new("more than one attribute is asked for", "write `query` with `stat -c`"));
+        return Err(ImportProblem::new(
+            "more than one attribute is asked for",
+            "write `query` with `stat -c`",
+        ));
     };
     let test = if follow {
         test.replace(" && ! [ -L @ ]", "").replace(" || [ -L @ ]", "")

@@ -2,7 +2,7 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 use crate::task::split_words;
 use crate::yaml::texts;
 
@@ -15,7 +15,7 @@ fn name_of(text: &str) -> String {
     text.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&[
         "update_cache",
         "update_cache_retries",
@@ -30,7 +30,7 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
     let absent = params.text(&["state"]).as_deref() == Some("absent");
     params.finish("apt_repository")?;
     if repo.starts_with("ppa:") {
-        return Err(Problem::new("the key of a PPA is asked for at Launchpad", KEY));
+        return Err(ImportProblem::new("the key of a PPA is asked for at Launchpad", KEY));
     }
     let words = split_words(&repo).unwrap_or_default();
     let mut rest = words.as_slice();
@@ -40,7 +40,7 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
             word.clone()
         }
         _ => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`{repo}` cannot be taken apart"),
                 "write `uris`, `suites` and `components`",
             ));
@@ -51,14 +51,14 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
     if rest.first().is_some_and(|word| word.starts_with('[')) {
         let end = rest.iter().position(|word| word.ends_with(']'));
         let end =
-            end.ok_or_else(|| Problem::new("the options are not closed", "write `uris` and `suites`"))?;
+            end.ok_or_else(|| ImportProblem::new("the options are not closed", "write `uris` and `suites`"))?;
         let inside = rest.get(..=end).unwrap_or_default().join(" ");
         let inside = inside.trim_start_matches('[').trim_end_matches(']').to_owned();
         options = split_words(&inside).unwrap_or_default();
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     let [uri, suite, components @ ..] = rest else {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("`{repo}` cannot be taken apart"),
             "write `uris`, `suites` and `components`",
         ));
@@ -66,7 +66,10 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
     let host = uri.split("://").nth(1).unwrap_or(uri);
     let name = name_of(file.as_deref().unwrap_or(host));
     if name.is_empty() || file.as_deref().unwrap_or(uri).contains("{{") {
-        return Err(Problem::new("the name of the file is not known", "write `name` of `apt_repository`"));
+        return Err(ImportProblem::new(
+            "the name of the file is not known",
+            "write `name` of `apt_repository`",
+        ));
     }
     if absent {
         return Ok(Converted::one("apt_repository", vec![param("name", name), param("state", "absent")])
@@ -87,17 +90,17 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
                 signed = true;
                 out.push(param("signed_by", value));
             }
-            _ => return Err(Problem::new(format!("the option `{option}` has no counterpart"), KEY)),
+            _ => return Err(ImportProblem::new(format!("the option `{option}` has no counterpart"), KEY)),
         }
     }
     if !signed {
-        return Err(Problem::new("nothing says which key signs the repository", KEY));
+        return Err(ImportProblem::new("nothing says which key signs the repository", KEY));
     }
     Ok(Converted::one("apt_repository", out)
         .remark("an entry for the same repository that Ansible wrote into a `.list` file stays: write `absent` for it"))
 }
 
-pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["mode", "install_python_debian", "enabled", "date_max_future", "pdiffs", "by_hash"]);
     let mut out = vec![param("name", name_of(&params.needed(&["name"])?))];
     if params.text(&["state"]).as_deref() == Some("absent") {
@@ -118,7 +121,7 @@ pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Conve
     params.finish("apt_repository")?;
     match key {
         Some(key) if key.starts_with('/') => out.push(param("signed_by", key)),
-        _ => return Err(Problem::new("nothing says the fingerprint of the key", KEY)),
+        _ => return Err(ImportProblem::new("nothing says the fingerprint of the key", KEY)),
     }
     Ok(Converted::one("apt_repository", out))
 }

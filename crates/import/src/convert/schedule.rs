@@ -2,13 +2,13 @@
 
 use super::params::param;
 use super::{Context, Converted, Params};
-use crate::expression::Problem;
+use crate::expression::ImportProblem;
 
-pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup"]);
     let title = params.needed(&["name"])?;
     if params.flag(&["disabled"])? == Some(true) || params.flag(&["env"])? == Some(true) {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the entry is no job that runs",
             "write `cron` with `environment`, or leave out what is disabled",
         ));
@@ -22,7 +22,7 @@ pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, Problem
     };
     let name = file.clone().unwrap_or_else(|| title.clone());
     if name.contains("{{") || name.starts_with('/') {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the name of the job is no plain word",
             "write `cron` with a `name` of letters, digits and dashes",
         ));
@@ -39,9 +39,9 @@ pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, Problem
         out.push(param("state", "absent"));
     } else {
         out.push(param("schedule", special.map_or_else(|| parts.join(" "), |word| format!("@{word}"))));
-        let job = job.ok_or_else(|| Problem::new("no job is given", "write `run`"))?;
+        let job = job.ok_or_else(|| ImportProblem::new("no job is given", "write `run`"))?;
         if job.contains("\\%") {
-            return Err(Problem::new("the job holds `\\%`", "write `%`: the kind `cron` escapes it"));
+            return Err(ImportProblem::new("the job holds `\\%`", "write `%`: the kind `cron` escapes it"));
         }
         out.push(param("run", job));
     }
@@ -56,7 +56,7 @@ pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, Problem
     Ok(Converted::one("cron", out))
 }
 
-pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Converted, Problem> {
+pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["connect_timeout", "delay", "msg", "active_connection_states", "exclude_hosts"]);
     let mut out = Vec::new();
     params.same(&[("port", "port"), ("path", "file"), ("search_regex", "contains")], &mut out);
@@ -65,13 +65,16 @@ pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Converted, Pro
         out.push(param("host", host));
     }
     if out.is_empty() {
-        return Err(Problem::new("a fixed pause proves nothing", "write `wait_for` for what you wait for"));
+        return Err(ImportProblem::new(
+            "a fixed pause proves nothing",
+            "write `wait_for` for what you wait for",
+        ));
     }
     match params.text(&["state"]).as_deref() {
         None | Some("started" | "present") => {}
         Some("stopped" | "absent") => out.push(param("gone", true)),
         Some(other) => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `command` with the question",
             ));

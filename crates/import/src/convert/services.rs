@@ -1,14 +1,14 @@
 //! service, systemd, sysvinit.
 
 use super::params::param;
-use super::{Context, Converted, Made, Params};
-use crate::expression::Problem;
+use super::{Context, Converted, ConvertedPart, Params};
+use crate::expression::ImportProblem;
 
-pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted, Problem> {
+pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["use", "no_block", "sleep", "pattern", "runlevel", "runlevels", "arguments", "force"]);
     let reload = params.flag(&["daemon_reload", "daemon-reload", "daemon_reexec"])? == Some(true);
     if params.text(&["scope"]).is_some_and(|scope| scope != "system") {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "the unit is one of a user",
             "write `command` with `unless: systemctl --user is-active NAME`",
         ));
@@ -18,7 +18,7 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
         if reload {
             return Ok(Converted { left_out: Some("left out"), remarks: Vec::new(), ..Converted::default() });
         }
-        return Err(Problem::new("no unit is named", "write `service` with its `name`"));
+        return Err(ImportProblem::new("no unit is named", "write `service` with its `name`"));
     };
     let mut out = vec![param("name", name)];
     let state = params.text(&["state"]);
@@ -30,7 +30,7 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
         Some("reloaded") => follows = Some("reload_on"),
         Some(other) if other.contains("{{") => return dynamic(params, out, other, context),
         Some(other) => {
-            return Err(Problem::new(
+            return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
                 "write `started` or `stopped`; `restart_on` names what it is restarted for",
             ));
@@ -40,12 +40,12 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
     params.same(&[("enabled", "enabled"), ("masked", "masked")], &mut out);
     params.finish("service")?;
     if follows.is_some() && context.follows.is_empty() {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             "it is restarted in each run, whatever has changed",
             "write `service` with `state: started`, and name in `restart_on` what it is restarted for",
         ));
     }
-    let mut made = Made::new("service", out);
+    let mut made = ConvertedPart::new("service", out);
     made.follows = follows;
     Ok(Converted { made: vec![made], ..Converted::default() })
 }
@@ -56,9 +56,9 @@ fn dynamic(
     mut out: Vec<(String, converge_syntax::Node)>,
     state: &str,
     context: &Context,
-) -> Result<Converted, Problem> {
+) -> Result<Converted, ImportProblem> {
     if context.is_handler {
-        return Err(Problem::new(
+        return Err(ImportProblem::new(
             format!("the host only knows whether `{state}` is a restart or a reload"),
             "write `service` with `restart_on` or with `reload_on`",
         ));

@@ -1,7 +1,7 @@
 //! Text for the shell: quoting, and the usual commands that a kind stands for.
 
 use super::params::param;
-use super::{Converted, Made};
+use super::{Converted, ConvertedPart};
 use crate::task::split_words;
 use converge_syntax::Node;
 
@@ -37,8 +37,8 @@ pub(crate) fn outside_of_templates(text: &str) -> String {
         .unwrap_or_default()
         .into_iter()
         .map(|part| match part {
-            crate::tokens::Part::Plain(text) => text,
-            crate::tokens::Part::Code(..) => "x",
+            crate::tokens::TemplatePart::Plain(text) => text,
+            crate::tokens::TemplatePart::Code(..) => "x",
         })
         .collect()
 }
@@ -153,7 +153,7 @@ fn service(unit: &str, values: &[(&str, converge_syntax::Value)]) -> Converted {
 
 fn unit_command(verb: &str, unit: &str, follows: bool) -> Option<Converted> {
     let follow = |key: &'static str| {
-        let mut made = Made::new("service", vec![param("name", unit)]);
+        let mut made = ConvertedPart::new("service", vec![param("name", unit)]);
         made.follows = Some(key);
         Converted { made: vec![made], ..Converted::default() }
     };
