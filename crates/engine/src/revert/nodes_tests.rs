@@ -31,7 +31,7 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
     };
     (of.before, of.left) = (state(before), state(left));
     let mut other = undo(with, "ns/r", "absent", "absent");
-    other.left = State::from_line(&format!("deployed c-1 {}", "0".repeat(64)));
+    other.left = State::from_line(&format!("release deployed c-1 {}", "0".repeat(64)));
     let undos = if node_first { vec![other, of] } else { vec![of, other] };
     for undo in &undos {
         let answer = Answer::Object(Observed::new(undo.left.clone(), None));
