@@ -30,8 +30,15 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
         State::from(state)
     };
     (of.before, of.left) = (state(before), state(left));
-    let mut other = undo(with, "ns/r", "absent", "absent");
-    other.left = State::from_line(&format!("release deployed c-1 {}", "0".repeat(64)));
+    let other = match with {
+        "k8s" => {
+            let left = state(
+                &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r", "namespace": "ns"}}),
+            );
+            Undo { left, ..undo(with, "v1/ConfigMap/ns/r", "absent", "absent") }
+        }
+        _ => undo(with, "ns/r", &format!("release deployed c-1 {}", "0".repeat(64)), "absent"),
+    };
     let undos = if node_first { vec![other, of] } else { vec![of, other] };
     for undo in &undos {
         let answer = Answer::Object(Observed::new(undo.left.clone(), None));
