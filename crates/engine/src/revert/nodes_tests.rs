@@ -1,6 +1,7 @@
 use super::*;
 use crate::revert::tests::undo;
 use crate::revert::{RevertGroup, arrange};
+use converge_objects::k8s::from_text;
 use converge_resource::{Answer, Observed, Probe};
 use serde_json::json;
 
@@ -57,13 +58,7 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
 #[test]
 fn taints_go_before_a_release_and_come_after_it() {
     let release = ("ns/r".to_owned(), None);
-    let to = |node: Value| {
-        (
-            "v1/Node/n".to_owned(),
-            Some(K8sState::of(&node))
-                .map(|(_, content)| serde_json::from_str(content.text().unwrap()).unwrap()),
-        )
-    };
+    let to = |node: Value| ("v1/Node/n".to_owned(), from_text(&K8sState::of(&node).1));
     // Wherever the node stands among what the runs touched.
     for first in [true, false] {
         let found = changes(first, &node(None, &[], false), &node(None, &["t"], true), "release");
