@@ -136,7 +136,7 @@ pub struct Kubeadm;
 
 impl Object for Kubeadm {
     const KIND: &'static str = "kubeadm";
-    const SHELL: &'static str = include_str!("kubeadm.sh");
+    const SHELL: &'static str = concat!(include_str!("kubeadm.sh"), include_str!("kubeadm_leave.sh"));
     const SECONDS: u64 = 1800;
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();

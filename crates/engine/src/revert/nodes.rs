@@ -2,29 +2,13 @@
 //! chart that goes may be a Job, and nothing says where its pod may run. Pure.
 
 use crate::revert::layers::Sight;
+use crate::revert::order::{Pods, needs_pods};
 use crate::revert::undo::{Verdict, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::K8sState;
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Change, ObjectId, State};
 use serde_json::Value;
-
-/// The effect of a revert on pods that are to be scheduled on a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pods {
-    /// None.
-    #[default]
-    Unaffected,
-    /// A taint or a cordon goes.
-    Admitted,
-    /// A taint or a cordon comes, and none goes.
-    KeptAway,
-}
-
-/// Whether the revert of such an object may wait for pods.
-pub(super) fn needs_pods(object: &ObjectId) -> bool {
-    matches!(object.kind.as_str(), "release" | "workload")
-}
 
 fn is_node(object: &ObjectId) -> bool {
     object.kind == "k8s"

@@ -1,6 +1,7 @@
 use super::*;
 use crate::revert::tests::undo;
 use crate::revert::{RevertGroup, arrange};
+use converge_objects::k8s::from_text;
 use converge_resource::{Answer, Observed, Probe};
 use serde_json::json;
 
@@ -30,8 +31,15 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
         State::from(state)
     };
     (of.before, of.left) = (state(before), state(left));
-    let mut other = undo(with, "ns/r", "absent", "absent");
-    other.left = State::from_line(&format!("deployed c-1 {}", "0".repeat(64)));
+    let other = match with {
+        "k8s" => {
+            let left = state(
+                &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r", "namespace": "ns"}}),
+            );
+            Undo { left, ..undo(with, "v1/ConfigMap/ns/r", "absent", "absent") }
+        }
+        _ => undo(with, "ns/r", &format!("release deployed c-1 {}", "0".repeat(64)), "absent"),
+    };
     let undos = if node_first { vec![other, of] } else { vec![of, other] };
     for undo in &undos {
         let answer = Answer::Object(Observed::new(undo.left.clone(), None));
@@ -50,13 +58,7 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
 #[test]
 fn taints_go_before_a_release_and_come_after_it() {
     let release = ("ns/r".to_owned(), None);
-    let to = |node: Value| {
-        (
-            "v1/Node/n".to_owned(),
-            Some(K8sState::of(&node))
-                .map(|(_, content)| serde_json::from_str(content.text().unwrap()).unwrap()),
-        )
-    };
+    let to = |node: Value| ("v1/Node/n".to_owned(), from_text(&K8sState::of(&node).1));
     // Wherever the node stands among what the runs touched.
     for first in [true, false] {
         let found = changes(first, &node(None, &[], false), &node(None, &["t"], true), "release");

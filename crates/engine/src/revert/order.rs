@@ -10,10 +10,10 @@ mod pods;
 mod schedule;
 mod unit;
 
-use super::nodes::Pods;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
 use converge_resource::{ObjectId, State};
+pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) use unit::may_run_with;

@@ -449,7 +449,7 @@ impl Resource for Kubeadm {
                 };
                 Ok(Wanted { notes: self.notes(begun), ..self.wanted(&now) })
             }
-            // What a reset has left of a node is nothing to go on with.
+            // The rest that a reset has left of a node is nothing to go on with.
             KubeadmState::Begun { what, .. }
                 if what == self.how() || (what == LEAVE && self.join.is_some()) =>
             {

@@ -141,7 +141,7 @@ fn what_was_begun_goes_on_and_what_others_left_is_an_error() {
         |what: &str, endpoint: &str| KubeadmState::Begun { what: what.into(), endpoint: endpoint.into() };
     let notes = read::<Kubeadm>(init()).plan(&host(begun("init", AT))).unwrap().notes;
     assert!(notes[0].contains("goes on"), "{notes:?}");
-    // What a reset has left is taken away before the host joins again; a leave goes on.
+    // The rest that a reset has left is taken away before the host joins again; a leave goes on.
     let joins = read::<Kubeadm>(join("worker")).plan(&host(begun("leave", AT))).unwrap();
     assert!(joins.notes[0].contains("a leave was begun here") && joins.notes[0].contains("before the join"));
     let leave = json!({"endpoint": AT, "leave": {"control_plane": "cp1", "node": "n1"}});

@@ -1,7 +1,24 @@
-//! What may wait for pods, between the taints of nodes that go and those that come.
+//! Reverts that may wait for pods come between the taints of nodes that go and those that come.
 
-use super::super::nodes::{Pods, needs_pods};
 use super::Edges;
+use converge_resource::ObjectId;
+
+/// The effect of a revert on pods that are to be scheduled on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pods {
+    /// None.
+    #[default]
+    Unaffected,
+    /// A taint or a cordon goes.
+    Admitted,
+    /// A taint or a cordon comes, and none goes.
+    KeptAway,
+}
+
+/// Whether the revert of such an object may wait for pods.
+pub(crate) fn needs_pods(object: &ObjectId) -> bool {
+    matches!(object.kind.as_str(), "release" | "workload")
+}
 
 impl Edges<'_> {
     /// Nodes take pods before anything may wait for one, and taints and cordons come back after it. A node that does both has two reverts, in this order.

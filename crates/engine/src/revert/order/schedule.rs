@@ -1,7 +1,6 @@
 //! The order that keeps every edge: groups by item and transaction, the reverse of the runs where nothing depends.
 
-use super::super::nodes::Pods;
-use super::{Edge, Revert};
+use super::{Edge, Pods, Revert};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Orders the objects: by the dependencies, else as they are given, and what one item changed together where that is possible.
