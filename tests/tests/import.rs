@@ -1,6 +1,6 @@
 //! `converge import` on roles and a playbook of `fixtures/ansible`: what is written is applied to a real host, and the next plan is empty.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
 use converge_tests::{World, exec, ran, root};
 use serde_json::Value;

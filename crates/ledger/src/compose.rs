@@ -1,8 +1,8 @@
 //! The composition of the changes of several runs, for each object.
 
-use crate::layers::is_at_path;
 use crate::lead::{Lead, Led, lead, led_elsewhere};
 use crate::lines::{is_by_fields, is_by_lines};
+use crate::paths::is_at_path;
 use crate::{MountLayer, SavedChange, SavedGuard, SavedOutcome};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, Past, State};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,14 +2,10 @@
 //! after it.
 
 use crate::lead::{Lead, Led, lead, led_elsewhere};
+use crate::paths::is_at_path;
 use crate::{SavedChange, SavedOutcome};
 use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
-
-/// Whether objects of this kind lie at their keys.
-pub(crate) fn is_at_path(kind: &str) -> bool {
-    converge_objects::object(kind).is_some_and(|object| object.traits().at_path)
-}
 
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
 /// runs found. And where the links above it led, where runs have led them elsewhere.

@@ -9,6 +9,7 @@ mod lines;
 mod managed;
 mod newest;
 mod owned;
+mod paths;
 mod project;
 mod record;
 mod records;

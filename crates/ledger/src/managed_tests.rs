@@ -428,7 +428,7 @@ fn a_prune_gives_an_object_back_in_which_others_have_fields() {
     assert_eq!(projects(&runs), ["p", "other"]);
 }
 
-/// What was pruned and declared anew is, after the rollback of both, as it was before the prune.
+/// A part that was pruned and declared anew is, after the rollback of both, as it was before the prune.
 #[test]
 fn a_part_that_is_made_anew_hides_what_it_was_earlier() {
     let mut runs = vec![

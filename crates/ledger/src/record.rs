@@ -1,6 +1,6 @@
 //! The runs that a host or a cluster has recorded, and the reader of their lines.
 
-use crate::layers::is_at_path;
+use crate::paths::is_at_path;
 use crate::{Adoption, ProjectName, Renaming};
 use converge_resource::{FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@ const C: &str = "link /c root root";
 
 /// Runs: lines of their meta, and their changes `HOW KEY|BEFORE|AFTER`, where HOW is `begin`, `moved`, or `failed`, which left it was.
 fn records(runs: &[(&str, &[String])]) -> Records {
-    let mut text = "converge\t5\n".to_owned();
+    let mut text = "converge\t6\n".to_owned();
     for (at, (meta, changes)) in runs.iter().enumerate() {
         text.push_str(&format!("run\tR{at}\nseq\t{}\nscope\tp\thosts.yaml\npurpose\t{meta}\n", at + 1));
         for (n, change) in changes.iter().enumerate() {
@@ -137,10 +137,10 @@ fn records_of_a_rollback_that_knew_no_places_are_read() {
     let ledger = Ledger::of(&records.runs);
     // It has done all that it set out to: nothing is in force.
     assert_eq!(ledger.candidates(&project(), &|_| true), Vec::<usize>::new());
-    // Both files are still known by what was done to them.
+    // Both files are still known by what was done to them. The rollback has left the file in /b otherwise than it was: the link leads there once more.
     let (undos, _) = ledger.revert_to(0, &project(), &|_| true);
-    let link = format!("/l {A} -> {A}");
-    assert_eq!(reported(&undos), ["/l/x v a -> v b /b", &link, "/l/x v 1 -> v a /a"]);
+    let (there, back) = (format!("/l {A} -> {B}"), format!("/l {B} -> {A}"));
+    assert_eq!(reported(&undos), [&*there, "/l/x v a -> v b /b", &*back, "/l/x v 1 -> v a /a"]);
     // One that failed at the file takes nothing off but the link.
     let back = ["failed /l/x|v 2|v a".to_owned(), led("moved", B, A)];
     let records = self::records(&[("converge", &run), ("rollback\nundoes\tR0", &back)]);

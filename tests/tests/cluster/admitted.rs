@@ -39,7 +39,7 @@ fn a_taint_goes_before_a_release_whose_job_needs_the_node() {
     let lab = Lab::get();
     let folder = lab.world.dir().join("roles/admitted/files/hooked");
     for (round, ways) in [&["apply"][..], &["apply", "apply"]].iter().enumerate() {
-        let node = lab.api.nodes(&NodeSpec::new(&format!("machine{round}"), 1)).unwrap().remove(0);
+        let node = lab.api.nodes(&NodeSpec::new(format!("machine{round}"), 1)).unwrap().remove(0);
         lab.kubectl(&["label", "node", &node, &format!("machine={node}")]);
         lab.kubectl(&["taint", "node", &node, "control-plane=:NoSchedule"]);
         lab.role("admitted", &ROLES.replace("NODE", &node));

@@ -266,7 +266,7 @@ fn a_field_of_both_that_one_of_them_forces_comes_back_to_both() {
     begin(&lab, &Value::Null);
 }
 
-/// What a prune, or a rollback, brought back of a field that the role had dropped before goes again with the rollback of that.
+/// The part of a field that a prune, or a rollback, brought back goes again with the rollback of that, where the role had dropped the field before.
 #[test]
 fn a_field_that_a_prune_brought_back_goes_again_where_the_role_had_dropped_it() {
     let lab = Lab::get();

@@ -107,11 +107,13 @@ pub(crate) fn leave_what_is_not_empty(
     let others = others.filter(|path| !gone.contains(&real(path, &dirs)));
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
-        let seen = |undo: &Undo, sight: &Sight| {
+        let is_in_sight = |undo: &Undo, sight: &Sight| {
             layers::is_seen(&undo.lies_in, known) && !(undo.object.kind == "path" && *sight == Sight::Later)
         };
         let all = undos.iter().zip(sights).zip(verdicts.iter_mut());
-        for (_, verdict) in all.filter(|((undo, sight), _)| removes_container(undo) && seen(undo, sight)) {
+        for (_, verdict) in
+            all.filter(|((undo, sight), _)| removes_container(undo) && is_in_sight(undo, sight))
+        {
             let goes =
                 matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
             if goes {

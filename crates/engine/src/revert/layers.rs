@@ -1,8 +1,8 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
-use crate::revert::order::above;
-use crate::revert::order::links::nearest_older;
+use crate::revert::movers::nearest_older;
+use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, lost};
 use converge_ledger::{Lead, MountLayer, Undo, file_system, lead, led_elsewhere};
 use converge_planner::Knowledge;

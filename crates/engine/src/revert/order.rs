@@ -4,12 +4,13 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
-pub(crate) mod links;
+mod links;
 pub(crate) mod namespaces;
 mod pods;
 mod schedule;
 mod unit;
 
+use super::paths::above;
 use converge_ledger::{FSTAB, file_system};
 use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
 use converge_resource::{ObjectId, State};
@@ -124,15 +125,6 @@ fn place(object: &ObjectId) -> Option<&str> {
     converge_objects::object(&object.kind).filter(|o| o.traits().at_path).map(|_| object.key.as_str())
 }
 
-/// The directories above a path, the nearest first.
-pub(crate) fn above(path: &str) -> impl Iterator<Item = &str> {
-    let mut rest = path.trim_end_matches('/');
-    std::iter::from_fn(move || {
-        rest = rest.rsplit_once('/')?.0;
-        Some(if rest.is_empty() { "/" } else { rest })
-    })
-}
-
 fn path_state(state: &State) -> Option<PathState> {
     PathState::try_from(state.clone()).ok()
 }
@@ -202,7 +194,7 @@ impl<'a> Edges<'a> {
             paths.entry(revert.object.key.as_str()).or_default().push(at);
         }
         let reverts = self.reverts;
-        // What is the path now, before what it was.
+        // A path as it is now goes before the same one in another place.
         for (at, then) in paths.values().flat_map(|places| places.iter().zip(places.iter().skip(1))) {
             self.order(*at, *then);
         }

@@ -395,3 +395,29 @@ proptest! {
         prop_assert!(packages.iter().enumerate().all(|(n, at)| place(*at) == Some(first + n)), "packages apart");
     }
 }
+
+/// A command of one item has led a link from A to B, the next run's from B to C: only that one is still done.
+#[test]
+fn what_lies_behind_a_link_that_commands_led_on_goes_back_after_the_undo_of_the_newest() {
+    let (newest, oldest) = (command(None), command(Some("other")));
+    let link = |from: &str, to: &str| {
+        let mut link =
+            said("path", "/srv/l", &format!("link {from} root root"), &format!("link {to} root root"), "r/c");
+        link.5 = Some("r/c".to_owned());
+        link
+    };
+    let inside = |n: u8| said("path", "/srv/l/x", &file(n + 1), &file(n), "r/edit");
+    let host = Host::new(vec![
+        inside(5),
+        link("/C", "/B"),
+        said("command", &newest, "done", "pending", "r/c"),
+        inside(3),
+        link("/B", "/A"),
+        said("command", &oldest, "pending", "pending", "r/c"),
+        inside(1),
+    ]);
+    assert_eq!(
+        host.flat().iter().filter(|key| **key != oldest).collect::<Vec<_>>(),
+        ["/srv/l/x", &newest, "/srv/l", "/srv/l/x", "/srv/l", "/srv/l/x"]
+    );
+}

@@ -75,7 +75,7 @@ fn led(undo: Undo, lies_in: &str, now: &str) -> Undo {
     Undo { led_in: vec![led], ..undo }
 }
 
-/// What each object comes to, or why it stays; the path `/srv/l` and those below it as the host shows them.
+/// The state that each object comes to, or why it stays; the path `/srv/l` and those below it as the host shows them.
 fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let mut known = Knowledge::default();
     let observed = |line: &str| Answer::Object(Observed::new(State::from_line(line), None));

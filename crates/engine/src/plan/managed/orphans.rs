@@ -1,8 +1,9 @@
 //! Objects of the records that no role declares any more, what goes with them, and what covers them. Pure.
 
 use super::Declares;
+use crate::revert::order::is_dir;
 use crate::revert::order::namespaces::namespace_of;
-use crate::revert::order::{above, is_dir};
+use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};

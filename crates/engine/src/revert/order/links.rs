@@ -1,6 +1,7 @@
 //! Paths that are led back.
 
 use super::{Edges, Revert, is_undone};
+use crate::revert::movers::nearest_older;
 use converge_ledger::led_elsewhere;
 use std::collections::HashMap;
 
@@ -18,15 +19,12 @@ impl<'a> Edges<'a> {
         links
     }
 
-    /// The command of an item that has changed the object at this place, among those for which `is_one` holds.
+    /// The command of an item that has changed the object at this place, where it goes back and `is_one` holds for it. Another one of the item is none
+    /// in its place: of a link that runs lead on and on, only the command of the last one is still done.
     pub(super) fn mover(&self, at: usize, item: &str, is_one: impl Fn(&Revert<'_>) -> bool) -> Option<usize> {
-        let commands = self.of("command").filter(|(_, c)| c.item == item && is_one(c));
-        nearest_older(at, commands.map(|(command, _)| command))
+        let all = self.reverts.iter().enumerate();
+        let commands = all.filter(|(_, r)| r.object.kind == "command" && r.item == item);
+        let mover = nearest_older(at, commands.map(|(command, _)| command))?;
+        self.reverts.get(mover).filter(|command| command.from != command.to && is_one(command)).map(|_| mover)
     }
-}
-
-/// The run of a command that has changed the object at this place: an item of one name can be another command in each run, and what foreign code has
-/// changed is recorded after it.
-pub(crate) fn nearest_older(at: usize, commands: impl Iterator<Item = usize>) -> Option<usize> {
-    commands.min_by_key(|command| (*command < at, *command))
 }
