@@ -144,6 +144,10 @@ const MADE: &[(&str, &str)] = &[
     ("roles/operators", "docs/first-hour.md has its text"),
     ("roles/exporter", "an example of a role of the reader's own"),
     ("group_vars/db/secrets.yml", "an example of encrypted variables"),
+    ("roles/chrony", "an example of a role of Ansible"),
+    ("site.yml", "an example of a playbook of Ansible"),
+    ("hosts.yaml", "the reader's own inventory"),
+    ("playbooks/site.yaml", "`converge import` writes it"),
     ("~/.vault-prod", "an example of a file with a password"),
 ];
 

@@ -69,7 +69,7 @@ fn a_taint_goes_before_a_release_whose_job_needs_the_node() {
         // The same by a prune.
         lab.apply().expect(0);
         lab.role("admitted", "scope: cluster\nresources: []\n");
-        lab.converge(&["apply", "--yes", "--prune", "hosts.yaml"]).expect(0);
+        lab.converge(&["apply", "--yes", "--prune=3", "hosts.yaml"]).expect(0);
         assert_eq!(taints(), ["control-plane"]);
         assert_eq!((label("open"), label("role")), (None, None));
         assert!(lab.value(&["secret", "-n", &node, "sh.helm.release.v1.r.v1"], "/metadata").is_none());

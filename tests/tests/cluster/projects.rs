@@ -82,7 +82,7 @@ fn a_project_prunes_its_own_fields_of_an_object_that_another_one_manages() {
         of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
         assert_eq!(live(), with(&["b"]));
         of(&lab, "b", &none, &["apply", "--yes", "--prune=1"]).expect(0);
-        // What projects made goes with the last of them; what somebody else made stays.
+        // The last project takes away what projects made, and leaves what somebody else made.
         assert_eq!(live(), with(&[]).filter(|data| *data != json!({})));
         lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
         lab.kubectl(&["delete", "namespace", "converge-system"]);

@@ -86,8 +86,9 @@ fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {
                 assert!(said.ends_with("status 0"), "{said}");
             }
         } else {
-            let first = first_run(host);
-            rollback(&world, &["--to", &first]).expect(0);
+            for _ in 0..2 {
+                rollback(&world, &[]).expect(0);
+            }
         }
         assert_eq!(files(host), before, "{by_script}");
         exec(host, "rm -rf /srv/* /var/lib/converge");

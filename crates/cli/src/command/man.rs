@@ -82,6 +82,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("validate", &[("converge validate", "All mistakes that can be known without contact to a host.")]),
     ("settings", &[("converge settings --output json", "Each setting with its value and its source.")]),
     ("init", &[("converge init web --address 192.0.2.10 --user deploy", "A first project in a new folder.")]),
+    (
+        "import",
+        &[(
+            "converge import roles/chrony --out .",
+            "A role of Ansible, as a role of converge, with a report.",
+        )],
+    ),
     ("graph", &[("converge graph --format svg", "A picture of the order of the roles.")]),
     (
         "explain",

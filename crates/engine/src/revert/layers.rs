@@ -54,7 +54,7 @@ pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
 }
 
 /// The step back of a path that runs have led elsewhere: where it leads before the step and after it.
-struct Step<'a> {
+struct LedStep<'a> {
     path: &'a str,
     /// Where the path itself lies, as [`Undo::layer`].
     layer: &'a MountLayer,
@@ -68,7 +68,7 @@ struct Step<'a> {
 }
 
 /// The steps back of these paths, the newest first.
-fn steps<'a>(undos: &'a [Undo]) -> Vec<Step<'a>> {
+fn steps<'a>(undos: &'a [Undo]) -> Vec<LedStep<'a>> {
     let comes_back = |at: usize, by: &str| {
         let is_by = |u: &Undo| u.object.kind == "command" && u.item == by;
         let commands = (0..).zip(undos).filter(|(_, u)| is_by(u));
@@ -86,7 +86,7 @@ fn steps<'a>(undos: &'a [Undo]) -> Vec<Step<'a>> {
         let was_dir = matches!(led, Some((Lead::Here, _)));
         let is_lost = was_dir && !undo.moved_by.as_deref().is_some_and(|by| comes_back(place, by));
         let (from, to) = (lead(&undo.left), lead(&undo.before));
-        Some(Step { path, layer: &undo.layer, place, from, to, is_led: led.is_some(), is_lost })
+        Some(LedStep { path, layer: &undo.layer, place, from, to, is_led: led.is_some(), is_lost })
     };
     all.filter_map(step).collect()
 }
@@ -101,7 +101,7 @@ struct Below<'a> {
 
 /// Where an object at this place of the reverts lies. The records say it; of what is managed its place does: what was changed after a step lies where
 /// the path leads since, all else where it led before.
-fn below<'a>(undo: &'a Undo, at: usize, steps: &'a [Step<'a>]) -> Vec<Below<'a>> {
+fn below<'a>(undo: &'a Undo, at: usize, steps: &'a [LedStep<'a>]) -> Vec<Below<'a>> {
     let recorded = undo.led_in.iter().map(|led| Below {
         path: &led.path,
         lies_in: Some(&led.lies_in),
@@ -118,7 +118,7 @@ fn below<'a>(undo: &'a Undo, at: usize, steps: &'a [Step<'a>]) -> Vec<Below<'a>>
 }
 
 /// Whether these steps lead a path there, from where it leads now.
-fn comes<'a>(path: &str, mut now: Option<&'a Lead>, wanted: Option<&Lead>, steps: &'a [Step<'a>]) -> bool {
+fn comes<'a>(path: &str, mut now: Option<&'a Lead>, wanted: Option<&Lead>, steps: &'a [LedStep<'a>]) -> bool {
     for step in steps.iter().filter(|step| step.path == path) {
         if step.from.as_ref() == now && !step.is_lost {
             now = step.to.as_ref();
@@ -136,7 +136,7 @@ fn leads(path: &str, known: &Knowledge) -> Option<Lead> {
 }
 
 /// The sight of an object at this place of the reverts, below links.
-fn behind(undo: &Undo, at: usize, steps: &[Step<'_>], known: &Knowledge) -> Sight {
+fn behind(undo: &Undo, at: usize, steps: &[LedStep<'_>], known: &Knowledge) -> Sight {
     // By the records nothing of theirs is left there.
     let is_back = undo.open.is_none() && undo.left == undo.before;
     let mut sight = Sight::Now;
@@ -159,7 +159,7 @@ fn behind(undo: &Undo, at: usize, steps: &[Step<'_>], known: &Knowledge) -> Sigh
         sight = Sight::Later;
     }
     // The path itself: steps that are newer come first.
-    let is_own = |step: &&Step<'_>| {
+    let is_own = |step: &&LedStep<'_>| {
         undo.object.kind == "path" && step.path == undo.object.key && *step.layer == undo.layer
     };
     let mut own = steps.iter().filter(is_own).take_while(|step| step.place <= at).peekable();
