@@ -54,6 +54,8 @@ pub(crate) fn role_name(name: &str) -> String {
 pub(crate) struct ConditionalValue {
     pub when: Vec<String>,
     pub value: Node,
+    /// It counts only while the variable has no value: a `default` that somebody sets from outside.
+    pub is_default: bool,
 }
 
 /// A role in the making.
@@ -244,14 +246,11 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let rest = build.flush();
     build.written.resources.extend(rest);
     build.unused_handlers();
-    match build.expressions() {
-        Ok(all) => build.written.vars.extend(all),
-        Err(problem) => {
-            return Err(Diagnostic::error("no-expression", problem.why)
-                .help(problem.write)
-                .at(&Span::nowhere(files.shown.clone()))
-                .into());
-        }
+    if let Err(problem) = build.write_sets() {
+        return Err(Diagnostic::error("no-expression", problem.why)
+            .help(problem.write)
+            .at(&Span::nowhere(files.shown.clone()))
+            .into());
     }
     let text = build.written.write();
     let mut complaints = Diagnostics::new();

@@ -146,6 +146,30 @@ fn a_role_with_open_items() {
     }
 }
 
+/// A value that a task sets only where nobody has is what an input with a default is; one that is made from itself is open.
+#[test]
+fn a_fact_that_is_set_only_where_it_is_undefined_is_an_input() {
+    let tasks = "
+- set_fact: {daemon: '{{ __daemon }}'}
+  when: daemon is not defined
+- set_fact: {list: '{{ __list }}'}
+  when: list is undefined
+- set_fact: {more: '{{ more | default([]) + [1] }}'}
+- set_fact: {daemon: other}
+";
+    let text_of = |text: &str| RoleFile::Text(text.to_owned());
+    let files = [
+        ("tasks/main.yml".to_owned(), text_of(tasks)),
+        ("vars/main.yml".to_owned(), text_of("__daemon: ntpd\n__list: [a]\n")),
+    ];
+    let role = import_role(&RoleFiles::new("clock", "", files.into()), &catalog()).unwrap();
+    let written = text(&role, "role.yaml");
+    assert!(written.contains("daemon: {type: str, default: \"{{ __daemon }}\"}"), "{written}");
+    assert!(written.contains("list: {type: list, default: \"{{ __list }}\"}"), "{written}");
+    let count = counts(&role);
+    assert_eq!((count.exact, count.open), (2, 2), "{:?}", verdicts(&role));
+}
+
 #[test]
 fn hostile_roles_give_errors_with_a_place() {
     let bomb = import("hostile/bomb").unwrap_err().to_string();
