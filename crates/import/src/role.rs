@@ -241,8 +241,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     build.written.inputs = made_inputs.inputs;
     build.findings.extend(made_inputs.findings);
     build.role_vars(&vars);
-    let entries = build.top_tasks(&tasks);
-    build.written.resources.extend(entries);
+    build.top_tasks(&tasks);
     let rest = build.flush();
     build.written.resources.extend(rest);
     build.unused_handlers();
@@ -284,11 +283,10 @@ fn flat(tasks: Vec<Task>) -> Vec<Task> {
 
 impl Build<'_> {
     /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
-    fn top_tasks(&mut self, tasks: &[Task]) -> Vec<crate::written::RoleEntry> {
+    fn top_tasks(&mut self, tasks: &[Task]) {
         for task in tasks {
             let entries = self.tasks(std::slice::from_ref(task));
             self.written.resources.extend(entries);
         }
-        Vec::new()
     }
 }
