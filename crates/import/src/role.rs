@@ -45,7 +45,7 @@ pub struct ImportedRole {
 }
 
 /// A name that a role's folder has: of `namespace.collection.role` and of a path the last part.
-pub(crate) fn role_name(name: &str) -> String {
+pub fn role_name(name: &str) -> String {
     name.rsplit(['/', '.']).next().unwrap_or(name).to_owned()
 }
 
