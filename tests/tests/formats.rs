@@ -36,6 +36,12 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats").join(name)
 }
 
+/// The number of formats of hosts that have a fixture: all but the present one.
+fn old_formats() -> usize {
+    let names = std::fs::read_dir(fixture("")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("host-")).count()
+}
+
 /// A host with what a run of the old version left on it, and a project that is the old one in another folder.
 struct Old<'a> {
     world: &'a World,
@@ -121,9 +127,10 @@ impl<'a> Old<'a> {
 
 #[test]
 fn records_of_every_format_are_read_and_rolled_back() {
-    let world = World::new("formats", 4).unwrap();
+    let formats = old_formats();
+    let world = World::new("formats", u8::try_from(formats).unwrap()).unwrap();
     std::thread::scope(|scope| {
-        for format in 1..=4 {
+        for format in 1..=formats {
             let world = &world;
             scope.spawn(move || {
                 let old = Old::new(world, format);
@@ -146,6 +153,12 @@ fn records_of_every_format_are_read_and_rolled_back() {
                 // A new run goes on in the present format, and back.
                 old.version(3).converge(0, &["apply", inventory, "--yes"]);
                 old.stands_at(3);
+                let present = exec(old.host, "cat /var/lib/converge/version");
+                assert_eq!(
+                    present,
+                    (formats + 1).to_string(),
+                    "a new format brings a fixture of the one before it"
+                );
                 old.rollback();
                 old.stands_as_before();
             });
@@ -161,7 +174,7 @@ fn records_of_every_format_are_read_and_rolled_back() {
     }
 }
 
-/// The last format of records was written by a version that saved plans in version 3.
+/// Format 4 of records was written by a version that saved plans in version 3.
 fn plan_of_version_3_is_applied(old: &Old) {
     let plan = std::fs::read_to_string(fixture("plan-3.json")).unwrap();
     let folder = old.folder();

@@ -139,6 +139,7 @@ mod tests {
             owner: owner.map(str::to_owned),
             uid: Some("u1".to_owned()),
             sensitive: false,
+            in_part: false,
             no_snapshot: None,
             waits: None,
             owners: None,

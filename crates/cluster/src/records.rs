@@ -103,6 +103,9 @@ pub(crate) struct ChangeDoc {
     pub(crate) uid: Option<String>,
     #[serde(default)]
     pub(crate) sensitive: bool,
+    /// A rollback goes on with the object in a later change: where this one has led it is not where the rollback leads it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) in_part: bool,
     #[serde(rename = "unsaved", default, skip_serializing_if = "Option::is_none")]
     pub(crate) no_snapshot: Option<String>,
     /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
@@ -189,6 +192,8 @@ impl RunDoc {
             guard: None,
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
+                // The next rollback goes on with it.
+                Some(Ended::Done) if c.in_part => SavedOutcome::Off,
                 Some(Ended::Done) => SavedOutcome::Done,
                 Some(Ended::Failed) => SavedOutcome::Failed,
                 Some(Ended::Moved) => SavedOutcome::Moved,
@@ -381,6 +386,7 @@ mod tests {
             owner: Some("r".to_owned()),
             uid: None,
             sensitive: false,
+            in_part: false,
             no_snapshot: None,
             waits: None,
             owners: None,
@@ -397,6 +403,15 @@ mod tests {
         assert_eq!(unpack::<RunDoc>(&old_secret).unwrap(), old, "records of format 1 are read");
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
+        let mut partly = doc.clone();
+        partly.changes[0].outcome = Some(Ended::Done);
+        assert_eq!(partly.clone().record().changes[0].outcome, SavedOutcome::Done);
+        partly.changes[0].in_part = true;
+        assert_eq!(
+            partly.record().changes[0].outcome,
+            SavedOutcome::Off,
+            "the next rollback goes on with it"
+        );
         doc.format = 6;
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
@@ -425,6 +440,7 @@ mod tests {
                 owner: None,
                 uid: None,
                 sensitive: false,
+                in_part: false,
                 no_snapshot: None,
                 waits,
                 owners: None,

@@ -12,6 +12,8 @@ pub struct ClusterWork {
     pub owner: String,
     /// Its content is a secret: nothing of it is reported.
     pub sensitive: bool,
+    /// A later item of the run goes on with what it changes.
+    pub in_part: bool,
     /// The changes, in order.
     pub changes: Vec<Change>,
     /// How, where the states do not say it.

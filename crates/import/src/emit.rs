@@ -106,7 +106,7 @@ impl Build<'_> {
     fn group(&mut self, task: &Task, push_down: bool) -> Vec<RoleEntry> {
         let mut read = Common::default();
         let mut inner: Vec<Task> = task.block.clone();
-        let mut inherited: Vec<(String, Node)> = task
+        let inherited: Vec<(String, Node)> = task
             .keywords
             .iter()
             .filter(|(key, value)| INHERITED.contains(&key.as_str()) && !value.is_null())
@@ -141,7 +141,6 @@ impl Build<'_> {
                 .collect();
             child.keywords.extend(missing);
         }
-        inherited.clear();
         self.depth += 1;
         self.conditions.push(read.when.clone());
         let entries = self.tasks(&inner);

@@ -1,6 +1,6 @@
 //! set_fact and include_vars: named expressions of the role.
 
-use crate::expression::{ImportProblem, uses};
+use crate::expression::{ImportProblem, uses, whole_expression};
 use crate::includes::{cases, included_name, listed};
 use crate::keywords::{Common, conditions};
 use crate::loops::expression_of;
@@ -9,7 +9,7 @@ use crate::report::TaskVerdict;
 use crate::role::{Build, ConditionalValue};
 use crate::task::Task;
 use crate::written::CommentedValue;
-use crate::yaml::made;
+use crate::yaml::{made, map};
 use converge_syntax::{Diagnostics, Node};
 use std::collections::BTreeSet;
 
@@ -27,16 +27,6 @@ impl Build<'_> {
             let name = key.scalar_text().unwrap_or_default();
             if name == "cacheable" {
                 continue;
-            }
-            let mut own = BTreeSet::new();
-            if let Some(text) = value.as_str() {
-                uses(text, &name, false, &mut own);
-            }
-            if !own.is_empty() {
-                return Err(ImportProblem::new(
-                    format!("the fact `{name}` is made from itself"),
-                    "write all of it as one expression in `vars`",
-                ));
             }
             let value = self.names.node(&value)?;
             self.set(&name, when.clone(), value)?;
@@ -59,6 +49,18 @@ impl Build<'_> {
     }
 
     fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
+        let all = when.len();
+        let when: Vec<String> = when.into_iter().filter(|one| !is_undefined(one, name)).collect();
+        let is_default = when.len() < all;
+        let mut own = BTreeSet::new();
+        uses(&value.to_json().to_string(), name, false, &mut own);
+        when.iter().for_each(|one| uses(one, name, true, &mut own));
+        if !own.is_empty() {
+            return Err(ImportProblem::new(
+                format!("the fact `{name}` is made from itself"),
+                "write all of it as one expression in `vars`",
+            ));
+        }
         if self.inputs.contains(name) {
             return Err(ImportProblem::new(
                 format!("`{name}` is a default of the role too"),
@@ -73,9 +75,14 @@ impl Build<'_> {
                 self.sets.len() - 1
             }
         };
-        if let Some((_, sets)) = self.sets.get_mut(at) {
-            sets.push(ConditionalValue { when, value });
+        let Some((_, sets)) = self.sets.get_mut(at) else { return Ok(()) };
+        if sets.iter().any(|set| set.is_default != is_default) {
+            return Err(ImportProblem::new(
+                format!("`{name}` has this value only while it has none, and another one in any case"),
+                "write one expression in `vars`, or an input with a `default`",
+            ));
         }
+        sets.push(ConditionalValue { when, value, is_default });
         Ok(())
     }
 
@@ -160,10 +167,10 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The expressions for all that was set.
-    pub(crate) fn expressions(&mut self) -> Result<Vec<CommentedValue>, ImportProblem> {
-        let mut all = Vec::new();
+    /// Writes all that was set: expressions of the role, and inputs with a default where it was set only while it had no value.
+    pub(crate) fn write_sets(&mut self) -> Result<(), ImportProblem> {
         for (name, sets) in &self.sets {
+            let is_default = sets.iter().any(|set| set.is_default);
             // A value without a condition hides those before it.
             let first = sets.iter().rposition(|set| set.when.is_empty()).unwrap_or(0);
             let sets = sets.get(first..).unwrap_or_default();
@@ -190,10 +197,36 @@ impl Build<'_> {
                     made(format!("{{{{ {text} }}}}"))
                 }
             };
-            all.push(CommentedValue { comments: Vec::new(), name: name.clone(), value });
+            let name = name.clone();
+            let written = |value| CommentedValue { comments: Vec::new(), name, value };
+            if is_default {
+                let kind = made(self.type_of_sets(sets));
+                self.written.inputs.push(written(map([("type", kind), ("default", value)])));
+            } else {
+                self.written.vars.push(written(value));
+            }
         }
-        Ok(all)
+        Ok(())
     }
+
+    /// The type of the values of a variable; those that are another variable have its type.
+    fn type_of_sets(&self, sets: &[ConditionalValue]) -> &'static str {
+        let Some(value) = sets.first().map(|set| &set.value) else { return "str" };
+        let other = value.as_str().and_then(whole_expression).map(str::trim);
+        let of_other = other.and_then(|other| self.sets.iter().find(|(name, _)| name == other));
+        let of_vars = other.and_then(|other| self.written.vars.iter().find(|var| var.name == other));
+        let value = of_other
+            .and_then(|(_, sets)| sets.first().map(|set| &set.value))
+            .or(of_vars.map(|var| &var.value))
+            .unwrap_or(value);
+        crate::inputs::type_name(value)
+    }
+}
+
+/// Whether a condition says that the variable has no value yet.
+fn is_undefined(condition: &str, name: &str) -> bool {
+    let words: Vec<&str> = condition.split_whitespace().collect();
+    matches!(words.as_slice(), [own, "is", "not", "defined"] | [own, "is", "undefined"] | ["not", own, "is", "defined"] if *own == name)
 }
 
 fn joined(when: &[String]) -> String {

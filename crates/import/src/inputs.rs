@@ -35,6 +35,11 @@ fn type_of(node: &Node, known: &BTreeMap<String, &'static str>) -> Guess {
     }
 }
 
+/// The name of the type of a value; text where it is not known.
+pub(crate) fn type_name(value: &Node) -> &'static str {
+    type_of(value, &BTreeMap::new()).name
+}
+
 /// The type of an expression, as far as its text tells it.
 fn of_expression(text: &str, known: &BTreeMap<String, &'static str>) -> Guess {
     let all: Vec<Token<'_>> =

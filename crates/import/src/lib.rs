@@ -33,4 +33,4 @@ pub use files::{RoleFile, RoleFiles};
 pub use playbook::{ImportedPlaybook, import_playbook};
 pub use record::{EditConflict, FORMAT, ImportRecord, ImportRecordError, PresentFile, compare};
 pub use report::{ImportFinding, ImportReport, TaskCounts, TaskVerdict};
-pub use role::{ImportedContent, ImportedFile, ImportedRole, import_role};
+pub use role::{ImportedContent, ImportedFile, ImportedRole, import_role, role_name};

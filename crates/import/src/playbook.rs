@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct ImportedPlaybook {
     /// The text of the new playbook.
     pub text: String,
-    /// The roles that it names, in order, those of its own tasks left out.
+    /// The roles that it names, in order, as it names them, those of its own tasks left out.
     pub roles: Vec<String>,
     /// Roles made of the tasks of plays, as files of Ansible.
     pub own: Vec<RoleFiles>,
@@ -29,7 +29,6 @@ const SAME: &[&str] = &["hosts", "serial", "max_fail_percentage", "any_errors_fa
 const SILENT: &[&str] = &[
     "gather_facts",
     "become",
-    "become_user",
     "become_method",
     "gather_subset",
     "gather_timeout",
@@ -154,6 +153,8 @@ impl Reader<'_> {
                 || name == "handlers"
             {
                 continue;
+            } else if name == "become_user" {
+                self.other_user(key, value, "play");
             } else {
                 let instead = ansible_instead(&[AnsibleSort::Keyword], &name).unwrap_or("leave it out");
                 self.find(
@@ -192,16 +193,37 @@ impl Reader<'_> {
         let Some(vars) = play.get("vars").and_then(Node::as_map) else { return };
         let mut all: Vec<(String, Node)> = Vec::new();
         for (key, value) in vars {
-            let name = key.scalar_text().unwrap_or_default();
-            match self.names.node(value) {
-                Ok(value) => all.push((name, value)),
-                Err(ImportProblem { why, write }) => {
-                    self.find(key, TaskVerdict::Open, &name, &why, Some(&write))
-                }
-            }
+            all.extend(self.variable(key, value));
         }
         if !all.is_empty() {
             out.push(("vars".to_owned(), map(all)));
+        }
+    }
+
+    /// A variable of a play or of a role in it; one that cannot be said here is open.
+    fn variable(&mut self, key: &Node, value: &Node) -> Option<(String, Node)> {
+        let name = key.scalar_text().unwrap_or_default();
+        match self.names.node(value) {
+            Ok(value) => Some((name, value)),
+            Err(ImportProblem { why, write }) => {
+                self.find(key, TaskVerdict::Open, &name, &why, Some(&write));
+                None
+            }
+        }
+    }
+
+    /// All of a play, or of a role, is done as another user.
+    fn other_user(&mut self, key: &Node, user: &Node, of: &str) {
+        let user = user.scalar_text().unwrap_or_default();
+        if user != "root" {
+            let why = format!("`become_user: {user}` is for all tasks of it");
+            self.find(
+                key,
+                TaskVerdict::Open,
+                of,
+                &why,
+                Some("write `become_user` at the commands, and `owner` at the files"),
+            );
         }
     }
 
@@ -221,8 +243,8 @@ impl Reader<'_> {
             return None;
         }
         let short = role_name(&name);
-        if !self.roles.contains(&short) {
-            self.roles.push(short.clone());
+        if !self.roles.contains(&name) {
+            self.roles.push(name.clone());
         }
         let Some(keys) = entry.as_map() else { return Some(made(short.as_str())) };
         let mut out = vec![("role".to_owned(), made(short.as_str()))];
@@ -230,7 +252,8 @@ impl Reader<'_> {
         for (key, value) in keys {
             let name = key.scalar_text().unwrap_or_default();
             match name.as_str() {
-                "role" | "name" | "become" | "become_user" => {}
+                "role" | "name" | "become" => {}
+                "become_user" => self.other_user(key, value, &short),
                 "when" => {
                     let all: Result<Vec<Node>, ImportProblem> = crate::includes::listed(value)
                         .iter()
@@ -258,9 +281,7 @@ impl Reader<'_> {
                 "tags" => out.push(("tags".to_owned(), value.clone())),
                 "vars" => {
                     for (key, value) in value.as_map().unwrap_or_default() {
-                        if let Ok(value) = self.names.node(value) {
-                            vars.push((key.scalar_text().unwrap_or_default(), value));
-                        }
+                        vars.extend(self.variable(key, value));
                     }
                 }
                 "delegate_to" | "environment" | "connection" | "port" => {
@@ -272,11 +293,7 @@ impl Reader<'_> {
                         ansible_instead(&[AnsibleSort::Keyword], &name),
                     );
                 }
-                _ => {
-                    if let Ok(value) = self.names.node(value) {
-                        vars.push((name, value));
-                    }
-                }
+                _ => vars.extend(self.variable(key, value)),
             }
         }
         if !vars.is_empty() {

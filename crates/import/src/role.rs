@@ -45,7 +45,7 @@ pub struct ImportedRole {
 }
 
 /// A name that a role's folder has: of `namespace.collection.role` and of a path the last part.
-pub(crate) fn role_name(name: &str) -> String {
+pub fn role_name(name: &str) -> String {
     name.rsplit(['/', '.']).next().unwrap_or(name).to_owned()
 }
 
@@ -54,6 +54,8 @@ pub(crate) fn role_name(name: &str) -> String {
 pub(crate) struct ConditionalValue {
     pub when: Vec<String>,
     pub value: Node,
+    /// It counts only while the variable has no value: a `default` that somebody sets from outside.
+    pub is_default: bool,
 }
 
 /// A role in the making.
@@ -239,19 +241,15 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     build.written.inputs = made_inputs.inputs;
     build.findings.extend(made_inputs.findings);
     build.role_vars(&vars);
-    let entries = build.top_tasks(&tasks);
-    build.written.resources.extend(entries);
+    build.top_tasks(&tasks);
     let rest = build.flush();
     build.written.resources.extend(rest);
     build.unused_handlers();
-    match build.expressions() {
-        Ok(all) => build.written.vars.extend(all),
-        Err(problem) => {
-            return Err(Diagnostic::error("no-expression", problem.why)
-                .help(problem.write)
-                .at(&Span::nowhere(files.shown.clone()))
-                .into());
-        }
+    if let Err(problem) = build.write_sets() {
+        return Err(Diagnostic::error("no-expression", problem.why)
+            .help(problem.write)
+            .at(&Span::nowhere(files.shown.clone()))
+            .into());
     }
     let text = build.written.write();
     let mut complaints = Diagnostics::new();
@@ -285,11 +283,10 @@ fn flat(tasks: Vec<Task>) -> Vec<Task> {
 
 impl Build<'_> {
     /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
-    fn top_tasks(&mut self, tasks: &[Task]) -> Vec<crate::written::RoleEntry> {
+    fn top_tasks(&mut self, tasks: &[Task]) {
         for task in tasks {
             let entries = self.tasks(std::slice::from_ref(task));
             self.written.resources.extend(entries);
         }
-        Vec::new()
     }
 }

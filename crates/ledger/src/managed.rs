@@ -320,7 +320,7 @@ impl Table {
                 thing.heir_by = None;
             }
             if entry.gone_by.is_none() && !thing.scope.is_same_project(scope) && !thing.before.is_absent() {
-                thing.heir_by = leaves.cloned().or(thing.heir_by.take());
+                thing.heir_by = thing.heir_by.take().or(leaves.cloned());
             }
         }
     }

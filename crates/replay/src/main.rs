@@ -1,7 +1,7 @@
 //! Thousands of SSH hosts in one process, which answer as one real host does: what a fleet costs its controller is measured with them.
 //!
-//! Every address of this machine at the port is a host. Keys are exchanged and logins checked as with any SSH server; what a command then
-//! answers was recorded from the real host, the first time that anyone asked. Only reading may be measured so: what an answer depends on
+//! Every address of this machine at the port is a host. Connections are encrypted as those of any SSH server; what a command then
+//! answers was recorded from the real host, the first time that anyone asked. Any key is accepted, of controllers on this machine alone. Only reading may be measured so: what an answer depends on
 //! is what was asked before in the same session, and nothing else.
 //!
 //! ```sh

@@ -38,9 +38,10 @@ struct SimulatedFleet {
 impl russh::server::Server for SimulatedFleet {
     type Handler = SimulatedHost;
 
-    fn new_client(&mut self, _: Option<SocketAddr>) -> SimulatedHost {
+    fn new_client(&mut self, peer: Option<SocketAddr>) -> SimulatedHost {
         self.book.count_session();
-        SimulatedHost { book: Arc::clone(&self.book), channels: HashMap::new() }
+        let is_here = peer.is_some_and(|peer| peer.ip().is_loopback());
+        SimulatedHost { book: Arc::clone(&self.book), channels: HashMap::new(), is_here }
     }
 }
 
@@ -48,13 +49,15 @@ impl russh::server::Server for SimulatedFleet {
 struct SimulatedHost {
     book: Arc<AnswerBook>,
     channels: HashMap<ChannelId, Channel<Msg>>,
+    /// The controller is on this machine: nobody else may ask the real host anything.
+    is_here: bool,
 }
 
 impl Handler for SimulatedHost {
     type Error = ReplayError;
 
     async fn auth_publickey(&mut self, _: &str, _: VerifiedPublicKey<'_>) -> Result<Auth, ReplayError> {
-        Ok(Auth::Accept)
+        Ok(if self.is_here { Auth::Accept } else { Auth::reject() })
     }
 
     async fn channel_open_session(

@@ -1,5 +1,10 @@
 //! The one rule for files of this machine that decide something: whether others than the user may write them, as git's `safe.directory` and ssh's
-//! `StrictModes` ask. Settings, the project, the key of saved plans and the programs of a kubeconfig go by it.
+//! `StrictModes` ask. Who asks, and about what:
+//!
+//! * settings: the file, its folder and what that folder really is ([`of_file`]);
+//! * the key of saved plans: its folder; the file is the user's alone besides;
+//! * the programs and files of a kubeconfig: they and every folder above them;
+//! * the project: only whether everybody may write a file or its folder. A project may belong to a group.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use std::fs::Metadata;

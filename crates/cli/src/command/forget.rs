@@ -83,7 +83,7 @@ async fn forget(
         let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
         match result {
             Ok(still) => {
-                still.iter().for_each(|remark| console.remark(render::Tone::Warn, "warning", remark));
+                still.iter().for_each(|remark| console.remark(render::Tone::Warn, "warning: ", remark));
                 host.remarks.extend(still);
             }
             Err(lost) => {

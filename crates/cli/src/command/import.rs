@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use converge_import::{
     EditConflict, ImportFinding, ImportRecord, ImportRecordError, ImportReport, ImportedContent,
     ImportedFile, PresentFile, RoleFile, RoleFiles, TaskVerdict, compare, import_playbook, import_role,
+    role_name,
 };
 use converge_render::Tone;
 use converge_syntax::Source;
@@ -51,7 +52,11 @@ pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
             .canonicalize_utf8()
             .map_err(|e| Failure::usage(e.to_string(), "name a role's folder"))?;
         let name = full.file_name().unwrap_or("role").to_owned();
-        role(&mut whole, &RoleFiles::new(name, shown(&args.path), read_role(&args.path)?), &args.path)?;
+        role(
+            &mut whole,
+            &RoleFiles::new(role_name(&name), shown(&args.path), read_role(&args.path)?),
+            &args.path,
+        )?;
     } else {
         playbook(&mut whole, &args.path)?;
     }
@@ -157,7 +162,7 @@ fn playbook(whole: &mut WholeImport, path: &Utf8Path) -> Result<(), Failure> {
     let find = |name: &str| -> Option<Utf8PathBuf> {
         [folder.join("roles"), above.join("roles")]
             .into_iter()
-            .map(|roles| roles.join(name))
+            .flat_map(|roles| [roles.join(name), roles.join(role_name(name))])
             .find(|role| role.is_dir())
     };
     let beside = read_role(folder)?;
@@ -166,15 +171,16 @@ fn playbook(whole: &mut WholeImport, path: &Utf8Path) -> Result<(), Failure> {
     let mut done = BTreeSet::new();
     let mut names: Vec<(String, Option<String>)> =
         made.roles.iter().map(|name| (name.clone(), None)).collect();
-    let in_play: BTreeSet<String> = made.roles.iter().cloned().collect();
+    let in_play: BTreeSet<String> = made.roles.iter().map(|name| role_name(name)).collect();
     let mut at = 0;
     while let Some((name, needed_by)) = names.get(at).cloned() {
         at += 1;
-        if let Some(by) = needed_by.filter(|_| !in_play.contains(&name)) {
+        let short = role_name(&name);
+        if let Some(by) = needed_by.filter(|_| !in_play.contains(&short)) {
             let why = format!("the role `{by}` requires `{name}`, which no play has");
             whole.report.findings.push(missing(path, &name, why, "name it in the play, before that role"));
         }
-        if !done.insert(name.clone()) {
+        if !done.insert(short.clone()) {
             continue;
         }
         let Some(found) = find(&name) else {
@@ -183,8 +189,8 @@ fn playbook(whole: &mut WholeImport, path: &Utf8Path) -> Result<(), Failure> {
             continue;
         };
         let requires =
-            role(whole, &RoleFiles::new(name.as_str(), shown(&found), read_role(&found)?), &found)?;
-        names.extend(requires.into_iter().map(|required| (required, Some(name.clone()))));
+            role(whole, &RoleFiles::new(short.as_str(), shown(&found), read_role(&found)?), &found)?;
+        names.extend(requires.into_iter().map(|required| (required, Some(short.clone()))));
     }
     for own in &made.own {
         role(whole, own, folder)?;

@@ -47,8 +47,10 @@ fn renaming(names: &[String]) -> Result<Renaming, Failure> {
         return Err(Failure::usage("it is not said what to move where", help));
     };
     let is_resource = |name: &str| name.contains('/');
-    let is_name = |name: &&String| {
-        name.split('/').all(|part| !part.is_empty()) && name.split('/').count() <= 2 && !name.ends_with(']')
+    // The name of a resource may have a slash in it: `web/file /etc/motd`.
+    let is_name = |name: &&String| match name.split_once('/') {
+        Some((role, resource)) => !role.is_empty() && !resource.is_empty(),
+        None => !name.is_empty(),
     };
     if let Some(bad) = names.iter().find(|name| !is_name(name)) {
         return Err(Failure::usage(format!("`{bad}` is neither a role nor a resource ROLE/ID"), help));

@@ -116,6 +116,7 @@ impl HostRun {
             false => Vec::new(),
         };
         ClusterWork {
+            in_part: crate::revert::undo::is_in_part(item),
             address: item.address.clone(),
             owner: if declared { item.role.clone() } else { String::new() },
             sensitive: item.sensitive,

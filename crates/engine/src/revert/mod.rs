@@ -76,7 +76,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
-    nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
+    let first_steps = nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
     let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> =
         undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to, known)).collect();
@@ -90,6 +90,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
         }
     }
     let mut in_part = start_with_nothing_certain(&undos, &reverts, &mut verdicts);
+    in_part.extend(first_steps);
     in_part.extend(lines::leave_lines_of_mounts_that_stay(&undos, &mut verdicts, known));
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let after = groups_before(&reverts, &order);

@@ -9,6 +9,7 @@ use converge_objects::k8s::K8sState;
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Change, ObjectId, State};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 fn is_node(object: &ObjectId) -> bool {
     object.kind == "k8s"
@@ -61,17 +62,19 @@ pub(super) fn effect(object: &ObjectId, from: &State, to: &State, known: &Knowle
 }
 
 /// Divides the revert of a node that admits pods and does more besides, where another revert may wait for pods: its taints and cordon go by themselves.
-/// All else of it has a place of its own: a node was labelled before the release came, and a taint that comes back would hold it up.
+/// All else of it has a place of its own: a node was labelled before the release came, and a taint that comes back would hold it up. Returns the places of the
+/// first steps: after one alone the object is not back.
 pub(super) fn admit_first(
     undos: &mut Vec<Undo>,
     verdicts: &mut Vec<Verdict>,
     sights: &mut Vec<Sight>,
     known: &mut Knowledge,
-) {
+) -> BTreeSet<usize> {
     let waits =
         |(undo, verdict): (&Undo, &Verdict)| needs_pods(&undo.object) && matches!(verdict, Verdict::Back(_));
+    let mut firsts = BTreeSet::new();
     if !undos.iter().zip(verdicts.iter()).any(waits) {
-        return;
+        return firsts;
     }
     for at in (0..undos.len()).rev() {
         let (Some(undo), Some(Verdict::Back(change)), Some(sight)) =
@@ -96,7 +99,9 @@ pub(super) fn admit_first(
         undos.insert(at, undo);
         sights.insert(at, sight);
         verdicts.insert(at, Verdict::Back(first));
+        firsts = firsts.into_iter().map(|later: usize| later + 1).chain([at]).collect();
     }
+    firsts
 }
 
 #[cfg(test)]

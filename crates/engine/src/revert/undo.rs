@@ -1,6 +1,6 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
-use converge_ledger::{SavedChange, SavedOutcome, Undo};
+use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::PackageState;
 use converge_objects::k8s::from_text;
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
@@ -9,6 +9,12 @@ use converge_resource::{
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// Whether an item of a rollback leads its object only a part of the way back.
+pub(crate) fn is_in_part(item: &Item) -> bool {
+    let flags = item.settings.iter().find(|(name, _)| name == "CV_FLAGS");
+    flags.is_some_and(|(_, flags)| flags.split(',').any(|flag| flag == IN_PART))
+}
 
 /// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,13 @@ pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted
             words.as_list().unwrap_or_default().iter().filter_map(Node::scalar_text).collect();
         params.free = Some(words.iter().map(|word| shell_text::word(word)).collect::<Vec<_>>().join(" "));
     } else if let Some(text) = params.free.take() {
+        let has_template = text.contains("{{");
         params.free = Some(without_shell(&text)?);
+        let all = converted(params, context)?;
+        return Ok(all.remark_if(
+            has_template,
+            "a shell reads it here: write `| quote` behind values that may have signs of the shell in them",
+        ));
     }
     converted(params, context)
 }
@@ -30,7 +36,13 @@ fn without_shell(text: &str) -> Result<String, ImportProblem> {
     let quoted = |word: &String| {
         let bare = word.trim_matches(['\'', '"']);
         let is_plain = word.len() == bare.len() && !word.contains(['\'', '"']);
-        if is_plain {
+        let names_variable = word.contains('$') && !word.contains(['`', '\\', '{']);
+        if let Some(rest) = word.strip_prefix("~/").filter(|_| is_plain) {
+            // Ansible has the home and the variables of the environment in it, as the shell has.
+            format!("~/{}", shell_text::word(rest))
+        } else if is_plain && names_variable {
+            format!("\"{word}\"")
+        } else if is_plain {
             shell_text::word(word)
         } else if bare.len() + 2 == word.len() {
             format!("'{}'", bare.replace('\'', "'\\''"))

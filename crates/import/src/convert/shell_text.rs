@@ -10,13 +10,19 @@ fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "_-./=:,@+%^".contains(c)
 }
 
-/// A word for the shell; a template in it is quoted with it.
+/// A word for the shell; what a template in it comes to is a part of that word, whatever it has in it.
 pub(crate) fn word(text: &str) -> String {
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }
-    if text.contains("{{") {
-        return format!("\"{text}\"");
+    if let Some(parts) = crate::tokens::parts(text).filter(|_| text.contains("{{") && !text.contains("{%")) {
+        let quoted = parts.into_iter().map(|part| match part {
+            crate::tokens::TemplatePart::Plain(text) => word(text),
+            crate::tokens::TemplatePart::Code(_, inside, _) => {
+                format!("{{{{ ({}) | quote }}}}", inside.trim_matches('-').trim())
+            }
+        });
+        return quoted.collect();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -177,7 +183,7 @@ mod tests {
     fn words_are_quoted_where_the_shell_would_read_them() {
         assert_eq!(word("/a/b.c"), "/a/b.c");
         assert_eq!(word("a b's"), "'a b'\\''s'");
-        assert_eq!(word("{{ a }}/b"), "\"{{ a }}/b\"");
+        assert_eq!(word("{{ a }}/b"), "{{ (a) | quote }}/b");
     }
 
     #[test]
