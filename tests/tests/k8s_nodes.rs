@@ -196,7 +196,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     assert!(cluster.says("get node h3 -o 'jsonpath={.spec.unschedulable}'", ""), "it stays cordoned");
     assert!(cluster.is_ready("h3"), "it was reset");
     cluster.kubectl("delete poddisruptionbudget stays");
-    a_leave_is_cut_off(&cluster, &[1, 2], three, &changed);
+    write(changed.clone(), json!({"h3": {"k8s_state": "absent"}}));
     run(&["plan", "hosts.yaml", "--limit", "h3", "--allow-destroy", "kubeadm:node"])
         .expect(2)
         .says("h1 drains and deletes the node h3");
@@ -227,49 +227,6 @@ fn certificates_inputs_and_nodes_come_and_go() {
     // The last one stays.
     cluster.write_inventory_of(&[1], &changed, &json!({"h1": {"k8s_state": "absent"}}));
     run(&["plan", "hosts.yaml", "--limit", "h1"]).expect(1).says("is the only host of the group");
-}
-
-/// The controller is gone while a worker is reset: the plan names the run and nobody else, no rollback goes past it, and an apply has the host join again, or
-/// ends the leave. It is cut off once more when this returns.
-fn a_leave_is_cut_off(cluster: &Cluster, planes: &[usize], worker: &Host, inputs: &Value) {
-    let name = worker.name();
-    let run = |verb: &str, more: &[&str]| {
-        cluster.converge_once_free(&[&[verb, "hosts.yaml", "--limit", name], more].concat())
-    };
-    let cut = || {
-        let mut absent = json!({});
-        absent[name] = json!({"k8s_state": "absent"});
-        cluster.write_inventory_of(planes, inputs, &absent);
-        let leave = ["apply", "hosts.yaml", "--limit", name, "--yes", "--allow-destroy", "kubeadm:node"];
-        let is_begun = "grep -qx 'leave .*' /var/lib/converge/kubeadm && ! systemctl -q is-active kubelet";
-        cluster.killed_when("the reset", &leave, || worker.exec(is_begun).unwrap().success());
-        until("the end of the run there", 120, || {
-            worker.exec("flock -n /var/lib/converge/lock true").unwrap().success()
-        });
-    };
-    cut();
-    assert!(!cluster.is_ready(name));
-    let plan = run("plan", &["--allow-destroy", "kubeadm:node"]).expect(2);
-    let plan = plan.says("kubeadm:node was left on the way").says("a leave was begun here and did not end");
-    let blames = |line: &str| line.contains("someone else") && line.contains("kubelet");
-    assert!(!plan.all().lines().any(blames), "{}", plan.all());
-    run("rollback", &["--yes"])
-        .expect(4)
-        .says("kubeadm:node is on the way where a run was cut off, so no older run is taken")
-        .says("`converge apply` goes on from there");
-    exec(worker, "command -v kubelet kubeadm && test -e /etc/containerd/config.toml");
-    let undone = worker.exec("sh /var/lib/converge/undo.sh").unwrap();
-    assert!(!undone.success(), "{}", undone.stdout);
-    exec(worker, "command -v kubelet kubeadm && test -e /etc/containerd/config.toml");
-    cluster.write_inventory_of(planes, inputs, &json!({}));
-    run("plan", &[]).expect(2).says("`kubeadm reset` comes before the join");
-    run("apply", &["--yes"]).expect(0);
-    assert!(cluster.is_ready(name));
-    run("plan", &[]).expect(0);
-    // The records tell of a leave, and the host is a node: it goes only if that is allowed.
-    run("rollback", &["--yes"]).says("`--allow-destroy kubeadm:node` allows it");
-    exec(worker, "systemctl is-active kubelet");
-    cut();
 }
 
 /// By the service's name; and a pod on the node without the API reaches that. The role gives each node a network of its own; the routes between them are the lab's.

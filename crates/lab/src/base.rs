@@ -17,6 +17,7 @@ pub const OPERATOR_PASSWORD: &str = "lab-operator";
 /// Packages whose files lie in every host's apt cache with all that they need, not installed: they install with no network. With
 /// `CONVERGE_LAB_PACKAGES=few` in the environment apt knows no others on a new host, and takes a twentieth of the time for each question.
 pub const PREFETCHED_PACKAGES: &[&str] = &[
+    "chrony",
     "conntrack",
     "containerd",
     "cowsay",
