@@ -35,7 +35,7 @@ fn change_of(object: String, states: &'static [&'static str]) -> impl Strategy<V
     let what = prop_oneof![9 => Just("begin"), 2 => Just("moved")];
     (what, 0..3_u8, state(), state(), flags, prop::option::weighted(0.9, end)).prop_map(
         move |(what, item, from, to, flags, end)| {
-            // What a command has moved is found afterwards: it has no end of its own, and is no part of a rollback.
+            // A change that a command made is found afterwards: it has no end of its own, and is no part of a rollback.
             let (flags, end) = match what {
                 "moved" if flags.starts_with("sensitive") => ("sensitive", None),
                 "moved" => ("-", None),
