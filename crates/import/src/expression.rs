@@ -403,6 +403,10 @@ fn result(
 
 /// The paths and tests with which a text uses a name: `.stat.exists`, ` is changed`.
 pub(crate) fn uses(text: &str, name: &str, bare: bool, found: &mut BTreeSet<String>) {
+    // Every registered name is looked for in every template.
+    if !text.contains(name) {
+        return;
+    }
     let in_code = |code: &str, found: &mut BTreeSet<String>| {
         let all = tokens(code);
         for (at, token) in all.iter().enumerate() {

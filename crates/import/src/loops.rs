@@ -3,7 +3,7 @@
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, uses, whole_expression};
 use crate::includes::listed;
 use crate::task::Task;
-use crate::yaml::made;
+use crate::yaml::{each_text, made};
 use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_instead};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ pub(crate) fn loop_of(task: &Task, names: &ExpressionNames) -> Result<Option<Loo
     let unknown = |why: String| ImportProblem::new(why, instead());
     for (name, registered) in &names.registered {
         let mut found = BTreeSet::new();
-        texts(value, &mut |text| uses(text, name, false, &mut found));
+        each_text(value, &mut |text| uses(text, name, false, &mut found));
         if !found.is_empty() && !matches!(registered, RegisteredResult::Unknown(_)) {
             return Err(ImportProblem::new(
                 format!("the list of the loop is the result `{name}` of another task"),
@@ -128,15 +128,6 @@ pub(crate) fn loop_of(task: &Task, names: &ExpressionNames) -> Result<Option<Loo
         return Err(unknown("the loop is over one value, and no list".to_owned()));
     }
     Ok(Some(Loop { each, element: part("loop_var").filter(|name| name != "item") }))
-}
-
-fn texts(node: &Node, visit: &mut impl FnMut(&str)) {
-    match &node.value {
-        Value::String(text) => visit(text),
-        Value::List(items) => items.iter().for_each(|item| texts(item, visit)),
-        Value::Map(entries) => entries.iter().for_each(|(_, value)| texts(value, visit)),
-        _ => {}
-    }
 }
 
 /// `with_items` lays lists in the list flat, by one level.

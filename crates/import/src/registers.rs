@@ -3,7 +3,8 @@
 use crate::convert::{read_only, shape};
 use crate::expression::{ImportProblem, RegisteredResult, uses};
 use crate::task::Task;
-use converge_syntax::{Node, Value};
+use crate::yaml::each_text;
+use converge_syntax::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The registered results of a role, and their uses.
@@ -16,15 +17,6 @@ pub(crate) struct Registers {
 
 /// Keywords in which a task speaks of its own result.
 const OWN: &[&str] = &["until", "failed_when", "changed_when"];
-
-fn texts(node: &Node, visit: &mut impl FnMut(&str)) {
-    match &node.value {
-        Value::String(text) => visit(text),
-        Value::List(items) => items.iter().for_each(|item| texts(item, visit)),
-        Value::Map(entries) => entries.iter().for_each(|(_, value)| texts(value, visit)),
-        _ => {}
-    }
-}
 
 /// Whether a task says that it changes nothing.
 pub(crate) fn says_no_change(task: &Task) -> bool {
@@ -59,10 +51,10 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
                     continue;
                 }
                 let bare = matches!(key.as_str(), "when" | "until" | "failed_when" | "changed_when");
-                texts(value, &mut |text| uses(text, &name, bare, &mut paths));
+                each_text(value, &mut |text| uses(text, &name, bare, &mut paths));
             }
             let bare = matches!(task.module.as_str(), "assert" | "fail" | "debug");
-            texts(&task.args, &mut |text| uses(text, &name, bare, &mut paths));
+            each_text(&task.args, &mut |text| uses(text, &name, bare, &mut paths));
             if let Some(text) = &task.free {
                 uses(text, &name, false, &mut paths);
             }

@@ -38,9 +38,14 @@ const DOUBLE: [&str; 6] = ["==", "!=", "<=", ">=", "//", "**"];
 
 /// The words of an expression. Every byte of the text is in one of them.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut all = Vec::new();
+    words(text).collect()
+}
+
+/// The words one by one: who looks for the end of an expression reads no further.
+fn words(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut rest = text;
-    while let Some(first) = rest.chars().next() {
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
         let run = |holds: fn(char) -> bool| rest.find(|c| !holds(c)).unwrap_or(rest.len());
         let (sort, length) = if first.is_whitespace() {
             (TokenSort::Blank, run(char::is_whitespace))
@@ -55,10 +60,9 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
             (TokenSort::Sign, if double { 2 } else { first.len_utf8() })
         };
         let (word, after) = rest.split_at(length);
-        all.push(Token { sort, text: word });
         rest = after;
-    }
-    all
+        Some(Token { sort, text: word })
+    })
 }
 
 /// The length of a text in quotes; to the end where it is not closed.
@@ -89,7 +93,8 @@ pub(crate) enum TemplatePart<'t> {
 pub(crate) fn parts(text: &str) -> Option<Vec<TemplatePart<'_>>> {
     let mut all = Vec::new();
     let mut rest = text;
-    while let Some(at) = ["{{", "{%", "{#"].iter().filter_map(|open| rest.find(open)).min() {
+    let is_mark = |two: &[u8]| matches!(two, [b'{', b'{' | b'%' | b'#']);
+    while let Some(at) = rest.as_bytes().windows(2).position(is_mark) {
         let (before, code) = rest.split_at(at);
         if !before.is_empty() {
             all.push(TemplatePart::Plain(before));
@@ -123,7 +128,7 @@ pub(crate) fn parts(text: &str) -> Option<Vec<TemplatePart<'_>>> {
 fn close_at(code: &str, close: &str) -> Option<usize> {
     let mut at = 2;
     let mut depth = 0usize;
-    for token in tokens(code.get(2..)?) {
+    for token in words(code.get(2..)?) {
         let rest = code.get(at..)?;
         if token.sort == TokenSort::Sign {
             if depth == 0 && rest.starts_with(close) {

@@ -20,6 +20,16 @@ pub(crate) fn map<K: AsRef<str>>(entries: impl IntoIterator<Item = (K, Node)>) -
     made(Value::Map(entries.into_iter().map(|(key, value)| (made(key.as_ref()), value)).collect()))
 }
 
+/// Visits every text of a node that is no key.
+pub(crate) fn each_text(node: &Node, visit: &mut impl FnMut(&str)) {
+    match &node.value {
+        Value::String(text) => visit(text),
+        Value::List(items) => items.iter().for_each(|item| each_text(item, visit)),
+        Value::Map(entries) => entries.iter().for_each(|(_, value)| each_text(value, visit)),
+        _ => {}
+    }
+}
+
 /// Blanks in front of a line.
 pub(crate) fn pad(out: &mut String, indent: usize) {
     out.extend(std::iter::repeat_n(' ', indent));
