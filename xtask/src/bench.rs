@@ -156,14 +156,26 @@ impl Bench<'_> {
 
     fn inventory(&self, hosts: &[Host]) -> Result<PathBuf> {
         let path = self.scratch.join(format!("inventory-{}.yaml", hosts.len()));
+        let hosts = hosts.iter().map(|host| (host.name().to_owned(), host.address().to_string()));
+        self.write_inventory(path, 22, &self.lab.known_hosts(), hosts)
+    }
+
+    /// An inventory of these names and addresses.
+    fn write_inventory(
+        &self,
+        path: PathBuf,
+        port: u16,
+        known_hosts: &Path,
+        hosts: impl Iterator<Item = (String, String)>,
+    ) -> Result<PathBuf> {
         let mut text = format!(
-            "all:\n  vars:\n    ansible_user: root\n    ansible_ssh_private_key_file: {}\n    \
+            "all:\n  vars:\n    ansible_user: root\n    ansible_port: {port}\n    ansible_ssh_private_key_file: {}\n    \
              ansible_ssh_common_args: -o UserKnownHostsFile={}\n  hosts:\n",
             self.lab.identity().display(),
-            self.lab.known_hosts().display()
+            known_hosts.display()
         );
-        for host in hosts {
-            text.push_str(&format!("    {}: {{ansible_host: {}}}\n", host.name(), host.address()));
+        for (name, address) in hosts {
+            text.push_str(&format!("    {name}: {{ansible_host: {address}}}\n"));
         }
         fs::write(&path, text)?;
         Ok(path)

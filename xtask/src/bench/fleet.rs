@@ -114,17 +114,8 @@ impl Bench<'_> {
 
     fn fleet_inventory(&self, number: usize, fleet: &FleetProcess) -> Result<PathBuf> {
         let path = self.scratch.join(format!("fleet-{number}.yaml"));
-        let mut text = format!(
-            "all:\n  vars:\n    ansible_user: root\n    ansible_port: {PORT}\n    ansible_ssh_private_key_file: {}\n    \
-             ansible_ssh_common_args: -o UserKnownHostsFile={}\n  hosts:\n",
-            self.lab.identity().display(),
-            fleet.known_hosts.display()
-        );
-        for host in 0..number {
-            text.push_str(&format!("    n{host:05}: {{ansible_host: {}}}\n", address(host)));
-        }
-        fs::write(&path, text)?;
-        Ok(path)
+        let hosts = (0..number).map(|host| (format!("n{host:05}"), address(host)));
+        self.write_inventory(path, PORT, &fleet.known_hosts, hosts)
     }
 
     fn plan(&self, inventory: &Path, variables: &[&str]) -> Result<RunCost> {
