@@ -46,6 +46,18 @@ pub enum Amendment {
     Adopt(Vec<Adoption>),
 }
 
+impl Amendment {
+    /// The word for objects of which the records say so now.
+    #[must_use]
+    pub fn past(&self) -> &'static str {
+        match self {
+            Self::Forget(_) => "forgotten",
+            Self::Rename(_) => "moved",
+            Self::Adopt(_) => "adopted",
+        }
+    }
+}
+
 /// The run that has amended records.
 #[derive(Clone, Debug)]
 pub struct Amended {
@@ -72,18 +84,10 @@ pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendm
                 Err(lost) => Err(lost),
                 Ok(target) if is_refused => {
                     close_run(&target, &run, RunEnd::Refused).await;
-                    let message = match amendment {
-                        Amendment::Forget(_) => {
-                            "nothing was forgotten here: the run could not begin on another target"
-                        }
-                        Amendment::Rename(_) => {
-                            "nothing was moved here: the run could not begin on another target"
-                        }
-                        Amendment::Adopt(_) => {
-                            "nothing was adopted here: the run could not begin on another target"
-                        }
-                    };
-                    Err(TargetError::Refused(message.to_owned()))
+                    let past = amendment.past();
+                    let message =
+                        format!("nothing was {past} here: the run could not begin on another target");
+                    Err(TargetError::Refused(message))
                 }
                 Ok(target) => {
                     let written = amend_on(&target, &run, &amendment).await;

@@ -43,7 +43,7 @@ pub use json::{
     verify_json,
 };
 pub use junit::{JunitCase, JunitEnd, Suite, Suites, apply_junit, plan_junit, verify_junit};
-pub use managed::{Detail, adopted, forgotten, managed, managed_json, moved, to_adopt, to_move};
+pub use managed::{Detail, amended, managed, managed_json, to_adopt, to_move};
 pub use plan::plan;
 pub use progress::{Progress, TerminalSize};
 pub use ran::{ran, ran_json, ran_total};

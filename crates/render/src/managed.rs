@@ -163,22 +163,8 @@ pub fn to_adopt(all: &[HostManaged]) -> Text {
     text
 }
 
-/// The objects that a run has forgotten, and the targets where it could not.
-pub fn forgotten(all: &[HostManaged], run: &str) -> Text {
-    amended(all, "forgotten", run)
-}
-
-/// The objects that a run has adopted, and the targets where it could not.
-pub fn adopted(all: &[HostManaged], run: &str) -> Text {
-    amended(all, "adopted", run)
-}
-
-/// The objects that a run has given another name, and the targets where it could not.
-pub fn moved(all: &[HostManaged], run: &str) -> Text {
-    amended(all, "moved", run)
-}
-
-fn amended(all: &[HostManaged], deed: &str, run: &str) -> Text {
+/// The objects whose records a run has amended, by what they are now (`forgotten`), and the targets where it could not.
+pub fn amended(all: &[HostManaged], past: &str, run: &str) -> Text {
     let mut text = Text::new();
     for host in all.iter().filter(|host| host.lost.is_some() || !host.objects.is_empty()) {
         match &host.lost {
@@ -186,7 +172,7 @@ fn amended(all: &[HostManaged], deed: &str, run: &str) -> Text {
             None => {
                 let objects = counted(host.objects.len(), "object");
                 let line = Line::at(0).say(Tone::Strong, host.host.as_str()).faint(" · ");
-                text.push(line.plain(format!("{objects} {deed}")).faint(format!(" · run {run}")).fold(2));
+                text.push(line.plain(format!("{objects} {past}")).faint(format!(" · run {run}")).fold(2));
             }
         }
     }

@@ -7,7 +7,7 @@ mod vault;
 
 pub use common::*;
 pub use project::*;
-pub use state::{State, StateAction, StateAdopt, StateForget, StateMove, StateRead};
+pub use state::{AmendArgs, State, StateAction, StateAdopt, StateForget, StateMove, StateRead};
 pub use vault::*;
 
 use camino::Utf8PathBuf;

@@ -61,6 +61,17 @@ pub struct StateRead {
     pub resource: Vec<String>,
 }
 
+/// Arguments of the subcommands that amend records
+#[derive(Debug, Args)]
+pub struct AmendArgs {
+    /// Only on these hosts. As --limit
+    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
+    pub host: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
 /// Arguments of `converge state forget`
 #[derive(Debug, Args)]
 pub struct StateForget {
@@ -69,12 +80,8 @@ pub struct StateForget {
     /// Forget all that this resource manages, or an object as `converge state list` names it. As --resource
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,
-    /// Only on these hosts. As --limit
-    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
-    pub host: Option<String>,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
+    #[command(flatten)]
+    pub amend: AmendArgs,
 }
 
 /// Arguments of `converge state move`
@@ -85,12 +92,8 @@ pub struct StateMove {
     /// OLD and NEW: two roles, or two resources (ROLE/ID) with all their elements
     #[arg(value_name = "OLD NEW")]
     pub names: Vec<String>,
-    /// Only on these hosts. As --limit
-    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
-    pub host: Option<String>,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
+    #[command(flatten)]
+    pub amend: AmendArgs,
 }
 
 /// Arguments of `converge state adopt`
@@ -101,10 +104,6 @@ pub struct StateAdopt {
     /// The resources whose objects are adopted, with all their elements
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,
-    /// Only on these hosts. As --limit
-    #[arg(long, value_name = "PATTERN", conflicts_with = "limit")]
-    pub host: Option<String>,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
+    #[command(flatten)]
+    pub amend: AmendArgs,
 }

@@ -1,12 +1,11 @@
 //! `converge state adopt`: objects that are as declared are managed, as they are.
 
+use super::amending::Amending;
 use super::plan::inventory_names;
-use super::snapshots::lost_code;
-use crate::args::{Reading, StateAdopt};
+use crate::args::{AmendArgs, Reading, StateAdopt};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
-use crate::prompt::{self, Agreement};
 use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{
     Adoption, Amendment, Engine, FleetPlan, HostManaged, ManagedDetail, ManagedObject, ProjectName,
@@ -14,12 +13,14 @@ use converge_engine::{
 };
 use converge_planner::{HostPlan, Item, Outcome};
 use converge_render as render;
-use converge_resource::counted;
 use std::collections::BTreeSet;
 
 pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
-    let StateAdopt { reading: Reading { target, mut select, connection, timings }, resources, host, yes } =
-        args;
+    let StateAdopt {
+        reading: Reading { target, mut select, connection, timings },
+        resources,
+        amend: AmendArgs { host, yes },
+    } = args;
     if resources.is_empty() {
         return Err(Failure::usage(
             "it is not said what to adopt",
@@ -37,19 +38,20 @@ pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
         session.look(async |engine: &Engine| engine.managed_objects(ManagedDetail::Recorded).await).await?;
     found.iter_mut().for_each(|host| adoptable(host, &plan, &resources));
     found.retain(|host| host.lost.is_some() || !host.objects.is_empty());
-    let objects: usize = found.iter().map(|host| host.objects.len()).sum();
     if console.human() {
         console.print(&render::to_adopt(&found));
     }
-    if objects > 0 {
-        ask(objects, yes, console)?;
-        write(&mut session, &mut found, console).await?;
-    }
-    session.close().await;
-    if console.json {
-        console.print_json(&render::managed_json(&found));
-    }
-    Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+    let amending = Amending {
+        verb: "adopt",
+        question: &|objects| format!("\nAdopt {objects}? The hosts stay as they are."),
+        in_doubt: "some hosts may have adopted these objects",
+        yes,
+    };
+    let of = |host: &HostManaged| Amendment::Adopt(host.objects.iter().map(adoption).collect());
+    let written = |host: &mut HostManaged, _: Vec<String>, run: &str| {
+        host.objects.iter_mut().for_each(|thing| run.clone_into(&mut thing.run));
+    };
+    amending.run(session, found, of, written, console).await
 }
 
 /// Whether the item is of one of these resources.
@@ -132,51 +134,12 @@ fn objects<'a>(item: &'a Item, plan: &'a HostPlan) -> impl Iterator<Item = Manag
     })
 }
 
-/// Writes it into the records; a host where that failed is told as lost, with none.
-async fn write(
-    session: &mut CommandSession,
-    found: &mut [HostManaged],
-    console: &Console,
-) -> Result<(), Failure> {
-    let adoption = |thing: &ManagedObject| Adoption {
+/// An object as the records will have it.
+fn adoption(thing: &ManagedObject) -> Adoption {
+    Adoption {
         object: thing.object.clone(),
         state: thing.original.clone(),
         item: thing.item.clone(),
         sensitive: thing.sensitive,
-    };
-    let chosen = found.iter().filter(|host| host.lost.is_none() && !host.objects.is_empty());
-    let chosen =
-        chosen.map(|host| (host.host.clone(), Amendment::Adopt(host.objects.iter().map(adoption).collect())));
-    let chosen = chosen.collect();
-    let cut = "interrupted: some hosts may have adopted these objects, `converge state list` tells";
-    let done = session.look_until(cut, async |engine: &Engine| engine.amend(chosen).await).await?;
-    for (name, result) in done.targets {
-        let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
-        match result {
-            Ok(_) => host.objects.iter_mut().for_each(|thing| thing.run.clone_from(&done.run)),
-            Err(lost) => {
-                host.objects.clear();
-                host.lost = Some(lost);
-            }
-        }
     }
-    if console.human() {
-        console.write("\n");
-        console.print(&render::adopted(found, &done.run));
-    }
-    Ok(())
-}
-
-fn ask(objects: usize, yes: bool, console: &Console) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    let what = counted(objects, "object");
-    let agreement = Agreement {
-        deed: "adopt these objects",
-        short: "adopt them",
-        otherwise: "nothing was adopted",
-        question: &format!("\nAdopt {what}? The hosts stay as they are."),
-    };
-    agreement.ask(console.human() && prompt::somebody_is_there())
 }

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod allowed_ids;
+mod amending;
 pub mod apply;
 mod chosen_objects;
 pub mod complete;

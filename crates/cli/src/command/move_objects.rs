@@ -1,20 +1,22 @@
 //! `converge state move`: managed objects are another role's or resource's.
 
+use super::amending::Amending;
 use super::plan::inventory_names;
-use super::snapshots::lost_code;
-use crate::args::{Reading, StateMove};
+use crate::args::{AmendArgs, Reading, StateMove};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
-use crate::prompt::{self, Agreement};
 use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Amendment, Engine, HostManaged, ManagedDetail, Renaming, not_to_move};
 use converge_model::Project;
 use converge_render as render;
-use converge_resource::counted;
 
 pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
-    let StateMove { reading: Reading { target, mut select, connection, timings }, names, host, yes } = args;
+    let StateMove {
+        reading: Reading { target, mut select, connection, timings },
+        names,
+        amend: AmendArgs { host, yes },
+    } = args;
     let renaming = renaming(&names)?;
     select.limit = host.or(select.limit);
     let project = project::load(target.as_deref(), &select, console)?;
@@ -25,19 +27,23 @@ pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
     let mut found =
         session.look(async |engine: &Engine| engine.managed_objects(ManagedDetail::Recorded).await).await?;
     narrow(&mut found, &renaming)?;
-    let objects: usize = found.iter().map(|host| host.objects.len()).sum();
     if console.human() {
         console.print(&render::to_move(&found, &renaming));
     }
-    if objects > 0 {
-        ask(objects, &renaming, yes, console)?;
-        write(&mut session, &mut found, &renaming, console).await?;
-    }
-    session.close().await;
-    if console.json {
-        console.print_json(&render::managed_json(&found));
-    }
-    Ok(lost_code(found.iter().filter_map(|h| h.lost.as_ref())))
+    let amending = Amending {
+        verb: "move",
+        question: &|objects| format!("\nMove {objects} to {}? The hosts stay as they are.", renaming.to),
+        in_doubt: "some hosts may have these objects under the new name",
+        yes,
+    };
+    let of = |_: &HostManaged| Amendment::Rename(renaming.clone());
+    let written = |host: &mut HostManaged, _: Vec<String>, _: &str| {
+        for thing in &mut host.objects {
+            thing.item = renaming.of(&thing.item).unwrap_or_default();
+            thing.role = thing.item.split('/').next().unwrap_or_default().to_owned();
+        }
+    };
+    amending.run(session, found, of, written, console).await
 }
 
 /// The old name and the new one.
@@ -100,52 +106,4 @@ fn narrow(found: &mut [HostManaged], renaming: &Renaming) -> Result<(), Failure>
         ));
     }
     Ok(())
-}
-
-/// Writes it into the records; a host where that failed is told as lost, with none.
-async fn write(
-    session: &mut CommandSession,
-    found: &mut [HostManaged],
-    renaming: &Renaming,
-    console: &Console,
-) -> Result<(), Failure> {
-    let chosen = found.iter().filter(|host| host.lost.is_none() && !host.objects.is_empty());
-    let chosen = chosen.map(|host| (host.host.clone(), Amendment::Rename(renaming.clone()))).collect();
-    let cut =
-        "interrupted: some hosts may have these objects under the new name, `converge state list` tells";
-    let done = session.look_until(cut, async |engine: &Engine| engine.amend(chosen).await).await?;
-    for (name, result) in done.targets {
-        let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
-        match result {
-            Ok(_) => {
-                for thing in &mut host.objects {
-                    thing.item = renaming.of(&thing.item).unwrap_or_default();
-                    thing.role = thing.item.split('/').next().unwrap_or_default().to_owned();
-                }
-            }
-            Err(lost) => {
-                host.objects.clear();
-                host.lost = Some(lost);
-            }
-        }
-    }
-    if console.human() {
-        console.write("\n");
-        console.print(&render::moved(found, &done.run));
-    }
-    Ok(())
-}
-
-fn ask(objects: usize, renaming: &Renaming, yes: bool, console: &Console) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    let what = counted(objects, "object");
-    let agreement = Agreement {
-        deed: "move these objects",
-        short: "move them",
-        otherwise: "nothing was moved",
-        question: &format!("\nMove {what} to {}? The hosts stay as they are.", renaming.to),
-    };
-    agreement.ask(console.human() && prompt::somebody_is_there())
 }
