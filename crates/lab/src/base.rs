@@ -28,6 +28,7 @@ pub const PREFETCHED_PACKAGES: &[&str] = &[
     "iptables",
     "jq",
     "libfaketime",
+    "locales",
     "lsof",
     "netbase",
     "nftables",
