@@ -2,7 +2,7 @@
 
 use super::{Effect, Ledger, StepInForce, Thing};
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{ProjectName, ProjectScope, SavedOutcome, Undo};
+use crate::{ProjectName, ProjectScope, RunRecord, SavedOutcome, Undo};
 
 /// The steps of an object that others made after some run.
 #[derive(Default)]
@@ -86,13 +86,16 @@ impl<'a> Ledger<'a> {
         effects.for_each(|effect| effect.retain(&stays));
     }
 
-    /// The first of these runs of which something counts on an object: a step in force, or what it took off or put on as a rollback.
+    /// The first of these runs of which something counts on an object: a step in force, or what it did, took off or put on as a rollback.
     pub(super) fn first_on(&self, thing: &Thing<'a>, targets: &[usize]) -> Option<usize> {
         let steps = self.stacks.get(thing).into_iter().flatten().map(|step| step.run);
         let moves = |e: &Effect| !e.taken.is_empty() || !e.given.is_empty();
-        let rollbacks = self.effects.iter().filter(|(_, of)| of.get(thing).is_some_and(moves));
-        let rollbacks = rollbacks.map(|(run, _)| *run);
-        steps.chain(rollbacks).filter(|run| targets.contains(run)).min()
+        let moved =
+            self.effects.iter().filter(|(_, of)| of.get(thing).is_some_and(moves)).map(|(run, _)| *run);
+        let rollbacks =
+            targets.iter().copied().filter(|at| self.runs.get(*at).is_some_and(RunRecord::is_rollback));
+        let changed = |at: &usize| self.things(*at).any(|(of, c)| of == *thing && c.may_have_happened());
+        steps.chain(moved).filter(|run| targets.contains(run)).chain(rollbacks.filter(changed)).min()
     }
 
     /// Whether a step that stays stands on those of these runs: they are out of sight, and nobody has undone them.

@@ -253,13 +253,29 @@ impl<V: Clone + Ord> Model<V> {
                 }
             }
             match self.judge(key, steps[0], &before, &known, project) {
-                None if !self.others(key, steps[0], &own).0.is_empty() => drop(hidden.insert(key)),
-                None => {}
+                None => drop(hidden.insert(key)),
                 Some(true) => changes.push((key, before)),
                 Some(false) => drop(named.insert(key)),
             }
         }
+        // An object that none of these runs changed may have been counted otherwise by one of them, a rollback.
+        hidden.extend((0..self.now.len()).filter(|key| !scope.iter().any(|(_, k)| k == key)));
+        hidden.retain(|key| {
+            let first =
+                takes.iter().find(|r| self.past[**r].did.contains_key(key) || self.recounts(**r, *key));
+            first.is_some_and(|first| !self.others(*key, *first, &own).0.is_empty())
+        });
         Planned { changes, named, hidden, takes }
+    }
+
+    /// Whether a run, a rollback, made other changes of an object count.
+    fn recounts(&self, run: usize, key: usize) -> bool {
+        let own = |counted: &Counted<V>| -> Vec<usize> {
+            let runs = counted.0.keys().filter(|(_, k)| *k == key).map(|(r, _)| *r);
+            runs.filter(|r| self.past[*r].project == self.past[run].project).collect()
+        };
+        let after = self.past.get(run + 1).map_or(&self.counted, |next| &next.counted);
+        self.past[run].takes.is_some() && own(&self.past[run].counted) != own(after)
     }
 
     /// Carries out what was planned, of which something is to be changed.
