@@ -3,7 +3,7 @@
 
 use crate::lead::{Lead, Led, lead, led_elsewhere};
 use crate::paths::is_at_path;
-use crate::{SavedChange, SavedOutcome};
+use crate::{RunRecord, SavedChange, SavedOutcome};
 use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,15 @@ pub struct MountLayers {
 }
 
 impl MountLayers {
+    /// Takes where the links led that a run found when it began: somebody may have led them back since the runs before it.
+    pub(crate) fn begin(&mut self, run: &RunRecord) {
+        for change in run.changes.iter().rev().filter(|change| change.object.kind == "path") {
+            if let Some((place, found)) = self.links.get_mut(&change.object.key).zip(lead(&change.before)) {
+                place.now = found;
+            }
+        }
+    }
+
     /// Takes a change of a run: that of a mount, or of a link that it leads elsewhere.
     pub(crate) fn follow(&mut self, change: &SavedChange) {
         self.take(&change.object, &change.before, &change.after);

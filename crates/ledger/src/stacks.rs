@@ -88,12 +88,16 @@ impl<'a> Ledger<'a> {
     /// Of all runs, in the order of [`crate::in_order`].
     pub fn of(runs: &'a [RunRecord]) -> Self {
         let mut places = MountLayers::default();
-        let mut layer_of = |change: &SavedChange| {
-            let layer = places.of(&change.object);
-            places.follow(change);
-            layer
+        let layers_of = |run: &RunRecord| {
+            places.begin(run);
+            let layer_of = |change: &SavedChange| {
+                let layer = places.of(&change.object);
+                places.follow(change);
+                layer
+            };
+            run.changes.iter().map(layer_of).collect()
         };
-        let layers = runs.iter().map(|run| run.changes.iter().map(&mut layer_of).collect()).collect();
+        let layers = runs.iter().map(layers_of).collect();
         let mut ledger = Self {
             runs,
             stacks: Stacks::new(),

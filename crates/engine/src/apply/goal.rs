@@ -9,6 +9,7 @@ use crate::plan::other_targets::ByRole;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
+use converge_ledger::led_elsewhere;
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, Outcome};
 use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,8 +162,8 @@ async fn settled(
 fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
-        // A file below a place at which this change mounts or unmounts something is out of sight now.
-        if let Some(place) = converge_objects::covered(change) {
+        // A file below a place at which this change mounts or unmounts something, or below a link that it leads elsewhere, is out of sight now.
+        if let Some(place) = converge_objects::covered(change).or_else(|| led(change)) {
             ends.retain(|id, _| !place.covers(id));
         }
         if converge_objects::object(&change.object.kind)
@@ -179,6 +180,12 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
         ends.entry(&change.object).and_modify(|(_, to)| to.clone_from(&change.to)).or_insert_with(end);
     }
     ends
+}
+
+/// The paths below one that this change leads elsewhere, as one object that covers them.
+fn led(change: &Change) -> Option<ObjectId> {
+    led_elsewhere(&change.object, &change.from, &change.to, true)?;
+    Some(ObjectId::new("path", format!("{}/", change.object.key.trim_end_matches('/'))))
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
