@@ -69,7 +69,7 @@ fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {
         );
         TWICE.replace("{COMMAND}", &link)
     };
-    for by_script in [false, true] {
+    for how in ["step by step", "by script", "at once"] {
         exec(
             host,
             "cd /srv; mkdir A B C; ln -s /srv/A l; for d in A B C; do echo $d >$d/x; done; chown 4000 B/x",
@@ -80,17 +80,15 @@ fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {
             world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1);
         }
         assert_eq!(exec(host, "cat /srv/*/x | xargs"), "A one B two one C two C two");
-        if by_script {
-            for _ in 0..2 {
+        match how {
+            "by script" => (0..2).for_each(|_| {
                 let said = undo_sh(host);
                 assert!(said.ends_with("status 0"), "{said}");
-            }
-        } else {
-            for _ in 0..2 {
-                rollback(&world, &[]).expect(0);
-            }
+            }),
+            "at once" => drop(rollback(&world, &["--to", &first_run(host)]).expect(0)),
+            _ => (0..2).for_each(|_| drop(rollback(&world, &[]).expect(0))),
         }
-        assert_eq!(files(host), before, "{by_script}");
+        assert_eq!(files(host), before, "{how}");
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }

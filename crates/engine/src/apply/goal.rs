@@ -162,8 +162,8 @@ async fn settled(
 fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
-        // A file below a place at which this change mounts or unmounts something, or below a link that it leads elsewhere, is out of sight now.
-        if let Some(place) = converge_objects::covered(change).or_else(|| led(change)) {
+        // These are out of sight now.
+        if let Some(place) = hidden_by(change) {
             ends.retain(|id, _| !place.covers(id));
         }
         if converge_objects::object(&change.object.kind)
@@ -182,10 +182,12 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
     ends
 }
 
-/// The paths below one that this change leads elsewhere, as one object that covers them.
-fn led(change: &Change) -> Option<ObjectId> {
-    led_elsewhere(&change.object, &change.from, &change.to, true)?;
-    Some(ObjectId::new("path", format!("{}/", change.object.key.trim_end_matches('/'))))
+/// The paths, as one object that covers them, of which another object is seen after this change: it mounts or unmounts something above them, or leads
+/// a link above them elsewhere.
+fn hidden_by(change: &Change) -> Option<ObjectId> {
+    let led = || led_elsewhere(&change.object, &change.from, &change.to, true);
+    let below = || ObjectId::new("path", format!("{}/", change.object.key.trim_end_matches('/')));
+    converge_objects::covered(change).or_else(|| led().map(|_| below()))
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
@@ -220,12 +222,19 @@ async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, 
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
     let now = look(target, objects.collect()).await?;
     let mut fresh = Vec::new();
+    // Another state, or another object, is seen by these paths once the changes before have been made.
+    let mut not_yet: Vec<ObjectId> = Vec::new();
     for mut item in items {
         if let Outcome::Changed(changes) = &mut item.outcome {
-            for planned in changes.iter_mut() {
-                if let Some(state) = now.states.get(&planned.change.object) {
-                    planned.change.from = state.clone();
+            for Change { object, from, to } in changes.iter_mut().map(|planned| &mut planned.change) {
+                if let Some(state) =
+                    now.states.get(object).filter(|_| !not_yet.iter().any(|o| o.covers(object)))
+                {
+                    from.clone_from(state);
                 }
+                let change = Change { object: object.clone(), from: from.clone(), to: to.clone() };
+                not_yet.extend(hidden_by(&change));
+                not_yet.push(change.object);
             }
             changes.retain(|c| c.change.from != c.change.to);
             if changes.is_empty() {
