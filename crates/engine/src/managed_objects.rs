@@ -105,9 +105,7 @@ async fn read(
         let objects = records.things.iter().map(|thing| Probe::Object(thing.object.clone()));
         let mounts = records.things.iter().flat_map(|thing| layers::probes(&thing.lies_in));
         let probes: BTreeSet<Probe> = objects.chain(mounts).collect();
-        if !probes.is_empty() {
-            target.look(&probes, &mut known).await?;
-        }
+        target.look(&probes, &mut known).await?;
         let whole = |thing| undo_of(thing, &[], &BTreeSet::new(), &known);
         undos.extend(records.things.iter().map(whole));
         layers::settle_what_is_seen(&mut undos, &known);

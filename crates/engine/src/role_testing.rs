@@ -88,9 +88,7 @@ pub(crate) async fn states(
     let target = crate::connect::target::connect(context, host).await?;
     let probes: BTreeSet<Probe> = objects.iter().cloned().map(Probe::Object).collect();
     let mut known = Knowledge::default();
-    if !probes.is_empty() {
-        target.look(&probes, &mut known).await?;
-    }
+    target.look(&probes, &mut known).await?;
     let state = |o: &ObjectId| Some((o.clone(), known.observed(o).ok()?.state));
     Ok(objects.iter().filter_map(state).collect())
 }

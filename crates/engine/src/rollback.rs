@@ -415,34 +415,23 @@ async fn plan_undos(
     objects.extend(revert::probes(&undos));
     let saved = matches!(target, Target::Host(..)).then(|| revert::saved::probe(&undos)).flatten();
     objects.extend(saved.clone());
-    if !objects.is_empty() {
-        target.look(&objects, &mut known).await?;
-    }
+    target.look(&objects, &mut known).await?;
     revert::shared::go_with_the_last_part(&mut undos, &known);
     without_gone_workloads(&mut undos);
-    let asked = Accounts::probes(&undos, &known);
-    if !asked.is_empty() {
-        target.look(&asked, &mut known).await?;
-    }
-    accounts.translate(&mut undos, &known);
+    revert::translate_accounts(target, accounts, &mut undos, &mut known).await?;
     layers::settle_what_is_seen(&mut undos, &known);
     if let Some(probe) = saved {
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
     undos.iter_mut().for_each(|undo| revert::shared::part_from_later_runs(undo, &mut known));
-    let asked = changed_probes(&undos, &known);
-    if !asked.is_empty() {
-        target.look(&asked, &mut known).await?;
-    }
+    target.look(&changed_probes(&undos, &known), &mut known).await?;
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
     let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
-    revert::admission::leave_what_is_refused(target, &mut groups, &mut known, again).await?;
-    revert::packages::leave_what_takes_others_along(target, &mut groups, &[], &mut known).await?;
-    revert::name_what_stays(&mut groups);
+    revert::leave_what_cannot_go(target, &mut groups, &[], again, &mut known).await?;
     for RevertGroup { address, members, after } in groups {
         let id = u32::try_from(plan.items.len()).unwrap_or(u32::MAX);
         let notes = revert::shared::notes(&members, &mut known);

@@ -153,7 +153,7 @@ impl Target {
 
     /// Asks for these probes alone.
     pub async fn look(&self, probes: &BTreeSet<Probe>, known: &mut Knowledge) -> Result<(), TargetError> {
-        self.observe(Questions::of(probes), known).await.map(drop)
+        if probes.is_empty() { Ok(()) } else { self.observe(Questions::of(probes), known).await.map(drop) }
     }
 
     /// Brings the contents that these changes' states name, where they are kept with the records or on this machine. `lines` is a change of a file
@@ -168,7 +168,7 @@ impl Target {
             Self::Host(_, fetched) => {
                 controller::previous(fetched, undos, known);
                 let probes = crate::revert::lines::probes(undos.iter().chain(lines), known);
-                return if probes.is_empty() { Ok(()) } else { self.look(&probes, known).await };
+                return self.look(&probes, known).await;
             }
             Self::Cluster(link) => link,
         };
@@ -188,9 +188,7 @@ impl Target {
             let saved = found.map_err(|error| TargetError::Refused(error.to_string()))?;
             saved.found.into_values().for_each(|content| known.learn_content(content));
             let asked = sealed::probes(undos, &saved.sealed);
-            if !asked.is_empty() {
-                self.look(&asked, known).await?;
-            }
+            self.look(&asked, known).await?;
             sealed::leave_what_is_sealed(undos, &saved.sealed, known);
         }
         Ok(())

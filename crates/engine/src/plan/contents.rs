@@ -24,9 +24,6 @@ pub(crate) async fn contents_for_diffs(
         probes.extend(from.map(|_| Probe::Content(change.object.key.clone())));
         probes.extend(to.map(|digest| Probe::Content(host::blob_path(&digest))));
     }
-    if probes.is_empty() {
-        return Ok(());
-    }
     target.look(&probes, known).await?;
     for probe in &probes {
         if let Some(Answer::Content(Some(content))) = known.answer(probe) {

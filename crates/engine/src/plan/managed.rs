@@ -89,9 +89,7 @@ pub(crate) async fn own(
     probes.extend(inside(&going).iter().map(|t| Probe::Object(t.object.clone())));
     probes.extend(apt.clone());
     probes.retain(|p| !known.knows(p));
-    if !probes.is_empty() {
-        target.look(&probes, known).await?;
-    }
+    target.look(&probes, known).await?;
     let real =
         |object: &ObjectId| converge_planner::real_name(known, object).unwrap_or_else(|| object.clone());
     let declared: BTreeSet<ObjectId> = declares.objects.iter().map(real).collect();
@@ -123,10 +121,8 @@ pub(crate) async fn own(
     shared::go_with_the_last_part(&mut undos, known);
     name_other_projects(&mut undos, &records.things, &scope, known);
     let rests = shared::rest_probes(&undos, &others, known);
-    if !rests.is_empty() {
-        target.look(&rests, known).await?;
-        shared::leave_the_rest(&mut undos, &others, known);
-    }
+    target.look(&rests, known).await?;
+    shared::leave_the_rest(&mut undos, &others, known);
     let mut later: BTreeSet<ObjectId> = BTreeSet::new();
     for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
         if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
@@ -142,16 +138,11 @@ pub(crate) async fn own(
     }
     holders::leave_those_that_remain_needed(&mut undos, plan, &records.things, known);
     let asked: BTreeSet<_> = revert::probes(&undos).into_iter().filter(|probe| !known.knows(probe)).collect();
-    if prune && !asked.is_empty() {
+    if prune {
         target.look(&asked, known).await?;
     }
     let states = records.things.iter().flat_map(|t| [(&t.object, &t.before), (&t.object, &t.left)]);
-    let accounts = Accounts::of(states);
-    let asked = Accounts::probes(&undos, known);
-    if !asked.is_empty() {
-        target.look(&asked, known).await?;
-    }
-    accounts.translate(&mut undos, known);
+    revert::translate_accounts(target, &Accounts::of(states), &mut undos, known).await?;
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
     // Other lines of it are declared.
@@ -161,7 +152,7 @@ pub(crate) async fn own(
     target.saved_contents(&mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
     let asked = changed_probes(&undos, known);
-    if prune && !asked.is_empty() {
+    if prune {
         target.look(&asked, known).await?;
     }
     let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
@@ -170,9 +161,7 @@ pub(crate) async fn own(
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
     }
     if prune {
-        revert::admission::leave_what_is_refused(target, &mut groups, known, PRUNE_AGAIN).await?;
-        revert::packages::leave_what_takes_others_along(target, &mut groups, &plan.items, known).await?;
-        revert::name_what_stays(&mut groups);
+        revert::leave_what_cannot_go(target, &mut groups, &plan.items, PRUNE_AGAIN, known).await?;
     }
     let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
     // A node may go back in two steps.

@@ -80,9 +80,6 @@ pub(crate) async fn leave_what_is_refused(
 ) -> Result<(), TargetError> {
     let verdicts = || groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict);
     let probes: BTreeSet<Probe> = verdicts().filter_map(|verdict| probe(verdict, known)).collect();
-    if probes.is_empty() {
-        return Ok(());
-    }
     target.look(&probes, known).await?;
     let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
     let all = Brought::by(verdicts());

@@ -1,7 +1,8 @@
 //! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Pure.
 
 pub(crate) mod accounts;
-pub(crate) mod admission;
+mod admission;
+mod asked;
 pub(crate) mod directories;
 pub(crate) mod holders;
 pub(crate) mod layers;
@@ -10,7 +11,7 @@ pub(crate) mod lines;
 mod movers;
 pub(crate) mod nodes;
 pub(crate) mod order;
-pub(crate) mod packages;
+mod packages;
 pub(crate) mod paths;
 pub(crate) mod releases;
 pub(crate) mod restarts;
@@ -19,8 +20,9 @@ pub(crate) mod sealed;
 pub(crate) mod shared;
 pub(crate) mod undo;
 
+pub(crate) use crate::revert::asked::{leave_what_cannot_go, translate_accounts};
 use crate::revert::layers::{Sight, sights};
-pub(crate) use crate::revert::left::name_what_stays;
+use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, changed_by, creates_before, destroys, is_half_installed, is_midway, lost, planned,
