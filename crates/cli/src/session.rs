@@ -145,11 +145,11 @@ impl CommandSession {
     where
         F: AsyncFnOnce(&'s Engine) -> T,
     {
-        self.look_until("interrupted; nothing was changed", work).await
+        self.work_until("interrupted; nothing was changed", work).await
     }
 
-    /// The same, with other words for an interrupt.
-    pub async fn look_until<'s, F, T>(&'s mut self, interrupted_by: &str, work: F) -> Result<T, Failure>
+    /// Does something, which may write, and shows how far it is; these words tell of an interrupt.
+    pub async fn work_until<'s, F, T>(&'s mut self, interrupted_by: &str, work: F) -> Result<T, Failure>
     where
         F: AsyncFnOnce(&'s Engine) -> T,
     {

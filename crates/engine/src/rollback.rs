@@ -8,17 +8,17 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::undo::{
-    Verdict, base_of, brought_along, changed_probes, goes_back, is_midway, owners_probe, role_of,
-    take_contents, without_gone_workloads,
+    Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, role_of,
+    without_gone_workloads,
 };
 use crate::revert::{self, Judged, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
 use converge_ledger::{Ledger, ProjectScope, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{ObjectId, Probe, counted};
+use converge_resource::{ObjectId, Probe};
 use converge_syntax::{Diagnostic, Diagnostics};
-use passed::{FirstHalt, Halt, Halts, idle_runs, say_halt, say_passed_over, taken_back, why_passed_over};
+use passed::{FirstHalt, Halt, Halts, say_halt, say_idle, say_passed_over, say_taken_back, why_passed_over};
 use start::{ReturnPoint, again};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -154,6 +154,28 @@ async fn plan_to(
     Ok(plan)
 }
 
+/// The records of a host that was read, as a project sees them.
+struct Recorded<'a> {
+    ledger: Ledger<'a>,
+    project: ProjectScope,
+    records: &'a Records,
+}
+
+impl<'a> Recorded<'a> {
+    /// The project's runs that can be taken back, oldest first, but for these.
+    fn candidates(&self, passed: &BTreeSet<String>) -> Vec<usize> {
+        let mut runs = self.ledger.candidates(&self.project, &goes_back);
+        runs.retain(|at| self.records.runs.get(*at).is_some_and(|r| !passed.contains(&r.id)));
+        runs
+    }
+
+    /// The ID and the age of each of these runs.
+    fn named(&self, runs: &[usize]) -> Vec<(&'a str, i64)> {
+        let runs = runs.iter().filter_map(|at| self.records.runs.get(*at));
+        runs.map(|run| (run.id.as_str(), self.records.age(run))).collect()
+    }
+}
+
 /// Before the newest run that is in force; one of which nothing can be done is passed over.
 async fn plan_newest(
     context: &Arc<RunContext>,
@@ -161,78 +183,46 @@ async fn plan_newest(
     read: &[ReadRecords],
     roles: &[String],
 ) -> FleetPlan {
-    let ledgers: Vec<Option<(Ledger<'_>, ProjectScope, &Records)>> = hosts
-        .iter()
-        .zip(read)
-        .map(|(host, read)| {
-            let (_, records) = read.as_ref().as_ref().ok()?;
-            Some((Ledger::of(&records.runs), context.project_of(host), records))
-        })
-        .collect();
+    let hosts_recorded = hosts.iter().zip(read).map(|(host, read)| {
+        let (_, records) = read.as_ref().as_ref().ok()?;
+        Some(Recorded { ledger: Ledger::of(&records.runs), project: context.project_of(host), records })
+    });
+    let hosts_recorded: Vec<Option<Recorded<'_>>> = hosts_recorded.collect();
     let mut passed: BTreeSet<String> = BTreeSet::new();
     let mut over: Vec<String> = Vec::new();
-    let mut idle: BTreeSet<&str> = BTreeSet::new();
     let mut left = None;
     // The run of which something may be done alone: together with all that an earlier rollback left, nothing can.
     let mut alone: Option<String> = None;
     loop {
-        let candidates: Vec<Vec<usize>> = ledgers
-            .iter()
-            .map(|of| {
-                let Some((ledger, project, records)) = of else { return Vec::new() };
-                let mut runs = ledger.candidates(project, &goes_back);
-                runs.retain(|at| records.runs.get(*at).is_some_and(|r| !passed.contains(&r.id)));
-                runs
-            })
-            .collect();
-        let named: Vec<Vec<(&str, i64)>> = ledgers
-            .iter()
-            .zip(&candidates)
-            .map(|(of, runs)| {
-                let records = of.as_ref().map(|(_, _, records)| records);
-                let run = |at: &usize| {
-                    records.and_then(|r| Some((r.runs.get(*at)?.id.as_str(), r.age(r.runs.get(*at)?))))
-                };
-                runs.iter().filter_map(run).collect()
-            })
-            .collect();
+        let candidates = hosts_recorded.iter().map(|of| of.as_ref().map(|of| of.candidates(&passed)));
+        let candidates: Vec<Vec<usize>> = candidates.map(Option::unwrap_or_default).collect();
+        let named = hosts_recorded.iter().zip(&candidates);
+        let named: Vec<Vec<(&str, i64)>> =
+            named.map(|(of, runs)| of.as_ref().map(|of| of.named(runs)).unwrap_or_default()).collect();
         let Some(newest) = converge_ledger::newest(&named) else {
-            idle.extend(idle_runs(&ledgers, &vec![Some(ReturnPoint::From(0)); hosts.len()]));
-            over.extend(idle.iter().map(|id| format!("run {id}, which changed nothing")));
             let none = vec![None; hosts.len()];
             let mut plan = match left {
                 Some(plan) => plan,
                 None => plan_starts(context, hosts, read, &none, roles).await.0,
             };
+            say_idle(&mut over, &hosts_recorded, &vec![Some(ReturnPoint::From(0)); hosts.len()]);
             say_passed_over(&mut plan, &over);
             return plan;
         };
-        let starts: Vec<Option<ReturnPoint>> = ledgers
-            .iter()
-            .zip(&candidates)
-            .map(|(of, runs)| {
-                let (ledger, project, _) = of.as_ref()?;
-                let at = own_newest(ledger, runs, newest)?;
-                let is_alone = alone.as_deref() == Some(newest);
-                Some(ReturnPoint::From(if is_alone { at } else { ledger.start_of(at, project) }))
-            })
-            .collect();
+        let start = |(of, runs): (&Option<Recorded<'_>>, &Vec<usize>)| {
+            let of = of.as_ref()?;
+            let at = own_newest(&of.ledger, runs, newest)?;
+            let is_alone = alone.as_deref() == Some(newest);
+            Some((at, if is_alone { at } else { of.ledger.start_of(at, &of.project) }))
+        };
+        let starts: Vec<Option<(usize, usize)>> = hosts_recorded.iter().zip(&candidates).map(start).collect();
+        let goes_on = starts.iter().flatten().any(|(at, start)| start < at);
+        let starts: Vec<Option<ReturnPoint>> =
+            starts.into_iter().map(|start| start.map(|(_, start)| ReturnPoint::From(start))).collect();
         let (mut plan, halt) = plan_starts(context, hosts, read, &starts, roles).await;
         if !nothing_to_do(&plan) {
-            let mut back: BTreeSet<&str> = BTreeSet::new();
-            for (of, start) in ledgers.iter().zip(&starts) {
-                let (Some((ledger, project, records)), Some(ReturnPoint::From(at) | ReturnPoint::To(at))) =
-                    (of, start)
-                else {
-                    continue;
-                };
-                back.extend(taken_back(ledger, project, records, *at));
-            }
-            idle.extend(idle_runs(&ledgers, &starts));
-            over.extend(idle.iter().map(|id| format!("run {id}, which changed nothing")));
-            if !back.is_empty() {
-                over.push(format!("{} rolled back already", counted(back.len(), "run")));
-            }
+            say_idle(&mut over, &hosts_recorded, &starts);
+            say_taken_back(&mut over, &hosts_recorded, &starts);
             say_passed_over(&mut plan, &over);
             return plan;
         }
@@ -251,10 +241,6 @@ async fn plan_newest(
         }
         let says = |h: &HostEntry| matches!(&h.result, HostResult::Planned(p) if p.items.iter().any(is_left));
         let is_left = plan.hosts.iter().any(says);
-        let goes_on = ledgers.iter().zip(&candidates).zip(&starts).any(|((of, runs), start)| {
-            let at = of.as_ref().and_then(|(ledger, ..)| own_newest(ledger, runs, newest));
-            matches!((at, start), (Some(at), Some(ReturnPoint::From(start))) if *start < at)
-        });
         if goes_on {
             alone = Some(newest.to_owned());
             left = Some(plan).filter(|_| is_left).or(left);
@@ -440,15 +426,7 @@ async fn plan_undos(
         item.needs = revert::needs(&plan.items, &item, &after);
         plan.items.push(item);
     }
-    // The file and the restart that makes it count are reverted behind one switch, as they were changed.
-    converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
-    revert::releases::releases_back(target, &mut plan, &mut known).await?;
-    crate::plan::backup_notes::note_backups(&mut plan);
-    plan.base = base_of(&plan, &known);
-    take_contents(&mut plan, &known);
-    if context.options.diffs {
-        crate::plan::contents::contents_for_diffs(target, &mut plan, &mut known).await?;
-    }
+    revert::complete(context, target, &mut plan, &mut known).await?;
     Ok(Planned { plan, halts, hidden })
 }
 

@@ -60,7 +60,14 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
     };
     let text = format!("converge\t6\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
     let records = parse_records(&text).unwrap();
-    let ledgers = [Some((Ledger::of(&records.runs), ProjectScope::default(), &records))];
-    assert_eq!(idle_runs(&ledgers, &[Some(ReturnPoint::From(0))]), BTreeSet::from(["two"]));
-    assert_eq!(idle_runs(&ledgers, &[None]), BTreeSet::new());
+    let recorded =
+        Recorded { ledger: Ledger::of(&records.runs), project: ProjectScope::default(), records: &records };
+    let hosts = [Some(recorded)];
+    let over = |starts: &[Option<ReturnPoint>]| {
+        let mut over = Vec::new();
+        say_idle(&mut over, &hosts, starts);
+        over
+    };
+    assert_eq!(over(&[Some(ReturnPoint::From(0))]), ["run two, which changed nothing"]);
+    assert_eq!(over(&[None]), [String::new(); 0]);
 }

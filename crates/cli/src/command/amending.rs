@@ -69,7 +69,7 @@ impl Amending<'_> {
         console: &Console,
     ) -> Result<(), Failure> {
         let cut = format!("interrupted: {}, `converge state list` tells", self.in_doubt);
-        let done = session.look_until(&cut, async |engine: &Engine| engine.amend(chosen).await).await?;
+        let done = session.work_until(&cut, async |engine: &Engine| engine.amend(chosen).await).await?;
         for (name, result) in done.targets {
             let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };
             match result {

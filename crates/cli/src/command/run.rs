@@ -61,7 +61,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     };
     let what = "interrupted; where the command had begun it may go on";
     let work = async |engine: &Engine| engine.run_command(&script, limit, &observed).await;
-    let found = session.look_until(what, work).await?;
+    let found = session.work_until(what, work).await?;
     session.close().await;
     let exit = exit_code(&found);
     if console.json {

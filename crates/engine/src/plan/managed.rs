@@ -123,19 +123,7 @@ pub(crate) async fn own(
     let rests = shared::rest_probes(&undos, &others, known);
     target.look(&rests, known).await?;
     shared::leave_the_rest(&mut undos, &others, known);
-    let mut later: BTreeSet<ObjectId> = BTreeSet::new();
-    for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
-        if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
-            undo.theirs = Some(why);
-        }
-    }
-    for undo in &mut undos {
-        let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
-        undo.lost.get_or_insert(format!("{above}, in which it lies, is declared otherwise"));
-        if changes {
-            later.insert(undo.object.clone());
-        }
-    }
+    let later = leave_what_declared_ones_need(&mut undos, plan, declares, known);
     holders::leave_those_that_remain_needed(&mut undos, plan, &records.things, known);
     let asked: BTreeSet<_> = revert::probes(&undos).into_iter().filter(|probe| !known.knows(probe)).collect();
     if prune {
@@ -163,33 +151,64 @@ pub(crate) async fn own(
     if prune {
         revert::leave_what_cannot_go(target, &mut groups, &plan.items, PRUNE_AGAIN, known).await?;
     }
-    let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
-    // A node may go back in two steps.
-    let mut named: BTreeSet<&ObjectId> = BTreeSet::new();
-    plan.earlier_runs.undeclared = groups
-        .iter()
-        .flat_map(|group| &group.members)
-        .filter(|judged| named.insert(&judged.undo.object))
-        .filter_map(|judged| {
-            let thing = since.get(&judged.undo.object).filter(|thing| !is_given_back(thing, known))?;
-            let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
-            Some(Undeclared {
-                object: judged.undo.object.clone(),
-                role,
-                item: thing.item.clone(),
-                since: thing.since.clone(),
-                fate: match fate(judged) {
-                    Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
-                    fate => fate,
-                },
-            })
-        })
-        .collect();
+    plan.earlier_runs.undeclared = undeclared(&groups, &going, declares, known);
     if prune && !groups.is_empty() {
         let groups = without(groups, &later);
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+/// Lets stay what declared objects lie in, or would go with. Returns the objects that another item of the plan brings to an end itself, since what they lie
+/// in is declared otherwise.
+fn leave_what_declared_ones_need(
+    undos: &mut [Undo],
+    plan: &HostPlan,
+    declares: &Declares,
+    known: &Knowledge,
+) -> BTreeSet<ObjectId> {
+    let mut later = BTreeSet::new();
+    for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
+        if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
+            undo.theirs = Some(why);
+        }
+    }
+    for undo in undos {
+        let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
+        undo.lost.get_or_insert(format!("{above}, in which it lies, is declared otherwise"));
+        if changes {
+            later.insert(undo.object.clone());
+        }
+    }
+    later
+}
+
+/// The orphaned objects `going`, each with what is to become of it.
+fn undeclared(
+    groups: &[RevertGroup],
+    going: &[&Owned],
+    declares: &Declares,
+    known: &Knowledge,
+) -> Vec<Undeclared> {
+    let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
+    // A node may go back in two steps.
+    let mut named: BTreeSet<&ObjectId> = BTreeSet::new();
+    let members = groups.iter().flat_map(|group| &group.members);
+    let each = members.filter(|judged| named.insert(&judged.undo.object)).filter_map(|judged| {
+        let thing = since.get(&judged.undo.object).filter(|thing| !is_given_back(thing, known))?;
+        let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
+        Some(Undeclared {
+            object: judged.undo.object.clone(),
+            role,
+            item: thing.item.clone(),
+            since: thing.since.clone(),
+            fate: match fate(judged) {
+                Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
+                fate => fate,
+            },
+        })
+    });
+    each.collect()
 }
 
 const OTHERS: &str = "what is left of it belongs to others";
@@ -273,14 +292,7 @@ async fn add_prune_items(
             own.items.push(item);
         }
     }
-    converge_planner::join_guarded(&mut own.items, &BTreeSet::new());
-    revert::releases::releases_back(target, &mut own, known).await?;
-    crate::plan::backup_notes::note_backups(&mut own);
-    own.base = revert::undo::base_of(&own, known);
-    revert::undo::take_contents(&mut own, known);
-    if context.options.diffs {
-        crate::plan::contents::contents_for_diffs(target, &mut own, known).await?;
-    }
+    revert::complete(context, target, &mut own, known).await?;
     join(plan, own);
     Ok(())
 }

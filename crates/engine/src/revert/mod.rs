@@ -20,7 +20,7 @@ pub(crate) mod sealed;
 pub(crate) mod shared;
 pub(crate) mod undo;
 
-pub(crate) use crate::revert::asked::{leave_what_cannot_go, translate_accounts};
+pub(crate) use crate::revert::asked::{complete, leave_what_cannot_go, translate_accounts};
 use crate::revert::layers::{Sight, sights};
 use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;

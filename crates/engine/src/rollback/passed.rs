@@ -1,27 +1,31 @@
 //! Runs that a rollback passes over, and why.
 
-use super::ReturnPoint;
+use super::{Recorded, ReturnPoint};
 use crate::revert::TAKES_ON;
 use crate::{FleetPlan, HostResult};
-use converge_ledger::{Ledger, ProjectScope, Records, SavedChange};
+use converge_ledger::SavedChange;
 use converge_planner::Outcome;
-use converge_resource::ObjectId;
+use converge_resource::{ObjectId, counted};
 use std::collections::BTreeSet;
 
-/// The runs of a project behind these places that left all as it was, on each host: a failed upgrade, say.
-pub(super) fn idle_runs<'a>(
-    ledgers: &[Option<(Ledger<'_>, ProjectScope, &'a Records)>],
+/// The hosts that were read, each with the place of the run where it returns to.
+fn returning<'h, 'a>(
+    hosts: &'h [Option<Recorded<'a>>],
+    starts: &'h [Option<ReturnPoint>],
+) -> impl Iterator<Item = (&'h Recorded<'a>, usize)> {
+    hosts.iter().zip(starts).filter_map(|(of, start)| Some((of.as_ref()?, (*start)?.place())))
+}
+
+/// Says which runs of a project behind these places left all as it was, on each host: a failed upgrade, say.
+pub(super) fn say_idle(
+    over: &mut Vec<String>,
+    hosts: &[Option<Recorded<'_>>],
     starts: &[Option<ReturnPoint>],
-) -> BTreeSet<&'a str> {
+) {
     let mut idle = BTreeSet::new();
     let mut others = BTreeSet::new();
-    for (of, start) in ledgers.iter().zip(starts) {
-        let (Some((ledger, project, records)), Some(ReturnPoint::From(at) | ReturnPoint::To(at))) =
-            (of, start)
-        else {
-            continue;
-        };
-        for (at, run) in records.runs.iter().enumerate().skip(*at) {
+    for (Recorded { ledger, project, records }, start) in returning(hosts, starts) {
+        for (at, run) in records.runs.iter().enumerate().skip(start) {
             let has_changed = run.changes.iter().any(SavedChange::may_have_happened);
             let counts = !run.is_rollback() && ledger.is_of(at, project);
             if !has_changed && counts && !run.planned.is_empty() {
@@ -31,20 +35,26 @@ pub(super) fn idle_runs<'a>(
             }
         }
     }
-    idle.difference(&others).copied().collect()
+    over.extend(idle.difference(&others).map(|id| format!("run {id}, which changed nothing")));
 }
 
-/// The runs of a project behind this place of which nothing is in force since a rollback.
-pub(super) fn taken_back<'a>(
-    ledger: &Ledger<'_>,
-    project: &ProjectScope,
-    records: &'a Records,
-    start: usize,
-) -> Vec<&'a str> {
-    let later = records.runs.iter().enumerate().skip(start + 1);
-    let those = later
-        .filter(|(at, run)| !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project));
-    those.map(|(_, run)| run.id.as_str()).collect()
+/// Says how many runs of a project behind these places have nothing in force since a rollback.
+pub(super) fn say_taken_back(
+    over: &mut Vec<String>,
+    hosts: &[Option<Recorded<'_>>],
+    starts: &[Option<ReturnPoint>],
+) {
+    let mut back: BTreeSet<&str> = BTreeSet::new();
+    for (Recorded { ledger, project, records }, start) in returning(hosts, starts) {
+        let later = records.runs.iter().enumerate().skip(start + 1);
+        let those = later.filter(|(at, run)| {
+            !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project)
+        });
+        back.extend(those.map(|(_, run)| run.id.as_str()));
+    }
+    if !back.is_empty() {
+        over.push(format!("{} rolled back already", counted(back.len(), "run")));
+    }
 }
 
 /// The reason why nothing is done about the newest run.
