@@ -4,6 +4,9 @@
 
 use converge_tests::{Ran, World, exec, prune_by_number};
 
+#[path = "held/memory.rs"]
+mod memory;
+
 const ROLE: &str = "
 resources:
   - name: folder

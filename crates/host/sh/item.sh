@@ -207,7 +207,10 @@ cv_item_safe() {
 # cv_journal TEXT [sync]
 cv_journal() {
   # Who calls says what it means that the disk is full.
-  { printf %s "$1" >>"$CV_DIR/journal"; } 2>/dev/null || return 1
+  { printf %s "$1" >>"$CV_DIR/journal"; } 2>/dev/null || {
+    cv_journal_whole "$CV_DIR/journal"
+    return 1
+  }
   [ -z "${2:-}" ] || sync "$CV_DIR/journal" 2>/dev/null || sync
 }
 

@@ -197,6 +197,13 @@ cv_lines_of() {
   } | sed -e '/^$/d' -e "s/^run$CV_TAB/damaged:&/" -e "s/^own$CV_TAB/damaged:&/" -e "s/^gone$CV_TAB/damaged:&/"
 }
 
+# cv_journal_whole FILE: takes a last line off that a full disk has cut off: what is written next would be taken for its end.
+cv_journal_whole() {
+  [ -n "$(tail -c 1 "$1" 2>/dev/null)" ] || return 0
+  cv_j_size=$(($(wc -c <"$1") - $(tail -n 1 "$1" | wc -c)))
+  dd if=/dev/null of="$1" bs=1 seek="$cv_j_size" 2>/dev/null
+}
+
 # cv_journal_of RUN: its journal, without a last line that was cut off while it was written.
 cv_journal_of() {
   ! cv_plain "$CV_ROOT/runs/$1/journal" || { cv_text_of "$CV_ROOT/runs/$1/journal" && echo .; } | sed '$d'

@@ -249,7 +249,9 @@ cv_run_end() (
     rm -rf "$dir"
     return 0
   fi
+  cv_journal_whole "$dir/journal"
   printf 'close\t%s\t%s\n' "$1" "$(date +%s)" >>"$dir/journal" 2>/dev/null || {
+    cv_journal_whole "$dir/journal"
     cv_cause
     cv_say "the journal in $CV_ROOT cannot be written ($CV_CAUSE)"
     return 1

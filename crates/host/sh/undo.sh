@@ -282,6 +282,9 @@ cv_undo_main() {
     if [ "$judged $row_kind" = "restore mount" ] && cv_undo_line_stays; then
       judged='its line in /etc/fstab stays, and so does the mount: left alone'
     fi
+    if [ "$judged $row_kind" = "restore mount" ] && cv_undo_memory_stays; then
+      judged="it is in memory and holds $cv_u_held: left alone"
+    fi
     cv_u_last=$row_kind CV_ITEM=$row_item
     case $judged in
     restore)

@@ -186,6 +186,12 @@ cv_undo_line_stays() {
   CV_U_AT=$CV_DEC awk 'BEGIN { at = ENVIRON["CV_U_AT"] } { gsub(/\\040/, " ", $2) } $1 !~ /^#/ && $2 == at { found = 1 } END { exit !found }' /etc/fstab
 }
 
+# cv_undo_memory_stays: whether the mount of the row is one in memory that holds something still; that in cv_u_held.
+cv_undo_memory_stays() {
+  cv_dec_to "$row_key"
+  cv_u_held=$(cv_mount_held "$CV_DEC" "$row_before") && [ -n "$cv_u_held" ]
+}
+
 # cv_undo_mount_stays: whether a mount or a swap space of the run stays that /etc/fstab has a line for; that object in cv_u_mount.
 cv_undo_mount_stays() {
   cv_u_mount=$(

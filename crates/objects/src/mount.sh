@@ -86,7 +86,29 @@ cv_line_mount() { cv_line_of "$(cv_see_mount "$1")"; }
 
 cv_save_mount() { :; }
 
-cv_restore_mount() { cv_apply_mount "$1" "$2"; }
+cv_restore_mount() { cv_mount_spares "$1" "$2" && cv_apply_mount "$1" "$2"; }
+
+# cv_mount_spares PATH LINE: status 1, and says why, where a revert would lose what is in a file system in memory.
+cv_mount_spares() {
+  cv_m_held=$(cv_mount_held "$1" "$2") || return 1
+  [ -n "$cv_m_held" ] || return 0
+  cv_say "$1 is in memory and holds $cv_m_held, which is not reverted: it stays"
+  return 1
+}
+
+# cv_mount_held PATH LINE: something in the file system in memory that would go with all that is in it, printed. Status 1: it cannot be said.
+# shellcheck disable=SC2086
+cv_mount_held() (
+  unset IFS
+  now=$(cv_line_mount "$1") || return 1
+  set -f
+  at=$1 want=$2
+  set -- $now
+  case "${1:-} ${3:-} ${5:-}" in 'mount tmpfs -' | 'mount ramfs -') ;; *) return 0 ;; esac
+  was="$2 $3 $5"
+  set -- $want
+  [ "$was" = "${2:-} ${3:-} ${5:-}" ] || find "$at" -xdev -mindepth 1 2>/dev/null | sed -n '1p;1q'
+)
 
 # A success of mount(8) counts: the kernel spells options and devices in its own way, and the next look judges them.
 # shellcheck disable=SC2086
@@ -147,6 +169,8 @@ cv_made_record() { printf '%s/made/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256su
 # shellcheck disable=SC2086
 cv_apply_mount() (
   cv_sbin
+  # A run declares what goes; the reverts of a rollback and a prune name all that they take away.
+  [ -z "${CV_FROM_RUN:-}" ] || cv_mount_spares "$1" "$2" || return 1
   at=$1 want=$2
   now=$(cv_line_mount "$at") || return 1
   cv_safe_only "$at" 'mounting and unmounting' || {

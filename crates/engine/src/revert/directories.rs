@@ -3,8 +3,8 @@
 use crate::revert::layers::{self, Sight};
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
-use converge_objects::is_container;
 use converge_objects::path::within;
+use converge_objects::{covered, is_container};
 use converge_planner::{Knowledge, may_be_packaged};
 use converge_resource::{Answer, ObjectId, Probe, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,8 +78,16 @@ pub(crate) fn leave_what_is_not_empty(
     if !anywhere.is_empty() {
         return;
     }
-    let is_touched =
-        |dir: &str| at_place.iter().any(|o| o.key != dir && (within(dir, &o.key) || within(&o.key, dir)));
+    // Entries of a file system that goes are seen now, and go before it.
+    let unmounts =
+        |verdict: &Verdict| matches!(verdict, Verdict::Back(c) if c.to.is_absent() && covered(c).is_some());
+    let unmounted: Vec<bool> = verdicts.iter().map(unmounts).collect();
+    let unmounted: BTreeSet<&ObjectId> =
+        reverted.iter().zip(unmounted).filter(|(_, is)| *is).filter_map(|(o, _)| o.as_ref()).collect();
+    let is_touched = |dir: &str| {
+        let is = |o: &&ObjectId| within(&o.key, dir) || (within(dir, &o.key) && !unmounted.contains(o));
+        at_place.iter().any(|o| o.key != dir && is(o))
+    };
     let is_of_package = |dir: &str, path: &str| {
         let is_dir = |u: &Undo| u.object.kind == "path" && u.object.key == dir;
         let older = |package: usize| undos.iter().skip(package).any(is_dir);

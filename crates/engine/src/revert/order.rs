@@ -12,7 +12,7 @@ mod unit;
 
 use super::paths::above;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState};
+use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState, is_container};
 use converge_resource::{ObjectId, State};
 pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
@@ -172,6 +172,11 @@ impl<'a> Edges<'a> {
         self.add(first, then, true);
     }
 
+    /// An object goes before the file system in which it lies. One in memory would take along what stays in it.
+    fn leaves(&mut self, inner: usize, mount: usize, revert: &Revert<'_>) {
+        self.add(inner, mount, is_container(revert.object, revert.from));
+    }
+
     fn add(&mut self, first: usize, then: usize, needed: bool) {
         if first != then {
             self.edges.push(Edge { first, then, needed });
@@ -231,13 +236,15 @@ impl<'a> Edges<'a> {
                     Some((mount, revert)) if system.is_some() => {
                         let is = |state: &State| system.is_some_and(|system| file_system(state) == system);
                         match (is(revert.from), is(revert.to)) {
-                            (true, false) => self.order(at, mount),
+                            (true, false) => self.leaves(at, mount, revert),
                             (false, true) => self.need(mount, at),
                             _ => {}
                         }
                     }
                     Some((mount, revert)) if revert.comes() && !inner.to.is_absent() => self.need(mount, at),
-                    Some((mount, revert)) if revert.goes() && at < mount => self.order(at, mount),
+                    Some((mount, revert)) if revert.goes() && at < mount => {
+                        self.leaves(at, mount, revert);
+                    }
                     _ => {}
                 }
             }

@@ -133,7 +133,11 @@ cv_remove_path() (
   if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then
     rm -f "$CV_AT"
   elif [ -d "$CV_AT" ]; then
-    rmdir "$CV_AT"
+    said=$(rmdir "$CV_AT" 2>&1) || {
+      held=$(find "$CV_AT" -mindepth 1 -maxdepth 1 2>/dev/null | sed -n 1p)
+      cv_say "${held:+it holds ${1%/}/${held##*/}, which stays: }$said"
+      false
+    }
   elif [ -e "$CV_AT" ]; then
     cv_say "$1: is neither file, link nor directory: left alone"
     return 1

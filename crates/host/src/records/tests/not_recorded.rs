@@ -45,6 +45,40 @@ fn an_item_that_was_done_and_cannot_be_recorded_is_reported_and_goes_back() {
     }
 }
 
+/// A line that a full disk has cut off is no line, also where there is room again for the next one.
+#[test]
+fn a_line_that_was_cut_off_is_not_joined_with_the_next_one() {
+    // The room that is left takes a part of a line, of another length each time.
+    for room in [35, 41, 53] {
+        for host in hosts() {
+            let a = host.file("a");
+            std::fs::write(&a, "old").unwrap();
+            let change = host.change(&a, host.file_line(b"new", 0o600));
+            let mut item = spec(vec![change.clone()]);
+            item.run = "r1".to_owned();
+            let fill = format!(
+                "while printf 'note\\t%0{room}d\\n' 0 >>\"$CV_DIR/journal\"; do :; done 2>/dev/null; cv_journal_whole \"$CV_DIR/journal\"; true"
+            );
+            item.steps.push(Step::new("the disk is full", fill));
+            let body = host.item(&item, &[b"new"]);
+            let open = open_script(&RunMeta { id: "r1".to_owned(), ..RunMeta::default() });
+            let close = close_script("r1", RunEnd::Finished);
+            let output = host.sh(&format!(
+                "{open} || exit $?\ntrap '' XFSZ; ulimit -S -f 8\n{body}\nulimit -S -f unlimited\n{close}\necho \"closed $?\""
+            ));
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("status 75") && text.contains("closed 0"), "{:?}: {text}", host.argv);
+            let records = host.all_records();
+            assert_eq!(records.broken, Vec::<String>::new(), "{:?}", host.argv);
+            let [run] = records.runs.as_slice() else { panic!("{:?}: {:?}", host.argv, records.runs) };
+            assert_eq!(run.changes[0].outcome, SavedOutcome::Unknown, "{:?}", host.argv);
+            assert!(run.finished, "{:?}", host.argv);
+            let (status, said) = host.undo(&[]);
+            assert_eq!((status, std::fs::read(&a).unwrap().as_slice()), (Some(0), &b"old"[..]), "{said}");
+        }
+    }
+}
+
 /// The same in a rollback: what it has put back counts as put back, though its record does not say so.
 #[test]
 fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
