@@ -24,6 +24,7 @@ mod report;
 mod resources;
 mod role;
 mod system;
+mod targets;
 mod task;
 mod tokens;
 mod written;

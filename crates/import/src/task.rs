@@ -89,6 +89,8 @@ pub(crate) struct Task {
     pub text: String,
     /// Whether the files that it includes were found.
     pub included: bool,
+    /// Where it is for no host that converge works on: why.
+    pub foreign: Option<crate::targets::Foreign>,
     /// A reason why the task cannot be read.
     pub broken: Option<ImportProblem>,
 }
@@ -180,6 +182,7 @@ fn read_task(node: &Node) -> Task {
         text: text_of(node),
         span,
         included: false,
+        foreign: None,
         broken: None,
     };
     let Some(entries) = node.as_map() else {
