@@ -84,6 +84,16 @@ impl Build<'_> {
                 "write one expression in `vars`, or an input with a `default`",
             ));
         }
+        // Values with conditions become one expression.
+        let chooses = !when.is_empty() || sets.iter().any(|set| !set.when.is_empty());
+        let is_open =
+            sets.iter().map(|set| &set.value).chain([&value]).any(|value| expression_of(value).is_none());
+        if chooses && is_open {
+            return Err(ImportProblem::new(
+                format!("a value of `{name}` is a template with statements, and a condition chooses it"),
+                "write one expression in `vars`",
+            ));
+        }
         sets.push(ConditionalValue { when, value, is_default });
         Ok(())
     }

@@ -336,6 +336,18 @@ fn small_conversions_that_have_the_same_effect() {
     assert!(written.contains("when: facts.virtualisation.container != 'docker'"), "{written}");
 }
 
+/// One fact that cannot be written must not keep the whole role from being imported.
+#[test]
+fn a_template_with_statements_that_a_condition_chooses_is_open() {
+    let tasks = "
+- set_fact: {answer: '{% if a %}yes{% else %}no{% endif %}'}
+  when: wanted
+- file: {path: /a, state: directory}
+";
+    let role = of(&[("tasks/main.yml", tasks)]);
+    assert_eq!(counts(&role), TaskCounts { tasks: 2, exact: 1, remark: 0, open: 1 }, "{:?}", role.findings);
+}
+
 /// A command of Ansible is read by no shell: what a value has in it must not become a command here, and what is not sure says so.
 #[test]
 fn words_of_a_command_stay_words() {
