@@ -7,14 +7,13 @@ use crate::names::plain_name;
 use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::Build;
-use crate::targets::{Foreign, Knowledge, decided};
-use crate::task::Task;
+use crate::targets::{DecidedFor, NOT_APPLIED, decided};
+use crate::task::{Foreign, Task};
 use crate::written::{ConvertedResource, EntryGroup, RoleEntry};
 use crate::yaml::made;
 use converge_syntax::Node;
 
-/// The word of the report for a task that is for no host that converge works on.
-pub(crate) const NOT_APPLIED: &str = "does not apply";
+/// The message of the check that refuses other systems.
 const ONLY_TARGETS: &str = "the tasks for systems other than Debian and Ubuntu were left out of this role";
 
 /// Keywords that the tasks of a block inherit.
@@ -328,7 +327,7 @@ impl Build<'_> {
 
 /// Whether a condition holds on every host that converge works on.
 fn holds_on_targets(condition: &Node) -> bool {
-    condition.as_str().is_some_and(|text| decided(text, Knowledge::Systems) == Some(true))
+    condition.as_str().is_some_and(|text| decided(text, DecidedFor::Systems) == Some(true))
 }
 
 fn with_comments(mut entries: Vec<RoleEntry>, comments: &[String]) -> Vec<RoleEntry> {

@@ -7,7 +7,7 @@ use crate::loops::expression_of;
 use crate::registers::has_loop;
 use crate::report::TaskVerdict;
 use crate::role::{Build, ConditionalValue};
-use crate::targets::{Knowledge, decided};
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::tokens::{TokenSort, tokens};
 use crate::written::CommentedValue;
@@ -146,7 +146,7 @@ impl Build<'_> {
                 continue;
             };
             for (condition, file) in of_system {
-                match decided(&condition, Knowledge::Systems) {
+                match decided(&condition, DecidedFor::Systems) {
                     Some(false) => self.is_of_targets = true,
                     Some(true) => found.push((None, file)),
                     None => found.push((Some(condition), file)),
@@ -159,7 +159,7 @@ impl Build<'_> {
         if found.is_empty() {
             return Err(open("no file of variables is found for it"));
         }
-        // What `vars/main.yml` has the role has already, below all others.
+        // The role has the values of `vars/main.yml` already, below all others.
         found.retain(|(condition, file)| condition.is_some() || !file.starts_with("main."));
         // The last value that holds counts: those found first come last.
         for (condition, file) in found.iter().rev() {

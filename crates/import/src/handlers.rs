@@ -1,14 +1,14 @@
 //! Handlers: what is notified becomes `restart_on`, `reload_on` or `on_change`.
 
-use crate::emit::NOT_APPLIED;
 use crate::expression::ImportProblem;
+use crate::notices::{is_called, notified};
 use crate::report::TaskVerdict;
 use crate::role::Build;
+use crate::targets::NOT_APPLIED;
 use crate::task::Task;
 use crate::written::{ConvertedResource, RoleEntry};
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
-use std::collections::BTreeMap;
 
 impl Build<'_> {
     /// The indices of the handlers that a task notifies, with those that these notify in turn.
@@ -166,35 +166,6 @@ impl Build<'_> {
         }
         self.in_handlers = false;
     }
-}
-
-/// Whether a handler hears this word.
-fn is_called(handler: &Task, word: &str) -> bool {
-    handler.name.as_deref() == Some(word)
-        || handler.name.as_deref().is_some_and(|name| word.ends_with(&format!(" : {name}")))
-        || handler.words("listen").iter().any(|own| own == word)
-}
-
-/// The words that tasks notify, and whether a task does that is not foreign.
-pub(crate) fn notices(tasks: &[Task]) -> BTreeMap<String, bool> {
-    let mut found: BTreeMap<String, bool> = BTreeMap::new();
-    for task in tasks {
-        task.each(&mut |task| {
-            for word in notified(task) {
-                *found.entry(word).or_default() |= task.foreign.is_none();
-            }
-        });
-    }
-    found
-}
-
-fn notified(task: &Task) -> Vec<String> {
-    task.keywords
-        .iter()
-        .filter(|(key, value)| key == "notify" && !value.is_null())
-        .flat_map(|(_, value)| crate::includes::listed(value))
-        .filter_map(|value| value.scalar_text())
-        .collect()
 }
 
 fn follows_of(made: &[RoleEntry]) -> &'static str {

@@ -4,7 +4,7 @@ use crate::convert::Context;
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::includes::listed;
 use crate::registers::says_no_change;
-use crate::targets::{Knowledge, decided};
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::tokens::{TokenSort, tokens};
 use crate::yaml::made;
@@ -93,7 +93,7 @@ pub(crate) fn conditions(
                         "write the condition as one expression without `{{ }}`",
                     ));
                 }
-                if decided(bare, Knowledge::Hosts) == Some(true) {
+                if decided(bare, DecidedFor::Hosts) == Some(true) {
                     continue;
                 }
                 let text = names.expression(bare.trim())?;

@@ -14,6 +14,7 @@ mod inputs;
 mod keywords;
 mod loops;
 mod names;
+mod notices;
 mod open;
 mod parts;
 mod playbook;

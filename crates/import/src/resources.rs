@@ -7,7 +7,7 @@ use crate::keywords::{Common, common, special};
 use crate::loops::loop_of;
 use crate::report::TaskVerdict;
 use crate::role::Build;
-use crate::targets::{Knowledge, decided};
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::written::{ConvertedResource, RoleEntry, Sections};
 use crate::yaml::{made, texts};
@@ -131,7 +131,7 @@ impl Build<'_> {
                 let known = |one: &Node| {
                     one.as_str().is_some_and(|text| {
                         let bare = whole_expression(text).unwrap_or(text);
-                        decided(bare, Knowledge::Hosts) == Some(true)
+                        decided(bare, DecidedFor::Hosts) == Some(true)
                     })
                 };
                 let open = listed(value).into_iter().filter(|one| !known(one));

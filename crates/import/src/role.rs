@@ -235,7 +235,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         names,
         context: Context::default(),
         handlers,
-        notices: crate::handlers::notices(&tasks),
+        notices: crate::notices::notices(&tasks),
         is_of_targets: false,
         used_handlers: BTreeSet::new(),
         notified: BTreeMap::new(),

@@ -3,11 +3,10 @@
 //!
 //! Logic of three values: what is not known here stays open.
 
-use crate::expression::whole_expression;
 use crate::includes::listed;
 use crate::system;
-use crate::task::Task;
-use crate::tokens::{Token, TokenSort, tokens};
+use crate::task::{Foreign, Task};
+use crate::tokens::{Token, TokenSort, tokens, whole_expression};
 use std::cmp::Ordering;
 
 /// The version of ansible-core that an import follows.
@@ -15,33 +14,27 @@ const ANSIBLE: &[u64] = &[2, 20, 0];
 /// Most brackets in each other.
 const MAX_DEPTH: usize = 64;
 
-/// The reason why a task is for no host that converge works on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Foreign {
-    /// The condition that does not hold.
-    pub condition: String,
-    /// Whether it is one on the system of the host: another one may have it.
-    pub by_system: bool,
-}
-
-/// What a condition rests on.
+/// The hosts for which a condition is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Knowledge {
-    /// What holds of every host: Linux, and the version of Ansible.
+pub(crate) enum DecidedFor {
+    /// All: on Linux, and on the version of Ansible.
     Hosts,
-    /// Also what holds of the systems that converge works on.
+    /// Those with a system that converge works on.
     Systems,
 }
 
+/// The word of the report for a task that is for no host that converge works on.
+pub(crate) const NOT_APPLIED: &str = "does not apply";
+
 /// Whether a condition of Ansible (or one on facts here) holds on every host that converge works on; `None` where the host decides.
-pub(crate) fn decided(text: &str, knowledge: Knowledge) -> Option<bool> {
+pub(crate) fn decided(text: &str, scope: DecidedFor) -> Option<bool> {
     let all: Vec<Token<'_>> =
         tokens(text).into_iter().filter(|token| token.sort != TokenSort::Blank).collect();
     // An expression that chooses is no condition that can be taken apart.
     if all.iter().any(|token| token.is("if") || token.is("else")) {
         return None;
     }
-    any(&all, knowledge, 0)
+    any(&all, scope, 0)
 }
 
 /// Marks the tasks whose conditions hold on no host that converge works on, with those below them.
@@ -51,10 +44,10 @@ pub(crate) fn mark(tasks: &mut [Task], outer: Option<&Foreign>) {
         let own = conditions.iter().find_map(|condition| {
             let text = condition.scalar_text()?;
             let bare = whole_expression(&text).unwrap_or(&text);
-            let is_foreign = decided(bare, Knowledge::Systems) == Some(false);
+            let is_foreign = decided(bare, DecidedFor::Systems) == Some(false);
             is_foreign.then(|| Foreign {
                 condition: bare.split_whitespace().collect::<Vec<_>>().join(" "),
-                by_system: decided(bare, Knowledge::Hosts).is_none(),
+                by_system: decided(bare, DecidedFor::Hosts).is_none(),
             })
         });
         task.foreign = outer.cloned().or(own);
@@ -83,10 +76,10 @@ fn split<'a, 't>(all: &'a [Token<'t>], word: &str) -> Vec<&'a [Token<'t>]> {
     parts
 }
 
-fn any(all: &[Token<'_>], knowledge: Knowledge, depth: usize) -> Option<bool> {
+fn any(all: &[Token<'_>], scope: DecidedFor, depth: usize) -> Option<bool> {
     let mut found = Some(false);
     for part in split(all, "or") {
-        match every(part, knowledge, depth) {
+        match every(part, scope, depth) {
             Some(true) => return Some(true),
             Some(false) => {}
             None => found = None,
@@ -95,10 +88,10 @@ fn any(all: &[Token<'_>], knowledge: Knowledge, depth: usize) -> Option<bool> {
     found
 }
 
-fn every(all: &[Token<'_>], knowledge: Knowledge, depth: usize) -> Option<bool> {
+fn every(all: &[Token<'_>], scope: DecidedFor, depth: usize) -> Option<bool> {
     let mut found = Some(true);
     for part in split(all, "and") {
-        match one(part, knowledge, depth) {
+        match one(part, scope, depth) {
             Some(false) => return Some(false),
             Some(true) => {}
             None => found = None,
@@ -107,23 +100,23 @@ fn every(all: &[Token<'_>], knowledge: Knowledge, depth: usize) -> Option<bool> 
     found
 }
 
-fn one(all: &[Token<'_>], knowledge: Knowledge, depth: usize) -> Option<bool> {
+fn one(all: &[Token<'_>], scope: DecidedFor, depth: usize) -> Option<bool> {
     if depth > MAX_DEPTH {
         return None;
     }
     if let [not, rest @ ..] = all
         && not.is("not")
     {
-        return one(rest, knowledge, depth + 1).map(|holds| !holds);
+        return one(rest, scope, depth + 1).map(|holds| !holds);
     }
     if let [open, inside @ .., close] = all
         && open.is("(")
         && close.is(")")
         && is_closed(inside)
     {
-        return any(inside, knowledge, depth + 1);
+        return any(inside, scope, depth + 1);
     }
-    comparison(all, knowledge)
+    comparison(all, scope)
 }
 
 /// Whether no bracket of it closes one before it.
@@ -140,7 +133,7 @@ fn is_closed(all: &[Token<'_>]) -> bool {
 }
 
 /// A comparison of a fact with texts, or of Ansible's version.
-fn comparison(all: &[Token<'_>], knowledge: Knowledge) -> Option<bool> {
+fn comparison(all: &[Token<'_>], scope: DecidedFor) -> Option<bool> {
     let words: Vec<&str> = all.iter().map(|token| token.text).collect();
     match words.as_slice() {
         ["true" | "True"] => return Some(true),
@@ -152,7 +145,7 @@ fn comparison(all: &[Token<'_>], knowledge: Knowledge) -> Option<bool> {
         _ => {}
     }
     let (fact, used) = fact(&words)?;
-    if knowledge == Knowledge::Hosts && fact != "system" {
+    if scope == DecidedFor::Hosts && fact != "system" {
         return None;
     }
     let mut rest = all.get(used..)?;
@@ -279,10 +272,10 @@ mod tests {
             ("facts.os.id == 'rocky'", Some(false)),
             ("facts.os.id == 'debian'", None),
         ] {
-            assert_eq!(decided(text, Knowledge::Systems), expected, "{text}");
+            assert_eq!(decided(text, DecidedFor::Systems), expected, "{text}");
         }
-        assert_eq!(decided("ansible_os_family == 'RedHat'", Knowledge::Hosts), None);
-        assert_eq!(decided("ansible_system != 'Linux'", Knowledge::Hosts), Some(false));
+        assert_eq!(decided("ansible_os_family == 'RedHat'", DecidedFor::Hosts), None);
+        assert_eq!(decided("ansible_system != 'Linux'", DecidedFor::Hosts), Some(false));
     }
 
     #[test]
@@ -295,15 +288,15 @@ mod tests {
             ("ansible_version.full is version(least, '>=')", None),
             ("ansible_version.major > 1", None),
         ] {
-            assert_eq!(decided(text, Knowledge::Hosts), expected, "{text}");
+            assert_eq!(decided(text, DecidedFor::Hosts), expected, "{text}");
         }
     }
 
     #[test]
     fn brackets_without_end_are_no_panic() {
         let text = format!("{}a{}", "(".repeat(5000), ")".repeat(5000));
-        assert_eq!(decided(&text, Knowledge::Systems), None);
-        assert_eq!(decided(")(((", Knowledge::Systems), None);
-        assert_eq!(decided("", Knowledge::Systems), None);
+        assert_eq!(decided(&text, DecidedFor::Systems), None);
+        assert_eq!(decided(")(((", DecidedFor::Systems), None);
+        assert_eq!(decided("", DecidedFor::Systems), None);
     }
 }

@@ -272,7 +272,7 @@ fn variables_come_from_the_first_file_that_is_found() {
     let written = text(&role, "role.yaml");
     assert_eq!(counts(&role).exact, 1, "{:?}", role.findings);
     assert!(written.contains("unit: all") && !written.contains("red"), "{written}");
-    // What no table knows stays open.
+    // A name that no table knows stays open.
     let unknown = by_lookup.replace("ansible_os_family", "flavour");
     let role = of(&[("tasks/main.yml", &unknown), ("vars/small.yml", "unit: red\n")]);
     assert_eq!(counts(&role).open, 1, "{:?}", role.findings);
@@ -301,7 +301,7 @@ fn states_of_services_that_a_variable_holds() {
     }
 }
 
-/// What a task gathers has another name in Ansible too, and nothing here knows it.
+/// Facts that a task gathers have another name in Ansible too, and nothing here knows them.
 #[test]
 fn gathered_facts_of_services_are_open_under_both_names() {
     let tasks = "
