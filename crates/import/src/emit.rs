@@ -7,10 +7,14 @@ use crate::names::plain_name;
 use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::Build;
-use crate::task::Task;
-use crate::written::{EntryGroup, RoleEntry};
+use crate::targets::{DecidedFor, NOT_APPLIED, decided};
+use crate::task::{Foreign, Task};
+use crate::written::{ConvertedResource, EntryGroup, RoleEntry};
 use crate::yaml::made;
 use converge_syntax::Node;
+
+/// The message of the check that refuses other systems.
+const ONLY_TARGETS: &str = "the tasks for systems other than Debian and Ubuntu were left out of this role";
 
 /// Keywords that the tasks of a block inherit.
 const INHERITED: &[&str] = &[
@@ -42,10 +46,16 @@ impl Build<'_> {
     }
 
     fn task(&mut self, task: &Task) -> Vec<RoleEntry> {
+        if let Some(foreign) = &task.foreign {
+            self.foreign(task, foreign);
+            return Vec::new();
+        }
         if let Some(problem) = &task.broken {
             return self.open(task, problem.clone(), &[]);
         }
-        if let Err(problem) = self.task_vars(task) {
+        if task.module != "include_vars"
+            && let Err(problem) = self.task_vars(task)
+        {
             return self.open(task, problem, &[]);
         }
         let result = match task.module.as_str() {
@@ -59,6 +69,40 @@ impl Build<'_> {
             _ => return self.resources(task),
         };
         result.unwrap_or_else(|problem| self.open(task, problem, &[]))
+    }
+
+    /// A task for no host that converge works on, with the tasks below it: nothing stands for them.
+    fn foreign(&mut self, task: &Task, foreign: &Foreign) {
+        self.is_of_targets |= foreign.by_system;
+        let why = format!("`{}` holds on no host that converge works on", foreign.condition);
+        task.each(&mut |task| {
+            if !matches!(task.module.as_str(), "block" | CASE) {
+                self.find(task, TaskVerdict::Exact, NOT_APPLIED, vec![why.clone()], None);
+            }
+            for section in ["rescue", "always"].iter().filter_map(|key| task.keyword(key)) {
+                for one in crate::task::read_tasks(section) {
+                    self.foreign(&one, foreign);
+                }
+            }
+        });
+    }
+
+    /// A role without its tasks for other systems refuses those.
+    pub(crate) fn only_targets(&mut self) {
+        if !self.is_of_targets {
+            return;
+        }
+        let check = ConvertedResource {
+            name: self.unique("a system that the import is for"),
+            kind: "assert".to_owned(),
+            params: vec![
+                ("that".to_owned(), made("{{ facts.package_manager == 'apt' }}")),
+                ("message".to_owned(), made(ONLY_TARGETS)),
+            ],
+            ..ConvertedResource::default()
+        };
+        self.taken.insert(check.name.clone());
+        self.written.check.insert(0, RoleEntry::Resource(Box::new(check)));
     }
 
     /// Variables of a task become expressions of the role, where nothing else has the name.
@@ -209,7 +253,8 @@ impl Build<'_> {
         let word = task.free.clone().unwrap_or_default();
         match word.as_str() {
             "flush_handlers"
-                if self.conditions.iter().all(Vec::is_empty) && task.keyword("when").is_none() =>
+                if self.conditions.iter().flatten().all(holds_on_targets)
+                    && task.keyword("when").is_none() =>
             {
                 self.find(task, TaskVerdict::Exact, "its place", Vec::new(), None);
                 Ok(self.flush())
@@ -278,6 +323,11 @@ impl Build<'_> {
             is_handler: self.in_handlers,
         });
     }
+}
+
+/// Whether a condition holds on every host that converge works on.
+fn holds_on_targets(condition: &Node) -> bool {
+    condition.as_str().is_some_and(|text| decided(text, DecidedFor::Systems) == Some(true))
 }
 
 fn with_comments(mut entries: Vec<RoleEntry>, comments: &[String]) -> Vec<RoleEntry> {

@@ -2,6 +2,8 @@
 
 pub(crate) use crate::problem::ImportProblem;
 use crate::system;
+use crate::targets::version_test;
+pub(crate) use crate::tokens::whole_expression;
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
@@ -174,6 +176,12 @@ impl ExpressionNames {
         if let Some(registered) = self.registered.get(name) {
             return result(name, registered, all, at, out);
         }
+        if name == "ansible_version"
+            && let Some((holds, end)) = version_test(all, at + 1)
+        {
+            out.push_str(if holds { "true" } else { "false" });
+            return Ok(end);
+        }
         let Some(fact) = name.strip_prefix("ansible_").filter(|_| !self.declared.contains(name)) else {
             out.push_str(name);
             return Ok(at + 1);
@@ -270,14 +278,6 @@ impl ExpressionNames {
             other => other.clone(),
         };
         Ok(Node { value, span: node.span.clone(), tag: node.tag.clone() })
-    }
-}
-
-/// The inside of a text that is one `{{ … }}` and nothing else.
-pub(crate) fn whole_expression(text: &str) -> Option<&str> {
-    match parts(text.trim())?.as_slice() {
-        [TemplatePart::Code("{{", inside, _)] => Some(inside.trim()),
-        _ => None,
     }
 }
 

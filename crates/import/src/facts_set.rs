@@ -7,7 +7,9 @@ use crate::loops::expression_of;
 use crate::registers::has_loop;
 use crate::report::TaskVerdict;
 use crate::role::{Build, ConditionalValue};
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
+use crate::tokens::{TokenSort, tokens};
 use crate::written::CommentedValue;
 use crate::yaml::{made, map};
 use converge_syntax::{Diagnostics, Node};
@@ -82,6 +84,16 @@ impl Build<'_> {
                 "write one expression in `vars`, or an input with a `default`",
             ));
         }
+        // Values with conditions become one expression.
+        let chooses = !when.is_empty() || sets.iter().any(|set| !set.when.is_empty());
+        let is_open =
+            sets.iter().map(|set| &set.value).chain([&value]).any(|value| expression_of(value).is_none());
+        if chooses && is_open {
+            return Err(ImportProblem::new(
+                format!("a value of `{name}` is a template with statements, and a condition chooses it"),
+                "write one expression in `vars`",
+            ));
+        }
         sets.push(ConditionalValue { when, value, is_default });
         Ok(())
     }
@@ -110,19 +122,11 @@ impl Build<'_> {
         if task.args.get("dir").is_some() {
             return Err(open("a folder of variables is read"));
         }
-        let mut names: Vec<String> = Vec::new();
-        match task.keywords.iter().find(|(key, _)| key.starts_with("with_") || key == "loop") {
-            Some((key, list)) if key == "with_first_found" => {
-                for one in listed(list) {
-                    match one.get("files") {
-                        Some(files) => names.extend(listed(files).iter().filter_map(Node::scalar_text)),
-                        None => names.extend(one.scalar_text()),
-                    }
-                }
-            }
-            Some(_) => return Err(open("several files are read in a loop")),
-            None => names.extend(included_name(task)),
-        }
+        let names = match first_found(task) {
+            Some(names) => names,
+            None if has_loop(task) => return Err(open("several files are read in a loop")),
+            None => included_name(task).into_iter().collect(),
+        };
         // Each file with the condition under which it is the one; the first that there is counts.
         let mut found: Vec<(Option<String>, String)> = Vec::new();
         let below = self.files.below("vars");
@@ -135,22 +139,28 @@ impl Build<'_> {
                 }
                 continue;
             }
-            let of_system = cases(name, below.clone());
-            let has_one_fact = name.matches("{{").count() == 1
-                && (name.contains("ansible_os_family")
-                    || name.contains("distribution")
-                    || name.contains("os_family"));
-            if of_system.is_empty()
-                && !(has_one_fact && !name.contains("version") && !name.contains("release"))
-                && may_match(name, &below)
-            {
-                return Err(open(&format!("`{name}`: the host only knows which file")));
+            let Some(of_system) = cases(name, below.clone()) else {
+                if may_match(name, &below) {
+                    return Err(open(&format!("`{name}`: the host only knows which file")));
+                }
+                continue;
+            };
+            for (condition, file) in of_system {
+                match decided(&condition, DecidedFor::Systems) {
+                    Some(false) => self.is_of_targets = true,
+                    Some(true) => found.push((None, file)),
+                    None => found.push((Some(condition), file)),
+                }
             }
-            found.extend(of_system.into_iter().map(|(condition, file)| (Some(condition), file)));
+            if found.iter().any(|(condition, _)| condition.is_none()) {
+                break;
+            }
         }
         if found.is_empty() {
             return Err(open("no file of variables is found for it"));
         }
+        // The role has the values of `vars/main.yml` already, below all others.
+        found.retain(|(condition, file)| condition.is_some() || !file.starts_with("main."));
         // The last value that holds counts: those found first come last.
         for (condition, file) in found.iter().rev() {
             let mut diags = Diagnostics::new();
@@ -221,6 +231,35 @@ impl Build<'_> {
             .unwrap_or(value);
         crate::inputs::type_name(value)
     }
+}
+
+/// The names of which the first that there is counts: of `with_first_found`, or of the lookup `first_found` with a list in `vars` of the task.
+fn first_found(task: &Task) -> Option<Vec<String>> {
+    let given = match task.keyword("with_first_found") {
+        Some(list) => list,
+        None => {
+            let name = included_name(task)?;
+            let all = tokens(whole_expression(&name)?);
+            let words: Vec<&str> =
+                all.iter().filter(|token| token.sort != TokenSort::Blank).map(|token| token.text).collect();
+            let ["lookup" | "query" | "q", "(", lookup, ",", name, ")"] = words.as_slice() else {
+                return None;
+            };
+            let lookup = lookup.trim_matches(['\'', '"']);
+            if !matches!(lookup, "first_found" | "ansible.builtin.first_found") {
+                return None;
+            }
+            task.keyword("vars")?.get(name)?
+        }
+    };
+    let mut names = Vec::new();
+    for one in listed(given) {
+        match one.get("files") {
+            Some(files) => names.extend(listed(files).iter().filter_map(Node::scalar_text)),
+            None => names.extend(one.scalar_text()),
+        }
+    }
+    Some(names)
 }
 
 /// Whether a condition says that the variable has no value yet.

@@ -1,8 +1,10 @@
 //! Handlers: what is notified becomes `restart_on`, `reload_on` or `on_change`.
 
 use crate::expression::ImportProblem;
+use crate::notices::{is_called, notified};
 use crate::report::TaskVerdict;
 use crate::role::Build;
+use crate::targets::NOT_APPLIED;
 use crate::task::Task;
 use crate::written::{ConvertedResource, RoleEntry};
 use crate::yaml::texts;
@@ -16,16 +18,11 @@ impl Build<'_> {
         let mut next = 0;
         while let Some(word) = words.get(next).cloned() {
             next += 1;
-            let is_called = |handler: &Task| {
-                handler.name.as_deref() == Some(&word)
-                    || handler.name.as_deref().is_some_and(|name| word.ends_with(&format!(" : {name}")))
-                    || handler.words("listen").contains(&word)
-            };
             let all: Vec<usize> = self
                 .handlers
                 .iter()
                 .enumerate()
-                .filter(|(_, handler)| is_called(handler))
+                .filter(|(_, handler)| is_called(handler, &word))
                 .map(|(at, _)| at)
                 .collect();
             if all.is_empty() {
@@ -40,7 +37,8 @@ impl Build<'_> {
                 ));
             }
             for at in all {
-                if !found.contains(&at) {
+                let is_foreign = self.handlers.get(at).is_some_and(|handler| handler.foreign.is_some());
+                if !is_foreign && !found.contains(&at) {
                     found.push(at);
                     words.extend(self.handlers.get(at).map(notified).unwrap_or_default());
                 }
@@ -150,22 +148,24 @@ impl Build<'_> {
     pub(crate) fn unused_handlers(&mut self) {
         self.in_handlers = true;
         for (at, handler) in self.handlers.clone().iter().enumerate() {
-            if !self.used_handlers.contains(&at) {
+            let words = self.notices.iter().filter(|(word, _)| is_called(handler, word));
+            let lives: Vec<bool> = words.map(|(_, is_live)| *is_live).collect();
+            let of_others = !lives.is_empty() && lives.iter().all(|is_live| !is_live);
+            if handler.foreign.is_some() || (of_others && !self.used_handlers.contains(&at)) {
+                let why = match &handler.foreign {
+                    Some(foreign) => {
+                        format!("`{}` holds on no host that converge works on", foreign.condition)
+                    }
+                    None => "only tasks notify it that do not apply".to_owned(),
+                };
+                self.find(handler, TaskVerdict::Exact, NOT_APPLIED, vec![why], None);
+            } else if !self.used_handlers.contains(&at) {
                 let why = "no task of this role that stands here notifies it".to_owned();
                 self.find(handler, TaskVerdict::Remark, "left out", vec![why], None);
             }
         }
         self.in_handlers = false;
     }
-}
-
-fn notified(task: &Task) -> Vec<String> {
-    task.keywords
-        .iter()
-        .filter(|(key, value)| key == "notify" && !value.is_null())
-        .flat_map(|(_, value)| crate::includes::listed(value))
-        .filter_map(|value| value.scalar_text())
-        .collect()
 }
 
 fn follows_of(made: &[RoleEntry]) -> &'static str {

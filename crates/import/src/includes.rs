@@ -3,7 +3,7 @@
 use crate::files::RoleFiles;
 use crate::system;
 use crate::task::{Task, read_tasks};
-use crate::tokens::{TemplatePart, TokenSort, parts, tokens};
+use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use crate::yaml::made;
 use converge_syntax::{Diagnostic, Diagnostics, Node};
 
@@ -103,7 +103,7 @@ fn follow(
         }
         return;
     }
-    let cases = cases(&name, files.below(&folder));
+    let cases = cases(&name, files.below(&folder)).unwrap_or_default();
     for (condition, file) in cases {
         let mut case = task.clone();
         CASE.clone_into(&mut case.module);
@@ -123,60 +123,109 @@ pub(crate) fn included_name(task: &Task) -> Option<String> {
         .or_else(|| ["file", "_raw_params", "name"].iter().find_map(|key| task.args.get(key)?.scalar_text()))
 }
 
-/// The files of a folder that a name with one fact of the system may mean, each with its condition. Empty where another thing decides.
-pub(crate) fn cases(name: &str, files: Vec<String>) -> Vec<(String, String)> {
-    let Some((before, fact, lower, after)) = one_fact(name) else { return Vec::new() };
-    files
-        .into_iter()
-        .filter_map(|file| {
-            let value = file.strip_prefix(before.as_str())?.strip_suffix(after.as_str())?;
-            if value.contains('/') || (lower && value != value.to_lowercase()) {
-                return None;
-            }
-            let condition = if lower {
-                let values = system::values(&fact, value, true)?;
-                system::written_of(&fact, &values)?
-            } else {
-                let values = system::values(&fact, value, false)?;
-                system::written_of(&fact, &values)?
-            };
-            Some((condition, file))
-        })
-        .collect()
+/// The files of a folder that a name with facts of the system may mean, each with its condition. `None` where another thing decides.
+pub(crate) fn cases(name: &str, files: Vec<String>) -> Option<Vec<(String, String)>> {
+    let pieces = pieces(name)?;
+    let mut found = Vec::new();
+    for file in files {
+        if let Some(condition) = condition(&pieces, &file)? {
+            found.push((condition, file));
+        }
+    }
+    Some(found)
 }
 
-/// Text, a fact of the system, whether it is lower case, text.
-fn one_fact(name: &str) -> Option<(String, String, bool, String)> {
-    let all = parts(name)?;
-    let plain = |part: Option<&TemplatePart<'_>>| match part {
-        Some(TemplatePart::Plain(text)) => Some((*text).to_owned()),
-        None => Some(String::new()),
-        Some(TemplatePart::Code(..)) => None,
+/// A part of a name: text, or a fact and whether it is lower case.
+enum NamePiece {
+    Text(String),
+    Fact(String, bool),
+}
+
+/// The condition under which the pieces are this name: the outer `None` where that is not known, the inner one where they never are.
+fn condition(pieces: &[NamePiece], file: &str) -> Option<Option<String>> {
+    let (before, rest) = match pieces {
+        [NamePiece::Text(text), rest @ ..] => (text.as_str(), rest),
+        rest => ("", rest),
     };
-    let at = all.iter().position(|part| matches!(part, TemplatePart::Code("{{", ..)))?;
-    if at > 1 || all.len() > at + 2 {
-        return None;
+    let (after, rest) = match rest {
+        [rest @ .., NamePiece::Text(text)] => (text.as_str(), rest),
+        rest => ("", rest),
+    };
+    let Some(value) = file.strip_prefix(before).and_then(|file| file.strip_suffix(after)) else {
+        return Some(None);
+    };
+    let (fact, lower, value, version) = match rest {
+        [NamePiece::Fact(fact, lower)] => (fact, *lower, value, None),
+        [NamePiece::Fact(fact, lower), NamePiece::Text(between), NamePiece::Fact(more, _)] => {
+            let Some((value, version)) = value.rsplit_once(between.as_str()) else { return Some(None) };
+            (fact, *lower, value, Some((more.as_str(), version)))
+        }
+        _ => return None,
+    };
+    if value.contains('/') || (lower && value != value.to_lowercase()) {
+        return Some(None);
     }
-    let (before, after) = (plain(all.get(..at)?.first())?, plain(all.get(at + 1))?);
-    let Some(TemplatePart::Code(_, inside, _)) = all.get(at) else { return None };
-    let words: Vec<&str> = tokens(inside)
-        .iter()
-        .filter(|token| token.sort != TokenSort::Blank)
-        .map(|token| token.text)
-        .collect();
+    let Some(values) = system::values(fact, value, lower) else { return Some(None) };
+    let Some(mut text) = system::written_of(fact, &values) else { return Some(None) };
+    if let Some((fact, version)) = version {
+        match system::release(fact, &values, version)? {
+            Some(more) => text.push_str(&format!(" and {more}")),
+            None => return Some(None),
+        }
+    }
+    Some(Some(text))
+}
+
+/// The pieces of a name; the first fact is one of the system.
+fn pieces(name: &str) -> Option<Vec<NamePiece>> {
+    let mut all = Vec::new();
+    for part in parts(name)? {
+        match part {
+            TemplatePart::Plain(text) => all.push(NamePiece::Text(text.trim_start_matches("./").to_owned())),
+            TemplatePart::Code("{{", inside, _) => {
+                let words = tokens(inside);
+                let words: Vec<&Token<'_>> =
+                    words.iter().filter(|token| token.sort != TokenSort::Blank).collect();
+                for piece in words.split(|word| word.is("+") || word.is("~")) {
+                    all.push(piece_of(piece)?);
+                }
+            }
+            TemplatePart::Code(..) => return None,
+        }
+    }
+    // Texts that stand side by side are one.
+    let mut joined: Vec<NamePiece> = Vec::new();
+    for piece in all {
+        match (joined.last_mut(), piece) {
+            (Some(NamePiece::Text(text)), NamePiece::Text(more)) => text.push_str(&more),
+            (_, piece) => joined.push(piece),
+        }
+    }
+    let first = joined.iter().find_map(|piece| match piece {
+        NamePiece::Fact(fact, _) => Some(fact.as_str()),
+        NamePiece::Text(_) => None,
+    });
+    first.is_some_and(system::is_compared).then_some(joined)
+}
+
+fn piece_of(words: &[&Token<'_>]) -> Option<NamePiece> {
+    if let [text] = words
+        && let Some(text) = text.quoted()
+    {
+        return Some(NamePiece::Text(text.to_owned()));
+    }
+    let words: Vec<&str> = words.iter().map(|token| token.text).collect();
     let (fact, rest) = match words.as_slice() {
         ["ansible_facts", ".", name, rest @ ..] => (*name, rest),
         ["ansible_facts", "[", name, "]", rest @ ..] => (name.trim_matches(['\'', '"']), rest),
         [name, rest @ ..] => (name.strip_prefix("ansible_")?, rest),
         [] => return None,
     };
-    let lower = match rest {
-        [] => false,
-        ["|", "lower"] => true,
-        _ => return None,
-    };
-    system::is_compared(fact)
-        .then(|| (before.trim_start_matches("./").to_owned(), fact.to_owned(), lower, after))
+    match rest {
+        [] => Some(NamePiece::Fact(fact.to_owned(), false)),
+        ["|", "lower"] => Some(NamePiece::Fact(fact.to_owned(), true)),
+        _ => None,
+    }
 }
 
 /// The list of an argument that is a list or a text.
@@ -192,13 +241,27 @@ mod tests {
     fn a_name_with_the_family_is_one_file_for_each_family() {
         let files =
             || vec!["setup-Debian.yml".to_owned(), "setup-RedHat.yml".to_owned(), "main.yml".to_owned()];
-        let found = cases("setup-{{ ansible_os_family }}.yml", files());
+        let found = cases("setup-{{ ansible_os_family }}.yml", files()).unwrap();
         assert_eq!(found[0], ("facts.package_manager == 'apt'".to_owned(), "setup-Debian.yml".to_owned()));
         assert_eq!(found.len(), 2);
-        assert!(cases("{{ other }}.yml", files()).is_empty());
+        assert!(cases("{{ other }}.yml", files()).is_none());
+        let lower = cases("{{ ansible_facts['distribution'] | lower }}.yml", vec!["ubuntu.yml".into()]);
+        assert_eq!(lower.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_name_with_a_release_is_one_file_for_each_release() {
+        let files = || ["Ubuntu-24.04.yml", "Debian-11.yml", "Debian.yml"].map(str::to_owned).to_vec();
+        let of = |name: &str| cases(name, files()).unwrap();
+        let ubuntu =
+            ("facts.os.id == 'ubuntu' and facts.os.version == '24.04'".to_owned(), files().remove(0));
         assert_eq!(
-            cases("{{ ansible_facts['distribution'] | lower }}.yml", vec!["ubuntu.yml".into()]).len(),
-            1
+            of("{{ ansible_facts['distribution'] + '-' + ansible_facts['distribution_version'] }}.yml"),
+            [ubuntu]
         );
+        let family = of("{{ ansible_os_family }}-{{ ansible_distribution_major_version }}.yml");
+        let condition = "facts.package_manager == 'apt' and facts.os.version.split('.')[0] == '11'";
+        assert_eq!(family, [(condition.to_owned(), "Debian-11.yml".to_owned())]);
+        assert!(cases("{{ ansible_os_family }}-{{ ansible_kernel }}.yml", files()).is_none());
     }
 }

@@ -4,6 +4,7 @@ use crate::convert::Context;
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::includes::listed;
 use crate::registers::says_no_change;
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::tokens::{TokenSort, tokens};
 use crate::yaml::made;
@@ -91,6 +92,9 @@ pub(crate) fn conditions(
                         "a condition with a template in it",
                         "write the condition as one expression without `{{ }}`",
                     ));
+                }
+                if decided(bare, DecidedFor::Hosts) == Some(true) {
+                    continue;
                 }
                 let text = names.expression(bare.trim())?;
                 let text = text.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");

@@ -35,6 +35,7 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
     for list in tasks {
         list.iter().for_each(|task| task.each(&mut |task| all.push(task)));
     }
+    let (foreign, all): (Vec<&Task>, Vec<&Task>) = all.into_iter().partition(|task| task.foreign.is_some());
     let mut names: BTreeMap<String, Vec<&Task>> = BTreeMap::new();
     for task in &all {
         if let Some(name) = task.keyword("register").and_then(Node::scalar_text) {
@@ -42,6 +43,13 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
         }
     }
     let mut found = Registers::default();
+    // A task that is passed over has changed nothing.
+    for name in foreign.iter().filter_map(|task| task.keyword("register").and_then(Node::scalar_text)) {
+        let known =
+            [(".changed", "false"), (" is changed", "false"), (".skipped", "true"), (" is skipped", "true")];
+        let known = known.map(|(path, here)| (path.to_owned(), here.to_owned()));
+        found.shapes.insert(name, RegisteredResult::Query(BTreeMap::from(known)));
+    }
     for (name, registering) in names {
         let mut paths = BTreeSet::new();
         for task in &all {

@@ -7,6 +7,7 @@ use crate::keywords::{Common, common, special};
 use crate::loops::loop_of;
 use crate::report::TaskVerdict;
 use crate::role::Build;
+use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::written::{ConvertedResource, RoleEntry, Sections};
 use crate::yaml::{made, texts};
@@ -127,7 +128,14 @@ impl Build<'_> {
     fn assert_args(&self, task: &Task, names: &ExpressionNames) -> Result<Node, ImportProblem> {
         let entries = task.args.as_map().unwrap_or_default().iter().map(|(key, value)| {
             let value = if key.as_str() == Some("that") {
-                let all = listed(value).into_iter().map(|one| match one.as_str() {
+                let known = |one: &Node| {
+                    one.as_str().is_some_and(|text| {
+                        let bare = whole_expression(text).unwrap_or(text);
+                        decided(bare, DecidedFor::Hosts) == Some(true)
+                    })
+                };
+                let open = listed(value).into_iter().filter(|one| !known(one));
+                let all = open.map(|one| match one.as_str() {
                     Some(text) => {
                         let bare = whole_expression(text).unwrap_or(text).trim().to_owned();
                         Ok(made(names.expression(&bare)?))
@@ -171,7 +179,7 @@ impl Build<'_> {
             let resource = ConvertedResource {
                 comments: if index == 0 { task.comments.clone() } else { Vec::new() },
                 name,
-                when: when.map(|(_, when)| when.clone()).collect(),
+                when: when.map(|(_, when)| when.clone()).chain(one.when.as_deref().map(made)).collect(),
                 for_each: each.clone(),
                 tags: read.tags.clone(),
                 kind: one.kind.to_owned(),

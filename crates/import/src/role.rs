@@ -1,7 +1,7 @@
 //! A role of Ansible as a role of converge.
 
 use crate::convert::Context;
-use crate::expression::{ExpressionNames, ImportProblem};
+use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::files::RoleFiles;
 use crate::includes;
 use crate::inputs::inputs;
@@ -67,6 +67,10 @@ pub(crate) struct Build<'f> {
     pub names: ExpressionNames,
     pub context: Context,
     pub handlers: Vec<Task>,
+    /// The words that tasks notify, and whether one of them is for the hosts that converge works on.
+    pub notices: BTreeMap<String, bool>,
+    /// Whether tasks of other systems were left out: then the role is for its own alone.
+    pub is_of_targets: bool,
     pub used_handlers: BTreeSet<usize>,
     /// Handlers that were notified, each with the resources that notify it.
     pub notified: BTreeMap<usize, Vec<String>>,
@@ -124,9 +128,9 @@ impl Build<'_> {
     /// Notes the question of a registered query, for guards of later commands.
     pub(crate) fn note_query(&mut self, task: &Task, text: Option<&str>, args: &Node) {
         let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
-        if let Some(text) = text.filter(|_| {
-            matches!(self.names.registered.get(&name), Some(crate::expression::RegisteredResult::Query(_)))
-        }) {
+        if let Some(text) =
+            text.filter(|_| matches!(self.names.registered.get(&name), Some(RegisteredResult::Query(_))))
+        {
             self.context.queries.insert(name.clone(), text.to_owned());
         }
         if task.module == "stat"
@@ -195,6 +199,9 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     if diags.has_errors() {
         return Err(diags);
     }
+    let (mut tasks, mut handlers) = (tasks, flat(handlers));
+    crate::targets::mark(&mut tasks, None);
+    crate::targets::mark(&mut handlers, None);
     let mut names = ExpressionNames::default();
     let text_of = |key: &Node| key.scalar_text().unwrap_or_default();
     names.declared.extend(defaults.iter().chain(&vars).map(|(key, _)| text_of(key)));
@@ -207,6 +214,19 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     others.extend(defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()));
     let found = registers(&[&tasks, &handlers], &others);
     names.registered = found.shapes;
+    // Facts that a task gathers are variables of their own in Ansible too.
+    for (module, name) in [("service_facts", "services"), ("package_facts", "packages")] {
+        let gathers = tasks.iter().any(|task| {
+            let mut found = false;
+            task.each(&mut |task| found |= task.module == module && task.foreign.is_none());
+            found
+        });
+        if gathers && !names.declared.contains(name) {
+            let problem =
+                ImportProblem::new(format!("`{name}` is a fact of `{module}`"), crate::task::instead(module));
+            names.registered.insert(name.to_owned(), RegisteredResult::Unknown(problem));
+        }
+    }
     let mut build = Build {
         files,
         catalog,
@@ -214,7 +234,9 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         findings: Vec::new(),
         names,
         context: Context::default(),
-        handlers: flat(handlers),
+        handlers,
+        notices: crate::notices::notices(&tasks),
+        is_of_targets: false,
         used_handlers: BTreeSet::new(),
         notified: BTreeMap::new(),
         positions: BTreeMap::new(),
@@ -228,6 +250,13 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         sets: Vec::new(),
         owners: BTreeMap::new(),
     };
+    for (key, value) in defaults.iter().chain(&vars) {
+        if let Some(text) = value.as_str().filter(|text| !text.contains("{{") && !text.contains("{%")) {
+            build.context.literals.insert(text_of(key), text.to_owned());
+        } else {
+            build.context.literals.remove(&text_of(key));
+        }
+    }
     for (name, uses) in &found.uses {
         if let Some(attribute) = crate::convert::stat_attribute(uses) {
             build.context.queries.insert(name.clone(), attribute);
@@ -245,6 +274,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let rest = build.flush();
     build.written.resources.extend(rest);
     build.unused_handlers();
+    build.only_targets();
     if let Err(problem) = build.write_sets() {
         return Err(Diagnostic::error("no-expression", problem.why)
             .help(problem.write)

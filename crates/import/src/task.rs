@@ -67,6 +67,15 @@ const COLLECTIONS: &[&str] = &[
     "community.kubernetes",
 ];
 
+/// The reason why a task is for no host that converge works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    /// The condition that does not hold.
+    pub condition: String,
+    /// Whether it is one on the system of the host: another one may have it.
+    pub by_system: bool,
+}
+
 /// A task, or a block of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -89,6 +98,8 @@ pub(crate) struct Task {
     pub text: String,
     /// Whether the files that it includes were found.
     pub included: bool,
+    /// Where it is for no host that converge works on: why.
+    pub foreign: Option<Foreign>,
     /// A reason why the task cannot be read.
     pub broken: Option<ImportProblem>,
 }
@@ -180,6 +191,7 @@ fn read_task(node: &Node) -> Task {
         text: text_of(node),
         span,
         included: false,
+        foreign: None,
         broken: None,
     };
     let Some(entries) = node.as_map() else {

@@ -89,6 +89,14 @@ pub(crate) enum TemplatePart<'t> {
     Code(&'t str, &'t str, &'t str),
 }
 
+/// The inside of a text that is one `{{ … }}` and nothing else.
+pub(crate) fn whole_expression(text: &str) -> Option<&str> {
+    match parts(text.trim())?.as_slice() {
+        [TemplatePart::Code("{{", inside, _)] => Some(inside.trim()),
+        _ => None,
+    }
+}
+
 /// The parts of a template, in order. `None` where an expression is not closed.
 pub(crate) fn parts(text: &str) -> Option<Vec<TemplatePart<'_>>> {
     let mut all = Vec::new();

@@ -17,6 +17,9 @@ pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, Impor
     params.ignore(&["success_msg", "quiet"]);
     let that =
         params.take(&["that"]).ok_or_else(|| ImportProblem::new("no condition is given", "write `that`"))?;
+    if that.as_list().is_some_and(<[Node]>::is_empty) {
+        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+    }
     let that = match &that.value {
         Value::List(items) if items.len() == 1 => items.first().map(braced).unwrap_or(that),
         Value::List(items) => made(Value::List(items.iter().map(braced).collect())),
@@ -65,15 +68,7 @@ fn check(out: Vec<(String, Node)>) -> Converted {
     Converted { made: vec![made], ..Converted::default() }
 }
 
-pub(super) fn debug(params: Params, _: &Context) -> Result<Converted, ImportProblem> {
-    Ok(Converted::nothing(crate::task::instead(&params.module)))
-}
-
-/// Modules whose work happens by itself here.
-pub(super) fn left_out(params: Params, _: &Context) -> Result<Converted, ImportProblem> {
-    Ok(Converted {
-        left_out: Some("left out"),
-        remarks: vec![crate::task::instead(&params.module).to_owned()],
-        ..Converted::default()
-    })
+/// Modules that change nothing on a host: `debug`, `ping`, and those whose work happens by itself here.
+pub(super) fn left_out(_: Params, _: &Context) -> Result<Converted, ImportProblem> {
+    Ok(Converted { left_out: Some("left out"), ..Converted::default() })
 }

@@ -159,7 +159,8 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
     let path = params.needed(&["path", "dest", "name"])?;
     let state = params.text(&["state"]);
     let force = params.flag(&["force"])? == Some(true);
-    if params.flag(&["recurse"])? == Some(true) {
+    let sets = ["owner", "group", "mode"].iter().any(|name| params.clone().take(&[name]).is_some());
+    if params.flag(&["recurse"])? == Some(true) && sets {
         return Err(ImportProblem::new(
             "all that is below the directory gets the owner and the mode",
             "write a resource for each path that matters",

@@ -34,11 +34,13 @@ pub(crate) struct ConvertedPart {
     pub is_check: bool,
     /// The parameter that names what it comes after (`restart_on`, `on_change`), if it takes one.
     pub follows: Option<&'static str>,
+    /// A condition of this part alone.
+    pub when: Option<String>,
 }
 
 impl ConvertedPart {
     pub(crate) fn new(kind: &'static str, params: Vec<(String, Node)>) -> Self {
-        Self { kind, params, suffix: "", registers: false, is_check: false, follows: None }
+        Self { kind, params, suffix: "", registers: false, is_check: false, follows: None, when: None }
     }
 }
 
@@ -107,6 +109,8 @@ pub(crate) struct Context {
     pub is_query: bool,
     /// Whether the task has a loop.
     pub has_loop: bool,
+    /// Variables of the role whose value is a plain text.
+    pub literals: std::collections::BTreeMap<String, String>,
 }
 
 type Convert = fn(Params, &Context) -> Result<Converted, ImportProblem>;
@@ -152,7 +156,7 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("ping", control::left_out),
     ("setup", control::left_out),
     ("gather_facts", control::left_out),
-    ("debug", control::debug),
+    ("debug", control::left_out),
     ("assert", control::assert),
     ("fail", control::fail),
 ];

@@ -145,6 +145,9 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Impo
             ));
         }
     }
+    if params.flag(&["allow_downgrade"])? == Some(true) {
+        out.push(param("allow_downgrade", true));
+    }
     if params.flag(&["update_cache"])? == Some(true) {
         out.push(param("max_age", 0i64));
     }

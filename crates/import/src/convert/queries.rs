@@ -211,6 +211,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("ufw", &["status"]),
     ("openssl", &["version", "x509", "verify"]),
     ("timedatectl", &["show", "status"]),
+    ("containerd", &["config"]),
     ("crictl", &["info", "version", "ps"]),
 ];
 

@@ -2,7 +2,7 @@
 
 use super::params::param;
 use super::{Context, Converted, ConvertedPart, Params};
-use crate::expression::ImportProblem;
+use crate::expression::{ImportProblem, whole_expression};
 
 pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["use", "no_block", "sleep", "pattern", "runlevel", "runlevels", "arguments", "force"]);
@@ -50,22 +50,37 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
     Ok(Converted { made: vec![made], ..Converted::default() })
 }
 
-/// A state that a variable holds. A handler whose variable says `restarted` or `reloaded` is known by the name of that variable only on the host.
+/// A state that a variable holds. Of a handler it is a restart or a reload, each where the variable says so.
 fn dynamic(
     mut params: Params,
     mut out: Vec<(String, converge_syntax::Node)>,
     state: &str,
     context: &Context,
 ) -> Result<Converted, ImportProblem> {
+    let variable = whole_expression(state);
+    let known = variable.and_then(|name| context.literals.get(name)).map(String::as_str);
     if context.is_handler {
-        return Err(ImportProblem::new(
-            format!("the host only knows whether `{state}` is a restart or a reload"),
-            "write `service` with `restart_on` or with `reload_on`",
-        ));
+        let (Some(variable), Some("restarted" | "reloaded")) = (variable, known) else {
+            return Err(ImportProblem::new(
+                format!("the host only knows whether `{state}` is a restart or a reload"),
+                "write `service` with `restart_on` or with `reload_on`",
+            ));
+        };
+        params.finish("service")?;
+        let part = |word: &str, suffix: &'static str, follows: &'static str| ConvertedPart {
+            suffix,
+            follows: Some(follows),
+            when: Some(format!("{variable} == '{word}'")),
+            ..ConvertedPart::new("service", out.clone())
+        };
+        let made = vec![part("restarted", "restart", "restart_on"), part("reloaded", "reload", "reload_on")];
+        return Ok(Converted { made, ..Converted::default() });
     }
     out.push(param("state", state));
     params.same(&[("enabled", "enabled"), ("masked", "masked")], &mut out);
     params.finish("service")?;
+    // Another value than that of the role itself is an error of the plan, and changes nothing.
+    let is_known = matches!(known, Some("started" | "stopped"));
     Ok(Converted::one("service", out)
-        .remark("`state` takes `started` and `stopped`; another value is an error of the plan"))
+        .remark_if(!is_known, "`state` takes `started` and `stopped`; another value is an error of the plan"))
 }
