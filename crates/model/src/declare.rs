@@ -185,6 +185,11 @@ impl DeclaredItem {
         }
     }
 
+    /// The names of the results that it may read: those that items before it in its role register.
+    pub fn results_seen(&self) -> &[String] {
+        &self.sees
+    }
+
     /// Its elements are not known yet: this stands for all of them.
     pub fn is_unexpanded(&self) -> bool {
         matches!(self.each, Each::Waits(_) | Each::Wrong(_))

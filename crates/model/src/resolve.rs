@@ -58,6 +58,7 @@ impl fmt::Debug for Outline {
 }
 
 /// The parameters of an item on a host.
+#[derive(Clone)]
 pub struct Ready {
     /// As the kind reads them; files are loaded.
     pub params: Json,

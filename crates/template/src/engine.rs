@@ -7,6 +7,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
 use crate::chain::{Rewritings, Rewritten};
+use crate::compiled::{Code as _, CodeCache, ExpressionCode, TemplateCode, Uncompiled};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::evaluation::{Evaluated, Evaluation};
 use crate::explain::{TemplatePlace, explain, first_undefined, gave_up};
@@ -38,6 +39,8 @@ pub struct TemplateEngine {
     moment: Arc<Moment>,
     /// Templates that were included, by the name that errors have for them.
     included: Included,
+    expressions: Arc<CodeCache<ExpressionCode>>,
+    templates: Arc<CodeCache<TemplateCode>>,
 }
 
 /// Texts by the name under which minijinja knows them.
@@ -99,7 +102,14 @@ impl TemplateEngine {
         slices::install(&mut names);
         let included = Included::default();
         include::install(&mut env, &included);
-        Self { env: Arc::new(env), vault: None, moment: Arc::new(Moment::here()), included }
+        Self {
+            env: Arc::new(env),
+            vault: None,
+            moment: Arc::new(Moment::here()),
+            included,
+            expressions: Arc::default(),
+            templates: Arc::default(),
+        }
     }
 
     /// The same environment at another moment.
@@ -314,14 +324,12 @@ impl TemplateEngine {
     }
 
     fn value_of(&self, expression: &str, place: TemplatePlace<'_>, scope: &Scope) -> Result<Value, Fail> {
-        self.not_too_deep(expression, true, place)?;
-        let wanted = Rewritings { bare: true, chains: false, backslashes: true };
-        let escaped = Rewritten::guarded(expression, chain::rewrite(expression, wanted), true);
-        let place = TemplatePlace { rewritten: escaped.as_ref(), ..place };
-        let text = escaped.as_ref().map_or(expression, |escaped| &escaped.text);
-        let compiled = self.env.compile_expression(text).map_err(|error| self.fail(&error, place, scope))?;
-        let result = compiled.eval(Value::from_object(Root(scope.clone())));
-        let wanted = Rewritings { chains: true, ..wanted };
+        let not_too_deep = || self.not_too_deep(expression, true, place);
+        let fail = |wrong| self.uncompiled(&wrong, place, scope);
+        let compiled = self.expressions.get(&self.env, ("", expression), true, not_too_deep, fail)?;
+        let place = TemplatePlace { rewritten: compiled.rewritten.as_ref(), ..place };
+        let result = compiled.code.eval(Value::from_object(Root(scope.clone())));
+        let wanted = Rewritings { bare: true, chains: true, backslashes: true };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
             let Some(rewritten) = Rewritten::guarded(expression, Some(rewritten), true) else {
                 return self.settle(result, place, scope);
@@ -338,7 +346,7 @@ impl TemplateEngine {
         }
         self.settle(result, place, scope).and_then(|value| {
             if value.is_undefined() {
-                let paths = compiled.undeclared_variables(true);
+                let paths = compiled.code.borrow_dependent().undeclared_variables(true);
                 return Err(first_undefined(paths, expression, place, scope));
             }
             Ok(value)
@@ -351,27 +359,27 @@ impl TemplateEngine {
 
     fn text_of(&self, place: TemplatePlace<'_>, scope: &Scope) -> Result<String, Fail> {
         let name = place.span.source.name();
-        let run = |text: &str| {
+        let run = |code: &TemplateCode| {
             let counts = bounds::CountedEvaluation::begin();
             let mut written = bounds::BoundedOutput::default();
-            let done = self.env.template_from_named_str(name, text).and_then(|template| {
-                template.render_captured_to(Value::from_object(Root(scope.clone())), &mut written).map(drop)
-            });
+            let done = code.render(Value::from_object(Root(scope.clone())), &mut written);
             drop(counts);
             done.map(|()| String::from_utf8_lossy(&written.0).into_owned())
         };
-        self.not_too_deep(place.text, false, place)?;
+        let not_too_deep = || self.not_too_deep(place.text, false, place);
+        let fail = |wrong| self.uncompiled(&wrong, place, scope);
         // Files are Jinja's, as in Ansible.
-        let wanted = Rewritings { bare: false, chains: false, backslashes: !place.file };
-        let escaped = Rewritten::guarded(place.text, chain::rewrite(place.text, wanted), false);
-        let place = TemplatePlace { rewritten: escaped.as_ref(), ..place };
-        let result = run(escaped.as_ref().map_or(place.text, |escaped| &escaped.text));
-        let wanted = Rewritings { chains: true, ..wanted };
+        let backslashes = !place.file;
+        let compiled = self.templates.get(&self.env, (name, place.text), backslashes, not_too_deep, fail)?;
+        let place = TemplatePlace { rewritten: compiled.rewritten.as_ref(), ..place };
+        let result = run(&compiled.code);
+        let wanted = Rewritings { bare: false, chains: true, backslashes };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
             let Some(rewritten) = Rewritten::guarded(place.text, Some(rewritten), false) else {
                 return self.settle(result, place, scope);
             };
-            let again = run(&rewritten.text);
+            let owner = (self.env.clone(), name.to_owned(), rewritten.text.clone());
+            let again = TemplateCode::compile(owner).and_then(|code| run(&code));
             return self.settle(again, TemplatePlace { rewritten: Some(&rewritten), ..place }, scope);
         }
         self.settle(result, place, scope)
@@ -416,6 +424,10 @@ impl TemplateEngine {
             Some((None, true)) if result.is_err() => Err(Fail::Unknown),
             _ => result.map_err(|error| self.fail(&error, place, scope)),
         }
+    }
+
+    fn uncompiled(&self, wrong: &Uncompiled, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
+        self.fail(&wrong.error, TemplatePlace { rewritten: wrong.rewritten.as_ref(), ..place }, scope)
     }
 
     fn fail(&self, error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {

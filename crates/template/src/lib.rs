@@ -7,6 +7,7 @@
 mod ansible;
 mod bounds;
 mod chain;
+mod compiled;
 mod convert;
 mod engine;
 mod evaluation;

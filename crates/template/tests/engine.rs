@@ -369,3 +369,27 @@ fn lookups() {
     );
     assert_eq!(none.value.as_str(), Some("d"));
 }
+
+/// What is kept of a text that was compiled before is not what it came to.
+#[test]
+fn a_text_that_was_compiled_before_is_evaluated_and_explained_anew() {
+    let engine = TemplateEngine::new();
+    let texts = [
+        "a: '{{ v }}'",
+        "a: 'x={{ v }}'",
+        "a: '{{ v.w.x | default(1) }}{{ v }}'",
+        r"a: '{{ v | upper }} \1'",
+    ];
+    for (name, vars) in
+        [("one.yaml", "v: 1"), ("two.yaml", "v: [2]"), ("three.yaml", "w: 1"), ("four.yaml", "v: '{{ u }}'")]
+    {
+        for text in texts {
+            let outcome = |engine: &TemplateEngine| {
+                let made = engine.eval_value(&yaml(name, text), &scope_of(engine, vars));
+                made.map(|made| (made.lookups().clone(), made.known().map(|node| node.to_json())))
+                    .map_err(|why| why.to_string())
+            };
+            assert_eq!(outcome(&engine), outcome(&TemplateEngine::new()), "{name}: {text}");
+        }
+    }
+}

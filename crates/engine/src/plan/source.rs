@@ -1,5 +1,6 @@
 //! From the project's declarations to the planner's: the items of one host in order, resolved when they are asked for.
 
+mod evaluated;
 mod resolve;
 
 use crate::plan::other_hosts::{OtherHosts, ReadingItem, Reads};
@@ -12,6 +13,7 @@ use converge_planner::{
 };
 use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
+use evaluated::EvaluatedItem;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub(crate) struct HostSource<'a> {
     uses: RefCell<BTreeMap<(usize, String), Arc<RoleUse>>>,
     /// For each item, the role as it was when the item was resolved last, where it is not the declared one.
     used: RefCell<BTreeMap<usize, Arc<RoleUse>>>,
+    /// For each item, its last evaluation.
+    evaluated: RefCell<BTreeMap<usize, Arc<EvaluatedItem>>>,
     /// For each item, the facts that it has read then.
     reads: RefCell<BTreeMap<usize, BTreeSet<String>>>,
     /// Complaints whose spans a `Problem` cannot hold, by item.
@@ -122,6 +126,7 @@ impl<'a> HostSource<'a> {
             others_read: Reads::default(),
             uses: RefCell::default(),
             used: RefCell::default(),
+            evaluated: RefCell::default(),
             reads: RefCell::default(),
             complaints: RefCell::default(),
         };
@@ -330,16 +335,24 @@ impl<'a> HostSource<'a> {
         &self,
         outputs: &Outputs,
     ) -> (BTreeSet<ObjectId>, BTreeMap<String, bool>, BTreeMap<String, String>) {
-        let registered = registered(outputs);
         let (mut objects, mut roles, mut renamed) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        for role in &self.declared.roles {
+        let listed = self.places.iter().enumerate();
+        let listed = listed.filter(|(_, (_, section, _))| matches!(section, ItemSection::Resources));
+        let listed: BTreeMap<(usize, usize), usize> =
+            listed.map(|(index, (role, _, item))| ((*role, *item), index)).collect();
+        for (role_at, role) in self.declared.roles.iter().enumerate() {
             let mut complete = role.complete && role.problems.is_empty();
-            for item in &role.items {
-                let index = self.items.iter().position(|i| i.address == item.address);
-                let used = index.and_then(|index| self.used.borrow().get(&index).cloned());
-                let resolved = match used.as_deref().unwrap_or(role).resolve(item, &registered) {
+            for (item_at, item) in role.items.iter().enumerate() {
+                let evaluated = match listed.get(&(role_at, item_at)) {
+                    Some(index) => {
+                        let used = self.used.borrow().get(index).cloned();
+                        self.evaluated(*index, (role, item), used, outputs)
+                    }
+                    None => Arc::new(EvaluatedItem::new(item, role, None, outputs)),
+                };
+                let resolved = match &evaluated.resolution {
                     Resolution::Skipped { .. } => continue,
-                    Resolution::Ready(ready) => self.ready(usize::MAX, item, ready),
+                    Resolution::Ready(ready) => self.ready(usize::MAX, item, ready.clone()),
                     Resolution::Unknown { .. } | Resolution::Invalid(_) => {
                         complete = false;
                         continue;

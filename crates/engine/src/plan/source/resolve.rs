@@ -1,5 +1,6 @@
 //! An item of a role as the fold takes it: evaluated with the facts and results of its moment.
 
+use super::evaluated::EvaluatedItem;
 use super::{HostSource, registered};
 use converge_model::{DeclaredItem, EMPTY_LIST, NOT_KNOWN, Resolution};
 use converge_planner::{Altered, Declared as Item, ItemSource, Outputs, Problem, Resolved, RunPosition};
@@ -72,9 +73,9 @@ impl ItemSource for HostSource<'_> {
         };
         let used = self.use_with(index, altered);
         let role = used.as_deref().unwrap_or(declared);
-        let mut read = BTreeSet::new();
-        let resolution = role.resolve_reading(item, &registered(outputs), &mut read);
-        let unknown = match &resolution {
+        let evaluated = self.evaluated(index, (declared, item), used.clone(), outputs);
+        let EvaluatedItem { resolution, read, .. } = &*evaluated;
+        let unknown = match resolution {
             Resolution::Unknown { names, .. } => names.clone(),
             _ => BTreeSet::new(),
         };
@@ -91,7 +92,7 @@ impl ItemSource for HostSource<'_> {
         if let Some(problem) = self.others_read.lost(reader, &self.others, unknown.iter()) {
             return Resolved::Invalid(Problem { at: Some(item.span.to_string()), ..problem });
         }
-        let read = facts_among(&read, &role.host);
+        let read = facts_among(read, &role.host);
         let list = facts_among(item.list_lookups().into_iter().flatten(), &role.host);
         self.reads.borrow_mut().insert(index, read);
         let own = list.iter().find(|fact| altered.has(fact)).map(|fact| {
@@ -99,15 +100,15 @@ impl ItemSource for HostSource<'_> {
         });
         let of_other = || self.others.altered_among(reader, item.list_lookups().into_iter().flatten());
         if let Some(wait) = own.or_else(of_other)
-            && !matches!(&resolution, Resolution::Skipped { why } if why != EMPTY_LIST)
+            && !matches!(resolution, Resolution::Skipped { why } if why != EMPTY_LIST)
         {
             return Self::altered_list(item, &wait);
         }
         match resolution {
-            Resolution::Skipped { why } => Resolved::Skipped(why),
+            Resolution::Skipped { why } => Resolved::Skipped(why.clone()),
             Resolution::Unknown { names, outline } => Resolved::Unknown {
-                names: names.into_iter().collect(),
-                claims: outlined_claims(&item.kind, outline.params),
+                names: names.iter().cloned().collect(),
+                claims: outlined_claims(&item.kind, outline.params.clone()),
                 sensitive: outline.sensitive,
             },
             Resolution::Invalid(found) => {
@@ -119,10 +120,10 @@ impl ItemSource for HostSource<'_> {
                     at: first.and_then(Diagnostic::span).map(ToString::to_string),
                     blocked: false,
                 };
-                self.complain(index, found.0);
+                self.complain(index, found.iter().cloned());
                 Resolved::Invalid(problem)
             }
-            Resolution::Ready(ready) => self.ready(index, item, ready),
+            Resolution::Ready(ready) => self.ready(index, item, ready.clone()),
         }
     }
 

@@ -1,0 +1,64 @@
+//! Evaluations that are kept: a plan passes over its items several times, and asks at its end what all of them claim.
+
+use super::{HostSource, registered};
+use converge_model::{DeclaredItem, Resolution, RoleUse};
+use converge_planner::{Output, Outputs};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An item as it was evaluated.
+pub(super) struct EvaluatedItem {
+    /// The role that it was evaluated with, where that is not the declared one.
+    used: Option<Arc<RoleUse>>,
+    /// The results that it may have read.
+    results: Vec<Option<Output>>,
+    pub resolution: Resolution,
+    /// The names that it has read.
+    pub read: BTreeSet<String>,
+}
+
+impl EvaluatedItem {
+    /// Evaluates an item with a role of its host, or with the same role where earlier items alter facts.
+    pub fn new(
+        item: &DeclaredItem,
+        declared: &RoleUse,
+        used: Option<Arc<RoleUse>>,
+        outputs: &Outputs,
+    ) -> Self {
+        let mut read = BTreeSet::new();
+        let role = used.as_deref().unwrap_or(declared);
+        let resolution = role.resolve_reading(item, &registered(outputs), &mut read);
+        Self { used, results: results(item, outputs), resolution, read }
+    }
+}
+
+/// The results that an item may read.
+fn results(item: &DeclaredItem, outputs: &Outputs) -> Vec<Option<Output>> {
+    let result = |name: &String| outputs.get(&(item.role.clone(), name.clone())).cloned();
+    item.results_seen().iter().map(result).collect()
+}
+
+impl HostSource<'_> {
+    /// The evaluation of item `index`; made anew where the role or a result that it may read is not that of the last time.
+    pub(super) fn evaluated(
+        &self,
+        index: usize,
+        (declared, item): (&RoleUse, &DeclaredItem),
+        used: Option<Arc<RoleUse>>,
+        outputs: &Outputs,
+    ) -> Arc<EvaluatedItem> {
+        let is_same = |kept: &&Arc<EvaluatedItem>| {
+            let same_role = match (&kept.used, &used) {
+                (Some(kept), Some(used)) => Arc::ptr_eq(kept, used),
+                (kept, used) => kept.is_none() && used.is_none(),
+            };
+            same_role && kept.results == results(item, outputs)
+        };
+        if let Some(kept) = self.evaluated.borrow().get(&index).filter(is_same) {
+            return kept.clone();
+        }
+        let made = Arc::new(EvaluatedItem::new(item, declared, used, outputs));
+        self.evaluated.borrow_mut().insert(index, made.clone());
+        made
+    }
+}
