@@ -3,10 +3,11 @@
 use crate::Lab;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/formats");
 const INVENTORY: &str = "inventories/hosts.yaml";
 
 fn role(lab: &Lab, version: u8) {
@@ -36,9 +37,24 @@ fn standing(lab: &Lab) -> (Option<Value>, Option<Value>, bool) {
     )
 }
 
+/// The number of formats of runs in clusters that have a fixture: all but the present one.
+fn old_formats() -> usize {
+    let names = std::fs::read_dir(FIXTURES).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("cluster-")).count()
+}
+
+/// The format in which runs are recorded now.
+fn written_format(lab: &Lab) -> u64 {
+    let secrets = ["secrets", "-n", "converge-system", "-l", "converge/record=run"];
+    let record = lab.value(&secrets, "/items/0/data/record").unwrap();
+    let packed = STANDARD.decode(record.as_str().unwrap()).unwrap();
+    let record: Value = serde_json::from_reader(GzDecoder::new(packed.as_slice())).unwrap();
+    record["format"].as_u64().unwrap()
+}
+
 /// Puts the records of an old version in the place of those that made the same objects. They name objects by their UIDs.
-fn give_old_records(lab: &Lab, format: u8) {
-    let path = format!("{}/fixtures/formats/cluster-{format}.json", env!("CARGO_MANIFEST_DIR"));
+fn give_old_records(lab: &Lab, format: usize) {
+    let path = format!("{FIXTURES}/cluster-{format}.json");
     let old: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let mut uids = Vec::new();
     for (key, uid) in old["uids"].as_object().unwrap() {
@@ -75,7 +91,8 @@ fn records_of_every_format_are_read_and_rolled_back() {
     let inventory = std::fs::read_to_string(lab.world.dir().join("hosts.yaml")).unwrap();
     lab.world.write(INVENTORY, &inventory).unwrap();
     let value = |text: &str| Some(json!(text));
-    for format in 1..=3 {
+    let formats = old_formats();
+    for format in 1..=formats {
         lab.kubectl(&[
             "create",
             "configmap",
@@ -87,6 +104,8 @@ fn records_of_every_format_are_read_and_rolled_back() {
             role(&lab, version);
             lab.converge(&["apply", INVENTORY, "--yes"]).expect(0);
         }
+        let present = u64::try_from(formats).unwrap() + 1;
+        assert_eq!(written_format(&lab), present, "a new format brings a fixture of the one before it");
         give_old_records(&lab, format);
         let snapshots = lab.converge(&["snapshots", INVENTORY]).expect(0).all();
         assert_eq!(snapshots.matches("rolled back by").count(), 1, "{snapshots}");
