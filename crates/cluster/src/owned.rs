@@ -91,6 +91,8 @@ impl OwnedThing {
             item: self.item,
             since: self.since,
             run: self.run,
+            // In a cluster an apply takes over what it declares.
+            adopted_by: None,
             before: self.before,
             // No foreign code of an item is watched in a cluster.
             moved: None,

@@ -59,6 +59,14 @@ cv_disown() (
   cv_journal "$1$CV_TAB$2$CV_TAB$CV_ENC$CV_NL" sync
 )
 
+# cv_adoption_save PATH STATE: keeps the content of a file that is to be adopted: what changes it afterwards may find another one. One that is too large is
+# not kept, as before a change.
+cv_adoption_save() (
+  cv_run_dir
+  CV_AFTER=
+  cv_save_path "$1" "$2" 2>&1 </dev/null || [ $? = 3 ]
+)
+
 # cv_adoption KIND KEY STATE ITEM FLAGS: writes into the journal of CV_RUN that the object is managed from here on, by that item. The session holds the lock.
 cv_adoption() (
   umask 077

@@ -361,8 +361,9 @@ cv_retain() (
   done
 )
 
-# cv_still_amends RUN: whether it has forgotten objects or renamed resources, and a run before it stays (earlier), of which that holds.
-cv_still_amends() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB\|^move$CV_TAB" "$1/journal"; }
+# cv_still_amends RUN: whether it has forgotten or adopted objects or renamed resources, and a run before it stays (earlier): of that one the former hold, and
+# a rollback to it goes past the adoption.
+cv_still_amends() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB\|^move$CV_TAB\|^adopt$CV_TAB" "$1/journal"; }
 
 # cv_may_drop RUN: whether it is over, and the base holds what it says of what is managed. Reads unfolded.
 cv_may_drop() {

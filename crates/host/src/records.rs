@@ -182,6 +182,14 @@ pub(crate) fn forget_script(object: &ObjectId) -> String {
     format!("cv_disown forget {} {}", object.kind, quote(&object.key))
 }
 
+/// Keeps what an object that is to be adopted holds: its original state must be there when others have changed the object since. Of packages and accounts that is
+/// in the state, or kept by the run that changes them.
+pub(crate) fn adoption_save_script(adoption: &Adoption) -> Option<String> {
+    let Adoption { object, state, .. } = adoption;
+    let is_path = object.kind == "path";
+    is_path.then(|| format!("cv_adoption_save {} {}", quote(&object.key), quote(state.line())))
+}
+
 /// Takes an object into management as it is, in that journal.
 pub(crate) fn adoption_script(adoption: &Adoption) -> String {
     let Adoption { object, state, item, sensitive } = adoption;

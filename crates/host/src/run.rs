@@ -56,12 +56,13 @@ impl Link {
         self.amend(run, &script.join(" && ")).await
     }
 
-    /// Takes objects into management as they are.
+    /// Takes objects into management as they are. What they hold is kept before the first of them is managed.
     ///
     /// # Errors
-    /// The journal could not be written, or the host is lost.
+    /// The content of one could not be kept, the journal could not be written, or the host is lost.
     pub async fn adopt(&self, run: &str, adoptions: &[Adoption]) -> Result<(), TargetError> {
-        let script: Vec<String> = adoptions.iter().map(records::adoption_script).collect();
+        let saves = adoptions.iter().filter_map(records::adoption_save_script);
+        let script: Vec<String> = saves.chain(adoptions.iter().map(records::adoption_script)).collect();
         self.amend(run, &script.join(" && ")).await
     }
 
@@ -76,7 +77,7 @@ impl Link {
     /// Writes into the journal of a run.
     async fn amend(&self, run: &str, script: &str) -> Result<(), TargetError> {
         let script = format!("CV_RUN={}; {script}", quote(run));
-        let item = ShellItem { timeout: Some(Duration::from_secs(60)), ..ShellItem::new(1, script) };
+        let item = ShellItem { timeout: Some(Duration::from_secs(600)), ..ShellItem::new(1, script) };
         let (results, error) =
             self.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| self.lost(&e))?;
         match (results.first(), error) {
@@ -85,7 +86,7 @@ impl Link {
             (result, None) => {
                 let said = result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned());
                 Err(TargetError::Refused(format!(
-                    "the journal of the run cannot be written: {}",
+                    "the records of the run cannot be written: {}",
                     said.unwrap_or_default()
                 )))
             }

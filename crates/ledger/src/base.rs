@@ -117,6 +117,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         item: text(item)?,
         since: (*since).to_owned(),
         run: (*run).to_owned(),
+        adopted_by: flags.split(',').find_map(|flag| flag.strip_prefix("adopted=")).map(str::to_owned),
         before: State::from_line(before),
         moved: flags.split(',').find_map(|flag| {
             let (by, before) = flag.strip_prefix("moved=")?.split_once(':')?;
@@ -151,7 +152,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the rollback needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`MountLayer`]),
+/// are FLAGS: `sensitive`, `by` (a by-product), `adopted=RUN`, `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`MountLayer`]),
 /// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
 fn base_text(managed: &Managed) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
@@ -163,6 +164,9 @@ fn base_text(managed: &Managed) -> String {
         let mut flags = if thing.sensitive { "sensitive" } else { "-" }.to_owned();
         if thing.by_product {
             flags.push_str(",by");
+        }
+        if let Some(run) = &thing.adopted_by {
+            flags.push_str(&format!(",adopted={run}"));
         }
         if let Some(SavedGuard { by, seconds }) = &thing.guard {
             flags.push_str(&format!(",guard={by}:{seconds}"));

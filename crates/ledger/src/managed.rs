@@ -2,8 +2,8 @@
 
 use crate::lines::is_by_fields;
 use crate::{
-    Adoption, MountLayer, MountLayers, Moved, Owned, ProjectName, RunPurpose, RunRecord, SavedChange,
-    SavedOutcome,
+    Adoption, MountLayer, MountLayers, Moved, Owned, ProjectName, Renaming, RunPurpose, RunRecord,
+    SavedChange, SavedOutcome,
 };
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,14 @@ impl Entry {
     /// It, and what it was earlier, the newest first.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |entry| entry.earlier.as_deref())
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        let mut entry = Some(self);
+        while let Some(Self { thing, earlier, .. }) = entry {
+            renaming.rename(thing);
+            entry = earlier.as_deref_mut();
+        }
     }
 
     /// Puts what it was when one of these runs gave it back, the oldest of them, into its place. What has become of the object since stands in its history.
@@ -94,7 +102,9 @@ impl Managed {
 ///   and leaves what others have there.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
-/// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one; the first run that changes it then counts as the one that first did.
+/// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too.
+/// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one, and stays so in that state until a prune or a rollback past
+///   the adoption gives it back; the first run that changes it then counts as the one that first did.
 /// * What a run renames (`state move`) is its project's of before, by the new name.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     let Managed { entries, mut folded } = base;
@@ -185,7 +195,9 @@ impl Table {
             let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) else { continue };
             let is_back = change.after == entry.thing.before;
             match &entry.gone_by {
-                None if is_back && change.is_known() => entry.gone_by = Some(run.id.clone()),
+                None if is_back && change.is_known() && entry.thing.adopted_by.is_none() => {
+                    entry.gone_by = Some(run.id.clone());
+                }
                 Some(by) if !is_back && reverts.contains(by.as_str()) => entry.gone_by = None,
                 _ => {}
             }
@@ -208,9 +220,9 @@ impl Table {
             run.rolls_back.iter().chain(&run.attempts).map(String::as_str).collect();
         let owners: BTreeMap<&str, &str> =
             run.changes.iter().filter_map(|c| Some((c.item.as_str(), c.owner.as_deref()?))).collect();
-        let entries = self.entries.iter_mut().flatten().map(|entry| &mut entry.thing);
-        for thing in entries.filter(|thing| thing.scope.is_same_project(scope)) {
-            run.renamed.iter().for_each(|renaming| renaming.rename(thing));
+        let entries = self.entries.iter_mut().flatten();
+        for entry in entries.filter(|entry| entry.thing.scope.is_same_project(scope)) {
+            run.renamed.iter().for_each(|renaming| entry.rename(renaming));
         }
         run.adopted.iter().for_each(|adoption| self.adopt(run, scope, adoption));
         let mut disowned = run.disowned.iter().peekable();
@@ -223,6 +235,39 @@ impl Table {
         }
         for (_, object) in disowned {
             self.disown(object, scope);
+        }
+        if run.is_rollback() {
+            self.go_past_adoptions(run, scope);
+        }
+    }
+
+    /// A rollback past an adoption gives an object back that it found as it was adopted, without a change; the rollback of that one takes it again.
+    fn go_past_adoptions(&mut self, run: &RunRecord, scope: &ProjectName) {
+        let changed: BTreeSet<&ObjectId> = run.changes.iter().map(|change| &change.object).collect();
+        let reverts = |by: Option<&String>| by.is_some_and(|by| run.rolls_back.contains(by));
+        for entry in self.entries.iter_mut().flatten() {
+            let thing = &entry.thing;
+            let is_as_adopted = thing.left == thing.before && thing.open.is_none();
+            let is_of = match &run.purpose {
+                RunPurpose::Rollback(roles) if !roles.is_empty() => {
+                    thing.roles.first().is_some_and(|role| roles.contains(role))
+                }
+                _ => true,
+            };
+            if !thing.scope.is_same_project(scope)
+                || !is_as_adopted
+                || !is_of
+                || changed.contains(&thing.object)
+            {
+                continue;
+            }
+            match &entry.gone_by {
+                None if reverts(thing.adopted_by.as_ref()) => entry.gone_by = Some(run.id.clone()),
+                Some(_) if thing.adopted_by.is_some() && reverts(entry.gone_by.as_ref()) => {
+                    entry.gone_by = None
+                }
+                _ => {}
+            }
         }
     }
 
@@ -297,7 +342,8 @@ impl Table {
         let pruned = is_by_fields(&change.object) && own.is_none() && !run.is_rollback();
         let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
         let is_heir = thing.before.is_absent() || thing.heir_by.is_some();
-        if (change.is_known() && change.after == thing.before) || put_back {
+        let back = (change.is_known() && change.after == thing.before) || put_back;
+        if back && !stays(thing, run, change, reverts) {
             entry.gone_by = Some(run.id.clone());
         }
         let leaves = (put_back && pruned && is_heir && !change.after.is_absent()).then_some(&run.id);
@@ -326,6 +372,16 @@ impl Table {
     }
 }
 
+/// Whether an object that is back in the state before remains managed: a role declares fields of it, or it was adopted in that state and its adoption is not
+/// what goes back.
+fn stays(thing: &Owned, run: &RunRecord, change: &SavedChange, reverts: &BTreeSet<&str>) -> bool {
+    let is_declared = change.owner.is_some();
+    let of_fields = is_declared && is_by_fields(&change.object) && !change.after.is_absent();
+    let is_kept = is_declared || run.is_rollback();
+    let adopted_by = thing.adopted_by.as_deref().filter(|_| is_kept);
+    of_fields || adopted_by.is_some_and(|by| !reverts.contains(by))
+}
+
 /// The description of an object by the change, at this place of its run, with which it comes to be managed.
 fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
     let is_moved = |c: &&SavedChange| c.outcome == SavedOutcome::Moved && c.object == change.object;
@@ -345,6 +401,7 @@ fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> Owned {
         layer,
         roles: vec![role.to_owned()],
         item: adoption.item.clone(),
+        adopted_by: Some(run.id.clone()),
         sensitive: adoption.sensitive,
         ..found(run, &adoption.object, &adoption.state)
     }
@@ -363,6 +420,7 @@ fn found(run: &RunRecord, object: &ObjectId, state: &State) -> Owned {
         item: String::new(),
         since: run.time.clone(),
         run: run.id.clone(),
+        adopted_by: None,
         before: state.clone(),
         moved: None,
         left: state.clone(),

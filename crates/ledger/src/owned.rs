@@ -35,6 +35,8 @@ pub struct Owned {
     pub since: String,
     /// The run that first changed it; it keeps what the state before only names.
     pub run: String,
+    /// The run that took it into management as it was (`converge state adopt`): it stays managed in the state before, until that run goes back.
+    pub adopted_by: Option<String>,
     /// The state that was there before us.
     pub before: State,
     /// The change by foreign code that made the state before, in the run that first changed the object: a package brought it, a command made it.

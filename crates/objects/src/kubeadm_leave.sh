@@ -1,12 +1,19 @@
 # --- kubeadm: the way out of a cluster ---
 # cv_kubeadm_reset IS: takes this host out of its cluster, with the records and the network of the pods. A reset that is cut off is on record.
 cv_kubeadm_reset() (
+  marks=
   case $1 in 'control-plane '* | 'worker '*)
     cv_dec_to "${1#* }"
+    marks=$(cv_kubeadm_marks)
     cv_write_record "$CV_ROOT/kubeadm" "leave $CV_DEC" || return 1
     ;;
   esac
-  cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || return 1
+  cv_bounded 600 kubeadm reset --force 2>&1 </dev/null || {
+    status=$?
+    cv_kubeadm_not_left "$1" "$status" "$marks"
+    cv_say "kubeadm reset ended with status $status"
+    return 1
+  }
   rm -f "$CV_ROOT/kubeadm"
   # Files that kubeadm leaves: without a cluster the network of the pods has no meaning.
   for file in "${CV_CNI_DIR:-/etc/cni/net.d}"/*; do
@@ -16,6 +23,26 @@ cv_kubeadm_reset() (
   # Another folder means: not this machine's own network.
   [ -n "${CV_CNI_DIR:-}" ] || cv_kubeadm_unplug
 )
+
+# cv_kubeadm_marks: what a reset changes first: the process of the kubelet, and the files of kubeadm.
+cv_kubeadm_marks() {
+  systemctl show -p MainPID kubelet 2>/dev/null </dev/null
+  find "$CV_KUBE_DIR" -exec stat -c '%n %i %Z' {} + 2>/dev/null
+}
+
+# cv_kubeadm_not_left IS STATUS MARKS: where kubeadm ended by itself before it did anything, no leave is begun. A worker that the cluster has let go is part of it
+# again once its kubelet, which does so only when it starts, has registered it. A control plane is not: etcd has let its member go.
+cv_kubeadm_not_left() {
+  [ -n "$3" ] && [ "$2" != 124 ] && [ "$2" -le 128 ] && [ "$(cv_kubeadm_marks)" = "$3" ] || return 0
+  case ${CV_KUBEADM_HOW:-}:$1 in
+  leave:'worker '*)
+    cv_bounded 60 systemctl restart kubelet 2>&1 </dev/null || return 0
+    cv_note 'kubeadm has changed nothing here: the kubelet registers the node again'
+    ;;
+  leave:*) return 0 ;;
+  esac
+  rm -f "$CV_ROOT/kubeadm"
+}
 
 # cv_kubeadm_unplug: removes the rules and links of kube-proxy and the pods' network by name. Rules of others stay, and so do links that other networks made until the next
 # restart of the host.

@@ -7,6 +7,7 @@ use std::path::Path;
 const KUBEADM: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >>"$here/log"
+case $*:$(cat "$here/fail" 2>/dev/null) in reset*:late) rm -rf "$CV_KUBE_DIR/pki" ;; esac
 [ ! -e "$here/fail" ] || { echo "no: $(cat "$here/secret" 2>/dev/null)"; exit 1; }
 case $* in
 *'token create'*) echo 'abcdef.0123456789abcdef' ;;
@@ -23,6 +24,15 @@ join*)
   printf '    server: "https://10.0.0.1:6443/"\n' >"$CV_KUBE_DIR/kubelet.conf"
   ;;
 reset*) rm -rf "$CV_KUBE_DIR" ;;
+esac
+"#;
+
+/// A stand-in for systemctl: the kubelet runs. A file `broken` keeps it from starting.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+here=${0%/*}
+case $1 in
+show) echo MainPID=7 ;;
+restart) [ ! -e "$here/broken" ] || exit 1; echo "$*" >>"$here/restarts" ;;
 esac
 "#;
 
@@ -178,6 +188,7 @@ fn a_reset_that_is_cut_off_is_on_record_and_goes_on() {
         host.good(JOIN, token);
         let fail = Path::new(&host.tools).join("fail");
         std::fs::write(&fail, "").unwrap();
+        std::fs::write(&fail, "late").unwrap();
         let (status, _) = host.run("cv_apply_kubeadm node absent");
         assert_eq!((status, host.line().as_str()), (1, "begun leave 10.0.0.1:6443"), "{}", host.shell.name);
         for end in ["absent", "'worker 10.0.0.1:6443'"] {
@@ -192,6 +203,49 @@ fn a_reset_that_is_cut_off_is_on_record_and_goes_on() {
         assert_eq!(host.line(), "worker 10.0.0.1:6443");
         host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'leave 10.0.0.1:6443'; cv_apply_kubeadm node absent >/dev/null", "");
         assert_eq!(host.line(), "absent");
+    });
+}
+
+#[test]
+fn a_reset_that_fails_before_it_changes_anything_begins_no_leave() {
+    every_host(|host| {
+        let token = "token abcdef.0123456789abcdef\nca Q0E=\nkey fedcba9876\n";
+        let name = host.shell.name;
+        fake_tool(host.root.path(), "systemctl", SYSTEMCTL);
+        host.good(JOIN, token);
+        let fail = Path::new(&host.tools).join("fail");
+        std::fs::write(&fail, "").unwrap();
+        let leave = "CV_KUBEADM_HOW=leave; cv_apply_kubeadm node absent";
+        let asked = |script: &str| host.run(&format!("printf 'gone w1\\n' | ({script})"));
+        let (status, said) = asked(leave);
+        assert!(status == 1 && said.contains("kubeadm reset ended with status 1"), "{name}: {said}");
+        // The cluster has let the worker go: its kubelet registers it again.
+        assert_eq!(
+            (host.line().as_str(), host.tool("restarts").as_str()),
+            ("worker 10.0.0.1:6443", "restart kubelet\n"),
+            "{name}"
+        );
+        let (status, _) = host.run("cv_apply_kubeadm node absent");
+        assert_eq!((status, host.line().as_str()), (1, "worker 10.0.0.1:6443"), "{name}");
+        assert_eq!(host.tool("restarts"), "restart kubelet\n", "nobody has let it go");
+        // Where the kubelet cannot be started, it is not part of the cluster again. The same leave goes on.
+        let broken = Path::new(&host.tools).join("broken");
+        std::fs::write(&broken, "").unwrap();
+        assert_eq!(asked(leave).0, 1);
+        assert_eq!(host.line(), "begun leave 10.0.0.1:6443", "{name}");
+        std::fs::remove_file(&broken).unwrap();
+        assert_eq!(asked(leave).0, 1);
+        assert_eq!(host.line(), "begun leave 10.0.0.1:6443", "{name}");
+        std::fs::remove_file(&fail).unwrap();
+        assert_eq!(asked(leave).0, 0);
+        assert_eq!(host.line(), "absent");
+        // A member of etcd that has gone does not come back by itself.
+        host.good(INIT, "");
+        std::fs::write(&fail, "").unwrap();
+        assert_eq!(host.run("cv_apply_kubeadm node absent").0, 1);
+        assert_eq!(host.line(), "control-plane 10.0.0.1:6443", "{name}");
+        assert_eq!(asked(leave).0, 1);
+        assert_eq!(host.line(), "begun leave 10.0.0.1:6443", "{name}");
     });
 }
 

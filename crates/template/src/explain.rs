@@ -79,6 +79,9 @@ impl<'a> TemplatePlace<'a> {
     }
 }
 
+/// The beginning of what the engine says of a method of none.
+const NO_METHOD: &str = "none has no method named ";
+
 /// The path between backticks in "`a.b` is undefined".
 fn undefined_path(detail: &str) -> Option<&str> {
     let end = detail.find("` is undefined")?;
@@ -194,6 +197,17 @@ fn describe(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
             "the expression fails; the reason is not shown, since it reads a secret",
         )
         .at(&span),
+        ErrorKind::UnknownMethod if detail.starts_with(NO_METHOD) => {
+            let method = detail.strip_prefix(NO_METHOD).unwrap_or_default();
+            // The range begins behind the value.
+            let before = error.range().and_then(|range| place.text.get(..range.start)).unwrap_or_default();
+            let is_of_path = |c: char| c.is_alphanumeric() || "_.[]'\"".contains(c);
+            let of = before.rsplit(|c| !is_of_path(c)).next().filter(|of| !of.is_empty());
+            let of = of.map_or_else(|| "the value".to_owned(), |of| format!("`{of}`"));
+            Diagnostic::error("template", format!("{of} is none, and none has no method `{method}`"))
+                .at(&span)
+                .help("a fact is none where the host does not tell it: ask before with `is not none`, or give a value with `| default('…', true)`")
+        }
         kind => {
             let mut message = if detail.is_empty() { kind.to_string() } else { detail.to_owned() };
             if let Some(cause) = std::error::Error::source(error) {

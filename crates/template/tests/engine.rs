@@ -258,6 +258,18 @@ fn errors_point_into_the_yaml_and_suggest() {
 }
 
 #[test]
+fn a_method_of_a_value_that_is_none_names_the_value() {
+    let engine = TemplateEngine::new();
+    let scope = scope_of(&engine, "facts: {kubelet: {version: null}}\n");
+    let error = |text: &str| engine.render_file(&Source::new("t.j2", text), &scope).unwrap_err().to_string();
+    let said = error("{{ facts.kubelet.version.split('.')[1] | int }}");
+    let words = "`facts.kubelet.version` is none, and none has no method `split`\n  --> t.j2:1:";
+    assert!(said.contains(words) && said.contains("is not none"), "{said}");
+    let said = error("{{ (facts.kubelet.version or none).split('.') }}");
+    assert!(said.contains("is none, and none has no method `split`"), "{said}");
+}
+
+#[test]
 fn errors_in_a_template_file_point_into_it() {
     let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "a: 1\n");

@@ -156,3 +156,36 @@ fn a_plan_says_whose_the_fields_are() {
     }
     lab.kubectl(&["delete", "configmap", "left"]);
 }
+
+/// A role that declares the value which it once found still owns the field: its object is managed until the role drops it, and then the field is whose it was.
+#[test]
+fn what_a_role_declares_stays_managed_with_the_value_that_it_found() {
+    let lab = Lab::get();
+    let live = || lab.value(&["configmap", "left"], "/data").unwrap();
+    let own = || managers(&lab).contains(&"converge-fa".to_owned());
+    let listed = |objects: &str| {
+        lab.converge(&["state", "list", "left.yaml"]).expect(0).says(objects);
+    };
+    let [forced, changed] =
+        ["force_conflicts: true, data: {x: '2'}", "force_conflicts: true, data: {x: '1'}"].map(Some);
+    for pruned in [true, false] {
+        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.kubectl(&["create", "configmap", "left", "--from-literal=x=1"]);
+        of(&lab, "fa", forced, &["apply", "--yes"]).expect(0);
+        of(&lab, "fa", changed, &["apply", "--yes"]).expect(0);
+        assert_eq!((live(), own()), (json!({"x": "1"}), true));
+        listed("1 managed object");
+        if pruned {
+            says_all(&of(&lab, "fa", None, &["plan"]).expect(0), &["orphaned", "v1/ConfigMap/default/left"]);
+            of(&lab, "fa", None, &["apply", "--yes", "--prune"]).expect(0);
+        } else {
+            of(&lab, "fa", None, &["rollback", "--yes"]).expect(0);
+            assert_eq!(live(), json!({"x": "2"}));
+            listed("1 managed object");
+            of(&lab, "fa", None, &["rollback", "--yes"]).expect(0);
+        }
+        assert_eq!((live(), own()), (json!({"x": "1"}), false), "{pruned}: {:?}", managers(&lab));
+        listed("0 managed objects");
+        lab.kubectl(&["delete", "configmap", "left"]);
+    }
+}

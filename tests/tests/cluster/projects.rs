@@ -1,8 +1,12 @@
 //! Two projects on one object of a cluster.
 
 use crate::{Lab, says_all};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use converge_tests::Ran;
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde_json::{Value, json};
+use std::io::Write as _;
 
 /// Runs a command of a project, whose only role says this.
 fn of(lab: &Lab, project: &str, item: &str, args: &[&str]) -> Ran {
@@ -189,6 +193,44 @@ fn a_part_that_was_pruned_and_made_anew_is_managed_after_the_rollback_of_both() 
     assert_eq!(live(), Some(json!({"y": "2"})));
     of(&lab, "b", &none, &["apply", "--yes", "--prune=1"]).expect(0);
     assert_eq!(live(), None);
+}
+
+/// The record of a run as it was when the run had done its changes and nothing had said so yet.
+fn cut_off(lab: &Lab, run: &str) {
+    let of_run = format!("converge/record=run,converge/run={run}");
+    let found = lab.api.get(&["secret", "-n", "converge-system", "-l", &of_run]).unwrap();
+    let mut secret = found["items"][0].clone();
+    let packed = STANDARD.decode(secret["data"]["record"].as_str().unwrap()).unwrap();
+    let mut record: Value = serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap();
+    record.as_object_mut().unwrap().remove("result");
+    for change in record["changes"].as_array_mut().unwrap() {
+        change.as_object_mut().unwrap().retain(|field, _| field != "outcome" && field != "owners_left");
+    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(record.to_string().as_bytes()).unwrap();
+    secret["data"]["record"] = json!(STANDARD.encode(packed.finish().unwrap()));
+    secret["metadata"].as_object_mut().unwrap().remove("managedFields");
+    secret["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    let said = lab.api.kubectl_with_input(&["replace", "-f", "-"], &secret.to_string()).unwrap();
+    assert!(said.success(), "{said:?}");
+}
+
+/// Of a prune that was cut off nobody knows whether it happened. The fields tell: nobody else has any.
+#[test]
+fn what_a_prune_that_was_cut_off_left_goes_with_the_last_project() {
+    let lab = Lab::get();
+    lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
+    lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+    let live = || lab.value(&["configmap", "shared"], "/data");
+    let none = declared(&Value::Null);
+    of(&lab, "a", &declared(&json!({"w": "1"})), &["apply", "--yes"]).expect(0);
+    of(&lab, "b", &declared(&json!({"z": "1"})), &["apply", "--yes"]).expect(0);
+    of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+    cut_off(&lab, &newest(&lab));
+    assert_eq!(live(), Some(json!({"z": "1"})));
+    says_all(&of(&lab, "b", &none, &["rollback", "--yes"]).expect(0), &["delete configmap default/shared"]);
+    assert_eq!(lab.value(&["configmap", "shared"], "/metadata/name"), None);
+    lab.kubectl(&["delete", "namespace", "converge-system"]);
 }
 
 fn newest(lab: &Lab) -> String {

@@ -49,6 +49,10 @@ fn objects_move_with_their_roles() {
     moves(&["web/issue", "login/banner"]).expect(4).says("web/issue → login/banner").says("write --yes");
     run(&["state", "list", "hosts.yaml"]).expect(0).says("web/issue");
     moves(&["web/issue", "login/banner", "--yes"]).expect(0).says("1 object moved · run ");
+    // A name that something else has is refused.
+    let used = moves(&["web/site[a]", "login/banner", "--yes"]).expect(4);
+    used.says("`login/banner` is in use").says("path:/etc/issue").says("path:/etc/mine-a (web/site[a])");
+    run(&["state", "list", "hosts.yaml"]).expect(0).says("web/site[a]");
     moves(&["web", "nginx", "--yes"]).expect(0).says("web/site[b] → nginx/site[b]").says("2 objects moved");
     let listed = run(&["state", "list", "hosts.yaml"]).expect(0).says("nginx/site[a]").says("login/banner");
     assert!(!listed.stdout.contains("web/"), "{}", listed.stdout);
@@ -118,8 +122,44 @@ fn what_somebody_else_has_made_is_adopted_as_it_is() {
     run(&[&["apply", "--prune=2"], &limited[..]].concat()).expect(0);
     assert_eq!(exec(host, "cat /etc/mine-a /etc/mine-b /etc/issue"), "mine\nmine\nmine");
 
-    // An orphan that nobody has changed since stays as it is, and is managed no more.
+    // So does a prune where somebody has changed a file between its adoption and the first change. The role itself may have led it back before: it stays managed.
     exec(host, "rm -rf /var/lib/converge");
+    let listed =
+        |objects: &str| run(&["state", "list", "hosts.yaml", "--limit", host.name()]).expect(0).says(objects);
+    role_with(WEB);
+    run(&[&["state", "adopt"], &limited[..], &["web/site"]].concat()).expect(0).says("2 objects adopted");
+    exec(host, "printf 'edited\\n' >/etc/mine-a");
+    role_with(&WEB.replace("mine\\n", "changed\\n"));
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    role_with(WEB);
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    listed("web/site[a]").says("web/site[b]");
+    role_with(&WEB.replace("mine\\n", "changed\\n"));
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    role_with(ISSUE);
+    run(&[&["apply", "--prune=2"], &limited[..]].concat()).expect(0);
+    assert_eq!(exec(host, "cat /etc/mine-a /etc/mine-b"), "mine\nmine");
+    listed("0 managed objects");
+
+    // A rollback of what came after the adoption leaves it managed, one past the adoption does not.
+    exec(host, "rm -rf /var/lib/converge; printf 'theirs\\n' >/etc/issue");
+    role_with(WEB);
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    let all = run(&["snapshots", "hosts.yaml", "--output", "json", "--limit", host.name()]).json().unwrap();
+    let oldest = all["hosts"][0]["runs"][0]["run"].as_str().unwrap();
+    run(&[&["state", "adopt"], &limited[..], &["web/site"]].concat()).expect(0).says("2 objects adopted");
+    role_with(&WEB.replace("mine\\n", "changed\\n"));
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    run(&[&["rollback"], &limited[..]].concat()).expect(0);
+    assert_eq!(exec(host, "cat /etc/mine-a /etc/mine-b"), "mine\nmine");
+    listed("web/site[a]").says("web/site[b]").says("web/issue");
+    run(&[&["apply"], &limited[..]].concat()).expect(0);
+    run(&[&["rollback", "--to", oldest], &limited[..]].concat()).expect(0);
+    assert_eq!(exec(host, "cat /etc/mine-a /etc/mine-b /etc/issue"), "mine\nmine\ntheirs");
+    listed("0 managed objects");
+
+    // An orphan that nobody has changed since stays as it is, and is managed no more.
+    exec(host, "rm -rf /var/lib/converge; printf 'mine\\n' >/etc/issue");
     role_with(WEB);
     run(&[&["state", "adopt"], &limited[..], &["web/site"]].concat()).expect(0).says("2 objects adopted");
     role_with(ISSUE);

@@ -85,8 +85,31 @@ fn check_new_name(project: &Project, renaming: &Renaming) -> Result<(), Failure>
     ))
 }
 
+/// An object that is managed under a name which a moved one would have.
+fn name_in_use(found: &[HostManaged], renaming: &Renaming) -> Option<Failure> {
+    let of_host = |host: &HostManaged| {
+        let own = || host.objects.iter().filter(|thing| !thing.is_of_others);
+        let stays = |name: &str| own().find(|t| t.item == name && renaming.of(&t.item).is_none());
+        own().find_map(|thing| {
+            let name = renaming.of(&thing.item)?;
+            let (moved, used) = (&thing.object, &stays(&name)?.object);
+            Some(Failure::refused(
+                format!(
+                    "`{name}` is in use on {}: it manages {used}, and {moved} ({}) would have the same name; nothing was moved",
+                    host.host, thing.item
+                ),
+                "give the resource that is moved another name, or move the other one away first: `converge state list` names both",
+            ))
+        })
+    };
+    found.iter().find_map(of_host)
+}
+
 /// Leaves only what is moved.
 fn narrow(found: &mut [HostManaged], renaming: &Renaming) -> Result<(), Failure> {
+    if let Some(failure) = name_in_use(found, renaming) {
+        return Err(failure);
+    }
     for host in &mut *found {
         host.objects.retain(|thing| !thing.is_of_others && renaming.of(&thing.item).is_some());
     }

@@ -48,9 +48,10 @@ impl<'a> Ledger<'a> {
             let is_same =
                 |s: &&&StepInForce| scope(s).zip(scope(step)).is_some_and(|(a, b)| a.is_same_project(b));
             let last = others.iter().rev().find(is_same).filter(|last| last.run > first);
+            // One that was cut off may have happened: whether the project has fields in it now, the server tells.
+            let ended = |outcome| matches!(outcome, SavedOutcome::Done | SavedOutcome::Unknown);
             let change = last.and_then(|last| self.change(last));
-            change
-                .is_some_and(|c| c.owner.is_none() && c.outcome == SavedOutcome::Done && !c.after.is_absent())
+            change.is_some_and(|c| c.owner.is_none() && ended(c.outcome) && !c.after.is_absent())
         };
         is_by_fields(&undo.object)
             && !undo.before.is_absent()

@@ -25,7 +25,8 @@ use serde_json::{Map, Value, json};
 /// The next run finds an unfinished init or join of converge (after a power cut): an init continues with the existing
 /// certificates and data, a join starts again after `kubeadm reset`. An unfinished init or join of others is an error. So it finds a leave whose
 /// reset was cut off: it goes on, or where the host is to be in the cluster, it joins after `kubeadm reset`. A rollback of that run is refused, and
-/// takes no older one.
+/// takes no older one. A reset that fails before it changes anything begins no leave: the kubelet of a worker registers the node again, and a
+/// rollback finds the host as before.
 ///
 /// With `upgrade` the first control plane is upgraded to another version: `kubeadm upgrade apply`. On a host that is no
 /// control plane, or whose init is unfinished, it does nothing. It is irreversible.

@@ -263,6 +263,7 @@ mod tests {
             item: "r/x".to_owned(),
             since: String::new(),
             run: "1".to_owned(),
+            adopted_by: None,
             before: State::absent(),
             moved: None,
             left: State::from_line("dir 755 root root"),
