@@ -69,5 +69,5 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
         over
     };
     assert_eq!(over(&[Some(ReturnPoint::From(0))]), ["run two, which changed nothing"]);
-    assert_eq!(over(&[None]), [String::new(); 0]);
+    assert!(over(&[None]).is_empty());
 }

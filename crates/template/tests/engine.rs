@@ -382,7 +382,7 @@ fn lookups() {
     assert_eq!(none.value.as_str(), Some("d"));
 }
 
-/// What is kept of a text that was compiled before is not what it came to.
+/// The value and the error of a text that was compiled before are those of its present surroundings.
 #[test]
 fn a_text_that_was_compiled_before_is_evaluated_and_explained_anew() {
     let engine = TemplateEngine::new();

@@ -16,8 +16,8 @@ const JUSTIFIED: &[(&str, &[&str], &str)] = &[
     (
         "template",
         &[
-            "ansible", "bounds", "chain", "engine", "explain", "files", "filters", "frame", "guards",
-            "include", "lookup", "measure", "registry", "scope", "slices",
+            "ansible", "bounds", "chain", "compiled", "engine", "explain", "files", "filters", "frame",
+            "guards", "include", "lookup", "measure", "registry", "scope", "slices",
         ],
         "a filter renders templates, and the engine has the filters: the files are one recursive evaluator",
     ),

@@ -47,15 +47,15 @@ impl HostSource<'_> {
         used: Option<Arc<RoleUse>>,
         outputs: &Outputs,
     ) -> Arc<EvaluatedItem> {
-        let is_same = |kept: &&Arc<EvaluatedItem>| {
-            let same_role = match (&kept.used, &used) {
-                (Some(kept), Some(used)) => Arc::ptr_eq(kept, used),
-                (kept, used) => kept.is_none() && used.is_none(),
+        let is_same = |last: &&Arc<EvaluatedItem>| {
+            let same_role = match (&last.used, &used) {
+                (Some(last), Some(used)) => Arc::ptr_eq(last, used),
+                (last, used) => last.is_none() && used.is_none(),
             };
-            same_role && kept.results == results(item, outputs)
+            same_role && last.results == results(item, outputs)
         };
-        if let Some(kept) = self.evaluated.borrow().get(&index).filter(is_same) {
-            return kept.clone();
+        if let Some(last) = self.evaluated.borrow().get(&index).filter(is_same) {
+            return last.clone();
         }
         let made = Arc::new(EvaluatedItem::new(item, declared, used, outputs));
         self.evaluated.borrow_mut().insert(index, made.clone());
