@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 /// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. A field that the chart declares and
 /// that a user has changed with a tool of people (kubectl, an editor, another deployer) is drift: the resource fails in the plan and names the
 /// field and its manager, and `force_conflicts: true` takes it back. Declared fields that a controller or a `k8s_patch` owns are shown as theirs and left to
-/// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. They alone make no upgrade. Fields that the chart does not declare are no
-/// difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
+/// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. They alone make no upgrade.
+/// Fields that the chart does not declare are no difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
 ///
 /// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown
 /// with the nearest one that it knows. A release that hangs in `pending-…` or has failed is shown with its recovery; it is put right too where the
