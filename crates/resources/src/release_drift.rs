@@ -25,6 +25,8 @@ pub struct ReleaseDrift {
     pub calls: Vec<ApiCall>,
     /// Fields that others own.
     pub theirs: Vec<Their>,
+    /// The objects that are there, as they are.
+    live: Vec<(ApiRef, Value)>,
     /// The role takes these fields from their owners.
     force: bool,
     /// Objects as they are with the fields that are taken from others, and nothing else changed.
@@ -84,7 +86,10 @@ impl InstalledRelease<'_> {
             // A manifest that the server refuses says nothing about the live object.
             let Some(made) = made.get("object").map(k8s::normalised) else { continue };
             match base {
-                Some(base) if !live.is_null() => drift.changed(&object, &live, &made, &base)?,
+                Some(base) if !live.is_null() => {
+                    drift.changed(&object, &live, &made, &base)?;
+                    drift.live.push((object, live));
+                }
                 Some(_) => {}
                 None => drift.missing(&object, manifest, &made),
             }
@@ -137,6 +142,33 @@ impl ReleaseDrift {
             preserved.push(PreservedField { object: their.object.clone(), path: their.field.path.clone() });
         }
         Ok(preserved)
+    }
+
+    /// The manifests with the values of the revision in force where the live field is another's. One that is not in force then has something of
+    /// helm's own to change.
+    ///
+    /// # Errors
+    /// A manifest has no place for it.
+    pub fn as_in_force(
+        &self,
+        namespace: &str,
+        manifests: &[Value],
+        in_force: &[Value],
+    ) -> Result<Vec<Value>, fields::FieldError> {
+        let mut manifests = manifests.to_vec();
+        for (object, live) in &self.live {
+            let is = |m: &Value| release::is(m, object, namespace);
+            let Some(then) = in_force.iter().find(|m| is(m)) else { continue };
+            let Some(manifest) = manifests.iter_mut().find(|m| is(m)) else { continue };
+            let of_others = |field: &Field| {
+                let owners = owners(live, &field.path);
+                field.after.is_some() && !follows(&owners) && owners.iter().any(|o| o != HELM)
+            };
+            for field in fields::leaf_differences(then, manifest).into_iter().filter(of_others) {
+                fields::write(manifest, &field.path, field.before)?;
+            }
+        }
+        Ok(manifests)
     }
 
     /// Declared fields that a user has changed by hand, where they are not taken back.
@@ -196,7 +228,7 @@ impl ReleaseDrift {
             fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
         for field in named {
             let owners = owners(live, &field.path);
-            if owners.iter().any(|o| FOLLOWERS.iter().any(|f| o.starts_with(f))) {
+            if follows(&owners) {
                 continue;
             }
             let other = owners.into_iter().find(|o| o != HELM);
@@ -241,6 +273,10 @@ impl ReleaseDrift {
         // Under our own name it would be another's the next time, and a new value would not reach it.
         self.calls.push(ApiCall::As { object: object.clone(), manager: HELM.to_owned() });
     }
+}
+
+fn follows(owners: &[String]) -> bool {
+    owners.iter().any(|owner| FOLLOWERS.iter().any(|follower| owner.starts_with(follower)))
 }
 
 fn is_hook(manifest: &Value) -> bool {
@@ -319,6 +355,26 @@ mod tests {
         );
         let follower = found(Some(&live(2, "a:9", "kube-controller-manager")));
         assert!(follower.targets.is_empty() && follower.theirs.is_empty(), "{follower:?}");
+    }
+
+    #[test]
+    fn a_field_of_others_alone_makes_no_revision() {
+        let image = |image: &str, replicas: u32| {
+            let mut manifest = manifest(replicas);
+            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+            manifest
+        };
+        let with = |manager: &str, image: &str, then: &Value| {
+            let drift = found(Some(&live(2, image, manager)));
+            drift.as_in_force("ns", &[manifest(2)], std::slice::from_ref(then)).unwrap().remove(0)
+        };
+        // Whether an upgrade has laid the value of another into the revision, or the patch is newer, or says what the chart says.
+        for (live, then) in [("a:9", "a:1"), ("a:9", "a:9"), ("a:9", "a:8"), ("a:1", "a:9")] {
+            assert_eq!(with("converge", live, &image(then, 2)), image(then, 2), "{live} {then}");
+        }
+        assert_eq!(with("converge", "a:9", &image("a:8", 3)), image("a:8", 2), "helm's own");
+        assert_eq!(with("helm", "a:9", &image("a:8", 2)), manifest(2));
+        assert_eq!(with("kube-controller-manager", "a:9", &image("a:8", 2)), manifest(2));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod operators;
 mod other_targets;
 mod owners_back;
 mod ownership;
+mod patched;
 mod projects;
 mod recovered;
 mod refused;

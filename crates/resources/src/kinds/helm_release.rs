@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 /// of the release are compared with the cluster: what is missing or was changed behind helm's back is set right. A field that the chart declares and
 /// that a user has changed with a tool of people (kubectl, an editor, another deployer) is drift: the resource fails in the plan and names the
 /// field and its manager, and `force_conflicts: true` takes it back. Declared fields that a controller or a `k8s_patch` owns are shown as theirs and left to
-/// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. Fields that the chart does not declare are no
-/// difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
+/// them, by an upgrade and by a rollback too: helm is given the manifests with what is live there. They alone make no upgrade.
+/// Fields that the chart does not declare are no difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
 ///
 /// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown
 /// with the nearest one that it knows. A release that hangs in `pending-…` or has failed is shown with its recovery; it is put right too where the
@@ -413,22 +413,30 @@ impl Resource for HelmRelease {
         let mut manifests = list.cloned().unwrap_or_default();
         spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
         let mut drift = ReleaseDrift::default();
+        // A revision that differs by fields of others alone would change nothing, and its rollback neither.
+        let mut compared = manifests.clone();
         if now != ReleaseState::Absent {
             drift = self.installed().drift(view, &manifests)?;
             drift.conflict()?;
             if !self.force_conflicts {
+                if let Some(revision) = release::in_force(revisions) {
+                    let in_force = deployed(revision)?;
+                    let with = drift.as_in_force(&self.namespace, &compared, &in_force);
+                    compared = with.map_err(Stop::failed)?;
+                }
                 spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::failed)?);
             }
         }
-        let content = release::content(name, version, &spec.values, &manifests);
-        let state = ReleaseState::Installed {
-            status: "deployed".to_owned(),
-            chart: format!("{name}-{version}"),
-            digest: content.digest().clone(),
+        let of = |manifests: &[Value]| {
+            let content = release::content(name, version, &spec.values, manifests);
+            let (status, chart) = ("deployed".to_owned(), format!("{name}-{version}"));
+            let state = ReleaseState::Installed { status, chart, digest: content.digest().clone() };
+            (state, content)
         };
-        if state == now {
+        if of(&compared).0 == now {
             return Ok(self.with_objects(Wanted::one(object, now), drift));
         }
+        let (state, content) = of(&manifests);
         // helm sets a field back only where it differs from the revision before: what others took is taken back first.
         let mut wanted = drift.taken();
         wanted.targets.push((object, state.into()));

@@ -1,0 +1,108 @@
+//! A release and a patch of one of its objects in one role: what the patch owns is no drift of the release.
+
+use crate::{Lab, says_all};
+use serde_json::{Value, json};
+
+const CHART: &str = "apiVersion: v2\nname: held\nversion: 1.0.0\n";
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held}\n\
+    data: {own: {{ .Values.own | quote }}, both: {{ .Values.both | quote }}}\n";
+
+fn lay_chart(lab: &Lab, map: &str) {
+    lab.world.write("roles/held/files/held/Chart.yaml", CHART).unwrap();
+    lab.world.write("roles/held/files/held/templates/map.yaml", map).unwrap();
+}
+
+/// The release and, with a value, the patch of a field that its chart declares.
+fn declare(lab: &Lab, own: &str, patched: Option<&str>) {
+    let patch = patched.map_or_else(String::new, |both| {
+        format!(
+            "  - name: a patch\n    k8s_patch: {{target: configmap/held, namespace: held, set: {{/data/both: {both}, /data/extra: more}}}}\n"
+        )
+    });
+    let role = format!(
+        "scope: cluster\nresources:\n  - name: a place for it\n    namespace: {{name: held}}\n  \
+         - name: a release\n    helm_release: {{name: held, namespace: held, folder: held, values: {{own: '{own}', both: '1'}}}}\n{patch}"
+    );
+    lab.role("held", &role);
+}
+
+fn data(lab: &Lab) -> Value {
+    lab.value(&["configmap", "-n", "held", "held"], "/data").unwrap_or(Value::Null)
+}
+
+/// The number of revisions that helm has.
+fn revisions(lab: &Lab) -> usize {
+    let secrets = lab.value(&["secrets", "-n", "held", "-l", "owner=helm,name=held"], "/items").unwrap();
+    secrets.as_array().unwrap().len()
+}
+
+#[track_caller]
+fn nothing_to_change(lab: &Lab) {
+    for command in ["plan", "drift"] {
+        lab.converge(&[command, "hosts.yaml"]).expect(0);
+    }
+}
+
+#[test]
+fn what_a_patch_owns_is_no_drift_of_its_release() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    declare(&lab, "1", Some("patched"));
+    lab.apply().expect(0);
+    let patched = json!({"own": "1", "both": "patched", "extra": "more"});
+    assert_eq!((data(&lab), revisions(&lab)), (patched.clone(), 1));
+    nothing_to_change(&lab);
+
+    // Another value of the patch is a change of the object alone.
+    declare(&lab, "1", Some("again"));
+    lab.apply().expect(0);
+    nothing_to_change(&lab);
+    assert_eq!((data(&lab)["both"].clone(), revisions(&lab)), (json!("again"), 1));
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched.clone(), 1));
+    declare(&lab, "1", Some("patched"));
+    nothing_to_change(&lab);
+
+    // Other fields of the object are helm's: what changed behind its back is set back, and a user's edit is reported.
+    let edit = |manager: &str| {
+        let manager = format!("--field-manager={manager}");
+        lab.kubectl(&["-n", "held", "patch", "configmap", "held", &manager, "-p", r#"{"data":{"own":"9"}}"#]);
+    };
+    edit("helm");
+    lab.converge(&["drift", "hosts.yaml"]).expect(2);
+    lab.apply().expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched.clone(), 1));
+    nothing_to_change(&lab);
+    edit("kubectl-patch");
+    let drift = lab.converge(&["drift", "hosts.yaml"]);
+    says_all(&drift, &[".data.own was changed by `kubectl-patch`"]);
+    edit("helm");
+    lab.kubectl(&["-n", "held", "delete", "configmap", "held"]);
+    lab.converge(&["drift", "hosts.yaml"]).expect(2);
+    lab.apply().expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched.clone(), 1));
+    nothing_to_change(&lab);
+
+    // An upgrade leaves the patch its field and takes it into helm's manifest. Then too nothing is left to change, and its rollback is its own.
+    declare(&lab, "2", Some("patched"));
+    lab.apply().expect(0);
+    assert_eq!((data(&lab)["own"].clone(), data(&lab)["both"].clone()), (json!("2"), json!("patched")));
+    nothing_to_change(&lab);
+    declare(&lab, "2", Some("again"));
+    lab.apply().expect(0);
+    nothing_to_change(&lab);
+    assert_eq!(revisions(&lab), 2);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched, 3));
+    declare(&lab, "1", Some("patched"));
+    nothing_to_change(&lab);
+
+    // The chart's own new field comes all the same.
+    lay_chart(&lab, &MAP.replace("data: {", "data: {new: '1', "));
+    lab.converge(&["plan", "hosts.yaml"]).expect(2);
+    lab.apply().expect(0);
+    assert_eq!((data(&lab)["new"].clone(), data(&lab)["both"].clone()), (json!("1"), json!("patched")));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "namespace", "held"]);
+}
