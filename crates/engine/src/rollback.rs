@@ -411,7 +411,10 @@ async fn plan_undos(
     }
     target.saved_contents(&mut undos, None, &mut known).await?;
     undos.iter_mut().for_each(|undo| revert::shared::part_from_later_runs(undo, &mut known));
-    target.look(&changed_probes(&undos, &known), &mut known).await?;
+    let mut asked = changed_probes(&undos, &known);
+    asked.extend(revert::shared::own_part_probes(&undos, &known));
+    target.look(&asked, &mut known).await?;
+    revert::shared::bring_own_part_back(&mut undos, &mut known);
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
     let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();

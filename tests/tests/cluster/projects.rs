@@ -169,6 +169,40 @@ fn the_last_project_in_an_object_that_projects_made_takes_it_away() {
     }
 }
 
+/// The rollback of a prune brings back the project's own fields, and none of another project that has taken its part away since, and the object with it.
+#[test]
+fn a_part_that_was_pruned_comes_back_without_the_part_that_another_project_took_away_since() {
+    let lab = Lab::get();
+    let maps = |project: &str| declared(&json!({project: "1"}));
+    let deployments = |project: &str| {
+        format!(
+            "  - k8s_object: {{apiVersion: apps/v1, kind: Deployment, metadata: {{name: shared, namespace: default, labels: {{{project}: '1'}}}}, spec: {{replicas: 0, selector: {{matchLabels: {{a: s}}}}, template: {{metadata: {{labels: {{a: s}}}}, spec: {{containers: [{{name: c, image: pause}}]}}}}}}}}\n"
+        )
+    };
+    let none = declared(&Value::Null);
+    let kinds: [(&str, &dyn Fn(&str) -> String, &str); 2] =
+        [("configmap", &maps, "/data"), ("deployment", &deployments, "/metadata/labels")];
+    for (kind, item, fields) in kinds {
+        lab.kubectl(&["delete", kind, "shared", "--ignore-not-found"]);
+        let live = || lab.value(&[kind, "shared"], fields);
+        for project in ["a", "b"] {
+            of(&lab, project, &item(project), &["apply", "--yes"]).expect(0);
+        }
+        assert_eq!(live(), Some(json!({"a": "1", "b": "1"})), "{kind}");
+        of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
+        assert_eq!(live(), Some(json!({"b": "1"})), "{kind}");
+        of(&lab, "b", &none, &["rollback", "--yes"]).expect(0);
+        assert_eq!(live(), None, "{kind}");
+        of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+        assert_eq!(live(), Some(json!({"a": "1"})), "{kind}");
+        // Nothing is left to do, and all of it is the project's.
+        of(&lab, "a", &item("a"), &["plan"]).expect(0);
+        of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
+        assert_eq!(live(), None, "{kind}");
+        lab.kubectl(&["delete", "namespace", "converge-system"]);
+    }
+}
+
 /// A project that has pruned its part of an object and declares it anew manages it after the rollback of both, as before.
 #[test]
 fn a_part_that_was_pruned_and_made_anew_is_managed_after_the_rollback_of_both() {

@@ -236,3 +236,48 @@ fn a_deletion_that_a_policy_denies_is_known_in_the_plan() {
     lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
     assert_eq!(there(), [false; 3]);
 }
+
+/// A plan refuses to delete what is others' too, as the apply would, and changes the rest.
+#[test]
+fn an_object_of_others_that_a_role_wants_absent_is_refused_in_the_plan() {
+    let lab = Lab::get();
+    let absent = |kind: &str, name: &str| {
+        let place = if kind == "Namespace" { "" } else { ", namespace: default" };
+        format!(
+            "  - name: {kind} {name} goes\n    k8s_object: {{apiVersion: v1, kind: {kind}, metadata: {{name: {name}{place}}}, state: absent}}\n"
+        )
+    };
+    let made = |value: u8| {
+        format!(
+            "  - name: own\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: own, namespace: default}}, data: {{v: '{value}'}}}}\n"
+        )
+    };
+    let role = |text: &str| lab.role("gone", &format!("scope: cluster\nresources:\n{text}"));
+    let there = || ["configmap/theirs", "namespace/theirs"].map(|name| lab.api.get(&[name]).is_ok());
+    lab.kubectl(&["create", "configmap", "theirs", "--from-literal=a=1"]);
+    lab.kubectl(&["create", "namespace", "theirs"]);
+    role(&[made(1), absent("ConfigMap", "theirs"), absent("Namespace", "theirs")].concat());
+    let ids = ["k8s:v1/ConfigMap/default/theirs", "k8s:v1/Namespace/theirs"];
+    let asks = ids.map(|id| format!("`--allow-destroy {id}` allows it"));
+    let said = [
+        &["fields of it belong to kubectl-create", "all that is in the namespace", "1 to change"][..],
+        &asks.each_ref().map(String::as_str),
+    ]
+    .concat();
+    says_all(&lab.plan(), &said);
+    says_all(&lab.apply().expect(4), &said[..2]);
+    assert_eq!((there(), lab.value(&["configmap", "own"], "/data/v")), ([true; 2], Some(json!("1"))));
+    let allowed = ["hosts.yaml", "--allow-destroy", ids[0], "--allow-destroy", ids[1]];
+    says_all(&lab.converge(&[&["plan"][..], &allowed].concat()).expect(2), &["2 to change"]);
+    lab.converge(&[&["apply", "--yes"][..], &allowed].concat()).expect(0);
+    assert_eq!(there(), [false; 2]);
+    lab.plan().expect(0);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(lab.value(&["configmap", "theirs"], "/data"), Some(json!({"a": "1"})));
+    // What the project alone has made goes without a word.
+    role(&absent("ConfigMap", "own"));
+    lab.apply().expect(0);
+    assert!(lab.api.get(&["configmap", "own"]).is_err());
+    lab.kubectl(&["delete", "configmap", "theirs"]);
+    lab.kubectl(&["delete", "namespace", "theirs"]);
+}

@@ -374,7 +374,7 @@ impl Cluster {
                 let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
                 if job.work.owner.is_empty() {
-                    let back = WriteBack { path: &path, live: Some(live), fields: &fields, to };
+                    let back = WriteBack { path: &path, live: Some(live), made: None, fields: &fields, to };
                     self.give_back_fields(job, &back, now).await.map_err(Miss::End)?;
                 }
                 Ok(())
@@ -387,7 +387,8 @@ impl Cluster {
                 let list = format!("{}?fieldManager={}", list.unwrap_or_default(), escaped(self.manager()));
                 let made = api.post(&list, &new).await.map_err(missed)?;
                 if job.work.owner.is_empty() {
-                    let back = WriteBack { path: &path, live: None, fields: &[], to };
+                    let made_state = Some(&job.change.to);
+                    let back = WriteBack { path: &path, live: None, made: made_state, fields: &[], to };
                     self.give_back_fields(job, &back, made).await.map_err(Miss::End)?;
                 }
                 Ok(())

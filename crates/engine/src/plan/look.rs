@@ -7,6 +7,8 @@ use crate::plan::managed::Declares;
 use crate::plan::other_hosts::OtherHosts;
 use crate::plan::other_targets::ByRole;
 use crate::plan::source::{HostSource, ItemSelection, shown};
+use crate::revert::shared::belongs_to_others;
+use crate::revert::undo::{destroys, owners_probe};
 use crate::{Activity, Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
@@ -141,10 +143,11 @@ pub(crate) async fn look_from(
         }
         let want_facts = if needs.facts { target.unknown_facts(&groups) } else { None };
         let mut asks = std::mem::take(&mut folded.asks);
+        asks.extend(owners_asked(&folded.plan, &known, &context.options.allow_destroy));
         let owned = want_records && records.is_none() && !not_there;
         if asks.is_empty() && want_facts.is_none() && !owned {
             if asked_for_diffs || folded.diff_asks.is_empty() {
-                complete(context, &source, &mut folded);
+                complete(context, &source, &mut folded, &known);
                 let narrowed = context.project.is_narrowed();
                 let declares = match records {
                     Some(_) => Declares::of(&source, &folded.outputs, narrowed),
@@ -188,10 +191,10 @@ pub(crate) async fn look_from(
 }
 
 /// Completes a plan without open questions by what only the whole of it tells.
-fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut Folded) {
+fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut Folded, known: &Knowledge) {
     let Folded { plan, outputs, .. } = folded;
     source.refuse_open_lists(plan);
-    refuse_what_is_lost(plan, &context.options.allow_destroy);
+    refuse_what_is_lost(plan, known, &context.options.allow_destroy);
     crate::plan::backup_notes::note_backups(plan);
     source.locate(plan, outputs);
     source.bind(plan, outputs);
@@ -231,12 +234,22 @@ pub(crate) async fn plan_after(
     Ok(plan_part(context, target, ItemSelection::Whole, &history, false).await?.plan)
 }
 
-/// Refuses changes that destroy something that is kept nowhere, unless the user has allowed them by ID.
-fn refuse_what_is_lost(plan: &mut HostPlan, allowed: &[String]) {
+/// The questions whose the objects of a cluster are that go.
+fn owners_asked(plan: &HostPlan, known: &Knowledge, allowed: &[String]) -> BTreeSet<Probe> {
+    let changes = plan.items.iter().flat_map(Item::changes).map(|planned| &planned.change);
+    let gone =
+        changes.filter(|change| change.to.is_absent() && !allowed.contains(&change.object.to_string()));
+    gone.filter_map(|change| owners_probe(&change.object)).filter(|probe| !known.knows(probe)).collect()
+}
+
+/// Refuses changes that destroy something that is kept nowhere, or an object of a cluster that is others' too, unless the user has allowed them by ID.
+fn refuse_what_is_lost(plan: &mut HostPlan, known: &Knowledge, allowed: &[String]) {
     for item in &mut plan.items {
         let changes = item.changes().iter().map(|planned| &planned.change);
-        let lost = changes.filter(|change| goes(change) && takes_along(change));
-        let why = lost.filter_map(|change| crate::revert::undo::destroys(change, allowed)).next();
+        let why = changes.filter(|change| goes(change)).find_map(|change| {
+            let lost = destroys(change, allowed).filter(|_| takes_along(change));
+            lost.or_else(|| belongs_to_others(change, known, allowed))
+        });
         if let Some(why) = why {
             item.outcome = Outcome::Refused(why);
         }
@@ -251,8 +264,8 @@ fn goes(change: &converge_resource::Change) -> bool {
 }
 
 /// Whether what goes takes something along that nobody can make anew: a host's part in its cluster
-/// ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), or data ([`converge_resource::Traits::holds_data`]).
+/// ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), data ([`converge_resource::Traits::holds_data`]), or what stands on an object of a cluster.
 fn takes_along(change: &converge_resource::Change) -> bool {
     converge_objects::object(&change.object.kind)
-        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed())
+        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed() || o.kind() == "k8s")
 }

@@ -10,8 +10,8 @@ use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read,
 use converge_objects::k8s::owners::staying;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State};
-use owners::{GivenFields, answer, others, taken_up};
-pub(crate) use owners::{given_has_changed, judge_values_of_before, takes_from_others};
+use owners::{GivenFields, answer, others, owned_before, taken_up};
+pub(crate) use owners::{belongs_to_others, given_has_changed, judge_values_of_before, takes_from_others};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -64,10 +64,13 @@ fn state_with(object: &Value, fields: &[Field], other: &Value, known: &mut Knowl
     Some(state.into())
 }
 
+fn is_secret(undo: &Undo) -> bool {
+    ApiRef::from_key(&undo.object.key).is_some_and(|object| object.kind == "Secret")
+}
+
 /// Takes what later runs of other projects have brought back to where it was out of what goes back: it stays as it is.
 pub(crate) fn leave_what_is_back(undo: &mut Undo, known: &mut Knowledge) {
-    let is_secret = || ApiRef::from_key(&undo.object.key).is_some_and(|object| object.kind == "Secret");
-    if undo.theirs.is_none() || undo.object.kind != "k8s" || is_secret() {
+    if undo.theirs.is_none() || undo.object.kind != "k8s" || is_secret(undo) {
         return;
     }
     let text = |state: &State| text_of(&undo.object, state, known);
@@ -145,15 +148,62 @@ pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
     members.iter().flat_map(&mut notes).collect()
 }
 
-/// The question what stays of an object without the fields that the project alone has applied.
-fn rest_probe(object: &ObjectId) -> Option<Probe> {
+/// A manifest that names an object and none of its fields.
+fn bare(object: &ObjectId) -> Option<Value> {
     let ApiRef { api_version, kind, namespace, name } = ApiRef::from_key(&object.key)?;
     let mut metadata = json!({"name": name});
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);
     }
-    let bare = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-    Some(Probe::Api(ApiProbe::Apply { manifest: bare.to_string(), force: false }))
+    Some(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
+}
+
+/// The question what the server makes of a manifest.
+fn made_probe(manifest: &Value) -> Probe {
+    Probe::Api(ApiProbe::Apply { manifest: manifest.to_string(), force: false })
+}
+
+/// The question what stays of an object without the fields that the project alone has applied.
+fn rest_probe(object: &ObjectId) -> Option<Probe> {
+    Some(made_probe(&bare(object)?))
+}
+
+/// The question what the server makes of the project's own fields in an object that another project has taken away since. No value of a Secret is known.
+fn own_part_probe(undo: &Undo, known: &Knowledge) -> Option<Probe> {
+    let left = undo.between.last().filter(|(left, found)| !left.is_absent() && found.is_absent());
+    let went = undo.object.kind == "k8s" && undo.left.is_absent() && left.is_some();
+    let is_gone = || known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
+    if !went || !is_gone() || is_secret(undo) {
+        return None;
+    }
+    let own = Some(owned_before(undo)).filter(|own| !own.is_empty())?;
+    let mut manifest = bare(&undo.object)?;
+    for (key, value) in own.part(&text_of(&undo.object, &undo.before, known)?).as_object()? {
+        match (manifest.get_mut(key).and_then(Value::as_object_mut), value) {
+            (Some(named), Value::Object(more)) => named.extend(more.clone()),
+            _ => manifest[key] = value.clone(),
+        }
+    }
+    Some(made_probe(&manifest))
+}
+
+/// Asks what the objects are without the parts of projects that have taken them away since.
+pub(crate) fn own_part_probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Probe> {
+    undos.iter().filter_map(|undo| own_part_probe(undo, known)).collect()
+}
+
+/// Of an object that another project has taken away since, with its own part, the project's own fields come back.
+pub(crate) fn bring_own_part_back(undos: &mut [Undo], known: &mut Knowledge) {
+    for undo in undos {
+        let answer = own_part_probe(undo, known).and_then(|probe| known.answer(&probe));
+        let Some(Answer::Api(answer)) = answer else { continue };
+        let Some(made) = answer.get("object") else { continue };
+        let (state, content) = K8sState::of(made);
+        known.learn_content(content);
+        undo.before = state.into();
+        undo.between.clear();
+        undo.open = None;
+    }
 }
 
 /// Whether a prune takes an object away in which another project (these are their objects) has fields.

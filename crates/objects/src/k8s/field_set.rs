@@ -122,6 +122,50 @@ impl FieldSet {
         };
         Self(self.0.iter().filter(same).cloned().collect())
     }
+
+    /// The part of an object that these fields are. An item of a list has the fields that tell it from others, whoever owns them.
+    #[must_use]
+    pub fn part(&self, object: &Value) -> Value {
+        let paths: Vec<&[String]> = self.0.iter().map(Vec::as_slice).collect();
+        if paths.is_empty() { json!({}) } else { part(object, &paths) }
+    }
+}
+
+fn part(value: &Value, paths: &[&[String]]) -> Value {
+    let below: Vec<(&String, &[String])> = paths.iter().filter_map(|path| path.split_first()).collect();
+    let under = |is: &dyn Fn(&String) -> bool| -> Vec<&[String]> {
+        below.iter().filter(|(name, _)| is(name)).map(|(_, rest)| *rest).collect()
+    };
+    match value {
+        _ if below.is_empty() => value.clone(),
+        Value::Object(map) => {
+            let entry = |(key, value): (&String, &Value)| {
+                let inner = under(&|name| name.strip_prefix("f:") == Some(key));
+                (!inner.is_empty()).then(|| (key.clone(), part(value, &inner)))
+            };
+            Value::Object(map.iter().filter_map(entry).collect())
+        }
+        Value::Array(items) => {
+            let is = |name: &String, item: &Value| {
+                value_at(value, std::slice::from_ref(name)).is_some_and(|found| std::ptr::eq(found, item))
+            };
+            let one = |item: &Value| {
+                let inner = under(&|name| is(name, item));
+                let mut kept = (!inner.is_empty()).then(|| part(item, &inner))?;
+                let keys = below
+                    .iter()
+                    .find(|(name, _)| is(name, item))
+                    .and_then(|(name, _)| name.strip_prefix("k:"));
+                let keys = keys.and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
+                kept.as_object_mut()
+                    .into_iter()
+                    .for_each(|kept| kept.extend(keys.clone().unwrap_or_default()));
+                Some(kept)
+            };
+            Value::Array(items.iter().filter_map(one).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 fn lay(at: &mut Value, names: &mut dyn Iterator<Item = String>) {
@@ -193,6 +237,20 @@ mod tests {
         assert_eq!(set.and(&data).value(), json!({"f:data": {}}));
         assert_eq!(a.or(&data).value(), json!({"f:data": {".": {}, "f:a": {}}}));
         assert_eq!(a.or(&data).without(&a).value(), json!({"f:data": {}}));
+    }
+
+    #[test]
+    fn a_part_of_an_object_has_these_fields_alone() {
+        let port = |port: u16, name: &str| json!({"port": port, "protocol": "TCP", "name": name});
+        let object = json!({"data": {"a": "1", "b": "2"}, "metadata": {"finalizers": ["x", "y"], "labels": {"l": "1"}},
+            "spec": {"ports": [port(80, "web"), port(81, "more")], "type": "ClusterIP"}});
+        let fields = json!({"f:data": {"f:a": {}, "f:gone": {}}, "f:metadata": {"f:labels": {}, "f:finalizers": {"v:\"y\"": {}}},
+            "f:spec": {"f:ports": {"k:{\"port\":81,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}}});
+        let part = FieldSet::of(&json!({"fieldsV1": fields})).part(&object);
+        let wanted = json!({"data": {"a": "1"}, "metadata": {"finalizers": ["y"], "labels": {"l": "1"}},
+            "spec": {"ports": [{"port": 81, "protocol": "TCP"}]}});
+        assert_eq!(part, wanted);
+        assert_eq!(FieldSet::default().part(&object), json!({}));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct WriteBack<'a> {
     pub(super) path: &'a str,
     /// The object as it was found.
     pub(super) live: Option<&'a Value>,
+    /// Its state, where it is made anew.
+    pub(super) made: Option<&'a State>,
     /// The fields that were written.
     pub(super) fields: &'a [Field],
     /// The object as it was to be.
@@ -65,7 +67,7 @@ impl Cluster {
         let (Some(path), Some(live)) = (api.path(&wanted).await?, api.object(&wanted).await?) else {
             return Ok(());
         };
-        let back = WriteBack { path: &path, live: Some(&live), fields: &[], to: &live };
+        let back = WriteBack { path: &path, live: Some(&live), made: None, fields: &[], to: &live };
         self.settle_owners(object, &BTreeMap::new(), &back, live.clone()).await
     }
 
@@ -78,7 +80,11 @@ impl Cluster {
     ) -> Result<(), RecordsError> {
         let api = &self.inner.api;
         let found = self.owners_before(object).await?;
-        let (state, owners) = found.unwrap_or_else(|| (State::absent(), Owners::default()));
+        let (state, mut owners) = found.unwrap_or_else(|| (State::absent(), Owners::default()));
+        if back.made.is_some_and(|made| *made != state) {
+            // The project's own fields alone come back, of an object that another one has taken away meanwhile.
+            owners = Owners { own: owners.own, ..Owners::default() };
+        }
         let before = match K8sState::try_from(state) {
             Ok(K8sState::Present(digest)) if !contents.contains_key(&digest) => {
                 let stored = self.stored(&BTreeSet::from([digest.clone()])).await?;

@@ -124,13 +124,24 @@ pub(crate) fn takes_from_others(
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
 }
 
+/// The reason why a run must not take an object away that a role wants to be absent: it is others' too, and no user has allowed it by ID.
+pub(crate) fn belongs_to_others(change: &Change, known: &Knowledge, allowed: &[String]) -> Option<String> {
+    let id = change.object.to_string();
+    let goes = change.to.is_absent() && !allowed.contains(&id);
+    let Some(Answer::Api(answer)) = known.answer(&owners_probe(&change.object).filter(|_| goes)?) else {
+        return None;
+    };
+    let whose = answer.get("whose")?.as_str()?;
+    Some(format!("{whose}: `--allow-destroy {id}` allows it"))
+}
+
 /// All fields of some entries.
 fn all(entries: &[Value]) -> FieldSet {
     entries.iter().map(FieldSet::of).collect()
 }
 
 /// The fields that the project owned before the first of the changes, as far as the records tell.
-fn owned_before(undo: &Undo) -> FieldSet {
+pub(super) fn owned_before(undo: &Undo) -> FieldSet {
     undo.owners.first().and_then(Option::as_ref).map(|owners| all(&owners.found)).unwrap_or_default()
 }
 
