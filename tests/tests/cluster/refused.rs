@@ -274,7 +274,7 @@ fn an_object_of_others_that_a_role_wants_absent_is_refused_in_the_plan() {
     lab.plan().expect(0);
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert_eq!(lab.value(&["configmap", "theirs"], "/data"), Some(json!({"a": "1"})));
-    // What the project alone has made goes without a word.
+    // An object that the project alone has made goes without a word.
     role(&absent("ConfigMap", "own"));
     lab.apply().expect(0);
     assert!(lab.api.get(&["configmap", "own"]).is_err());

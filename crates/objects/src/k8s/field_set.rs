@@ -147,20 +147,21 @@ fn part(value: &Value, paths: &[&[String]]) -> Value {
         }
         Value::Array(items) => {
             let is = |name: &String, item: &Value| {
-                value_at(value, std::slice::from_ref(name)).is_some_and(|found| std::ptr::eq(found, item))
+                value_at(value, std::slice::from_ref(name)).is_some_and(|there| std::ptr::eq(there, item))
             };
             let one = |item: &Value| {
                 let inner = under(&|name| is(name, item));
-                let mut kept = (!inner.is_empty()).then(|| part(item, &inner))?;
+                let mut found = (!inner.is_empty()).then(|| part(item, &inner))?;
                 let keys = below
                     .iter()
                     .find(|(name, _)| is(name, item))
                     .and_then(|(name, _)| name.strip_prefix("k:"));
                 let keys = keys.and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
-                kept.as_object_mut()
+                found
+                    .as_object_mut()
                     .into_iter()
-                    .for_each(|kept| kept.extend(keys.clone().unwrap_or_default()));
-                Some(kept)
+                    .for_each(|found| found.extend(keys.clone().unwrap_or_default()));
+                Some(found)
             };
             Value::Array(items.iter().filter_map(one).collect())
         }
