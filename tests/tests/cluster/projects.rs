@@ -180,9 +180,8 @@ fn a_part_that_was_pruned_comes_back_without_the_part_that_another_project_took_
         )
     };
     let none = declared(&Value::Null);
-    let kinds: [(&str, &dyn Fn(&str) -> String, &str); 2] =
-        [("configmap", &maps, "/data"), ("deployment", &deployments, "/metadata/labels")];
-    for (kind, item, fields) in kinds {
+    for (kind, fields) in [("configmap", "/data"), ("deployment", "/metadata/labels")] {
+        let item = |project: &str| if kind == "configmap" { maps(project) } else { deployments(project) };
         lab.kubectl(&["delete", kind, "shared", "--ignore-not-found"]);
         let live = || lab.value(&[kind, "shared"], fields);
         for project in ["a", "b"] {
