@@ -262,6 +262,7 @@ impl CaseRun<'_> {
             helm: hosts.helm.clone(),
             folder: hosts.project_folder(),
             scope: ProjectName { playbook: playbook.to_owned(), inventory: "a test of the role".to_owned() },
+            allow_destroy: self.case.scenario.allow_destroy.clone(),
             ..Options::default()
         };
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
