@@ -55,6 +55,20 @@ fn file(n: u8) -> String {
 
 const DIR: &str = "dir 755 root root";
 
+/// A release that waits for a node which takes pods again is uninstalled before its namespace takes it along.
+#[test]
+fn a_namespace_goes_after_the_release_in_it_that_waits_for_a_node() {
+    let host = Host::new(vec![
+        said("release", "apps/web", "release deployed c-1 d", "absent", "r/web"),
+        said("k8s", "v1/Namespace/apps", "object a", "absent", "r/space"),
+        said("k8s", "v1/Node/n1", "object b", "object c", "r/node"),
+    ]);
+    let mut reverts = host.reverts();
+    reverts[2].pods = Pods::Admitted;
+    let order = arrange(&reverts).concat();
+    assert_eq!(order, [2, 0, 1]);
+}
+
 #[test]
 fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
     let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);

@@ -13,8 +13,17 @@ pub(crate) fn namespace_of(object: &ObjectId) -> Option<String> {
 }
 
 impl Edges<'_> {
-    /// A namespace comes before what is in it, and a definition before the objects of its group.
+    /// A namespace comes before what is in it, and goes after it: it would take a release along that a later step uninstalls. A definition comes before
+    /// the objects of its group.
     pub(super) fn namespaces(&mut self) {
+        for (outer, revert) in self.of("k8s").filter(|(_, revert)| revert.goes()).collect::<Vec<_>>() {
+            let of = ApiRef::from_key(&revert.object.key).filter(|of| of.kind == "Namespace");
+            let Some(ApiRef { name, .. }) = of else { continue };
+            let inner = self.reverts.iter().enumerate().filter(|(_, inner)| inner.from != inner.to);
+            inner
+                .filter(|(_, inner)| namespace_of(inner.object).as_ref() == Some(&name))
+                .for_each(|(at, _)| self.order(at, outer));
+        }
         for (outer, revert) in self.of("k8s").filter(|(_, revert)| revert.comes()).collect::<Vec<_>>() {
             let Some(ApiRef { kind, name, .. }) = ApiRef::from_key(&revert.object.key) else { continue };
             let reverts = self.reverts;
