@@ -176,6 +176,35 @@ impl Build<'_> {
     }
 }
 
+/// Facts that a task gathers are variables of their own in Ansible too, and open here.
+fn note_gathered(tasks: &[Task], names: &mut ExpressionNames) {
+    for (module, name) in [("service_facts", "services"), ("package_facts", "packages")] {
+        let gathers = tasks.iter().any(|task| {
+            let mut found = false;
+            task.each(&mut |task| found |= task.module == module && task.foreign.is_none());
+            found
+        });
+        if gathers && !names.declared.contains(name) {
+            let problem =
+                ImportProblem::new(format!("`{name}` is a fact of `{module}`"), crate::task::instead(module));
+            names.registered.insert(name.to_owned(), RegisteredResult::Unknown(problem));
+        }
+    }
+}
+
+/// The variables whose value is a plain text; of two with one name, the last.
+fn literals<'a>(variables: impl Iterator<Item = &'a (Node, Node)>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (key, value) in variables {
+        let name = key.scalar_text().unwrap_or_default();
+        match value.as_str().filter(|text| !text.contains("{{") && !text.contains("{%")) {
+            Some(text) => drop(found.insert(name, text.to_owned())),
+            None => drop(found.remove(&name)),
+        }
+    }
+    found
+}
+
 /// Imports a role.
 ///
 /// # Errors
@@ -214,19 +243,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     others.extend(defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()));
     let found = registers(&[&tasks, &handlers], &others);
     names.registered = found.shapes;
-    // Facts that a task gathers are variables of their own in Ansible too.
-    for (module, name) in [("service_facts", "services"), ("package_facts", "packages")] {
-        let gathers = tasks.iter().any(|task| {
-            let mut found = false;
-            task.each(&mut |task| found |= task.module == module && task.foreign.is_none());
-            found
-        });
-        if gathers && !names.declared.contains(name) {
-            let problem =
-                ImportProblem::new(format!("`{name}` is a fact of `{module}`"), crate::task::instead(module));
-            names.registered.insert(name.to_owned(), RegisteredResult::Unknown(problem));
-        }
-    }
+    note_gathered(&tasks, &mut names);
     let mut build = Build {
         files,
         catalog,
@@ -250,13 +267,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         sets: Vec::new(),
         owners: BTreeMap::new(),
     };
-    for (key, value) in defaults.iter().chain(&vars) {
-        if let Some(text) = value.as_str().filter(|text| !text.contains("{{") && !text.contains("{%")) {
-            build.context.literals.insert(text_of(key), text.to_owned());
-        } else {
-            build.context.literals.remove(&text_of(key));
-        }
-    }
+    build.context.literals = literals(defaults.iter().chain(&vars));
     for (name, uses) in &found.uses {
         if let Some(attribute) = crate::convert::stat_attribute(uses) {
             build.context.queries.insert(name.clone(), attribute);

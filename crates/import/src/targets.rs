@@ -77,23 +77,24 @@ fn split<'a, 't>(all: &'a [Token<'t>], word: &str) -> Vec<&'a [Token<'t>]> {
 }
 
 fn any(all: &[Token<'_>], scope: DecidedFor, depth: usize) -> Option<bool> {
-    let mut found = Some(false);
-    for part in split(all, "or") {
-        match every(part, scope, depth) {
-            Some(true) => return Some(true),
-            Some(false) => {}
-            None => found = None,
-        }
-    }
-    found
+    joined(&split(all, "or"), true, |part| every(part, scope, depth))
 }
 
 fn every(all: &[Token<'_>], scope: DecidedFor, depth: usize) -> Option<bool> {
-    let mut found = Some(true);
-    for part in split(all, "and") {
-        match one(part, scope, depth) {
-            Some(false) => return Some(false),
-            Some(true) => {}
+    joined(&split(all, "and"), false, |part| one(part, scope, depth))
+}
+
+/// The value of parts of which one that is `decisive` decides for all.
+fn joined<'t>(
+    parts: &[&[Token<'t>]],
+    decisive: bool,
+    decide: impl Fn(&[Token<'t>]) -> Option<bool>,
+) -> Option<bool> {
+    let mut found = Some(!decisive);
+    for part in parts {
+        match decide(part) {
+            Some(holds) if holds == decisive => return Some(decisive),
+            Some(_) => {}
             None => found = None,
         }
     }

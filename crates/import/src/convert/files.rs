@@ -159,7 +159,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
     let path = params.needed(&["path", "dest", "name"])?;
     let state = params.text(&["state"]);
     let force = params.flag(&["force"])? == Some(true);
-    let sets = ["owner", "group", "mode"].iter().any(|name| params.clone().take(&[name]).is_some());
+    let sets = params.clone().take(&["owner", "group", "mode"]).is_some();
     if params.flag(&["recurse"])? == Some(true) && sets {
         return Err(ImportProblem::new(
             "all that is below the directory gets the owner and the mode",
