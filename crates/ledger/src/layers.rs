@@ -61,7 +61,9 @@ impl MountLayers {
     /// Takes where the links led that a run found when it began: somebody may have led them back since the runs before it.
     pub(crate) fn begin(&mut self, run: &RunRecord) {
         for change in run.changes.iter().rev().filter(|change| change.object.kind == "path") {
-            if let Some((place, found)) = self.links.get_mut(&change.object.key).zip(lead(&change.before)) {
+            if let Some(place) = self.links.get_mut(&change.object.key)
+                && let Some(found) = lead(&change.before)
+            {
                 place.now = found;
             }
         }

@@ -95,7 +95,13 @@ impl<'a> Ledger<'a> {
             self.effects.iter().filter(|(_, of)| of.get(thing).is_some_and(moves)).map(|(run, _)| *run);
         let rollbacks =
             targets.iter().copied().filter(|at| self.runs.get(*at).is_some_and(RunRecord::is_rollback));
-        let changed = |at: &usize| self.things(*at).any(|(of, c)| of == *thing && c.may_have_happened());
+        let changed = |at: &usize| {
+            // The layer is looked up of the object alone: a rollback may have changed thousands.
+            let changes = self.runs.get(*at).map(|run| run.changes.iter().enumerate());
+            let mut own =
+                changes.into_iter().flatten().filter(|(_, c)| c.object == *thing.0 && c.may_have_happened());
+            own.any(|(n, _)| !self.forgotten.contains(&(*at, n)) && self.layer(*at, n) == thing.1)
+        };
         steps.chain(moved).filter(|run| targets.contains(run)).chain(rollbacks.filter(changed)).min()
     }
 

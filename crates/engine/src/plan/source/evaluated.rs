@@ -28,14 +28,14 @@ impl EvaluatedItem {
         let mut read = BTreeSet::new();
         let role = used.as_deref().unwrap_or(declared);
         let resolution = role.resolve_reading(item, &registered(outputs), &mut read);
-        Self { used, results: results(item, outputs), resolution, read }
+        let results = results(item, outputs).map(Option::<&Output>::cloned).collect();
+        Self { used, results, resolution, read }
     }
 }
 
 /// The results that an item may read.
-fn results(item: &DeclaredItem, outputs: &Outputs) -> Vec<Option<Output>> {
-    let result = |name: &String| outputs.get(&(item.role.clone(), name.clone())).cloned();
-    item.results_seen().iter().map(result).collect()
+fn results<'a>(item: &'a DeclaredItem, outputs: &'a Outputs) -> impl Iterator<Item = Option<&'a Output>> {
+    item.results_seen().iter().map(|name| outputs.get(&(item.role.clone(), name.clone())))
 }
 
 impl HostSource<'_> {
@@ -52,7 +52,7 @@ impl HostSource<'_> {
                 (Some(last), Some(used)) => Arc::ptr_eq(last, used),
                 (last, used) => last.is_none() && used.is_none(),
             };
-            same_role && last.results == results(item, outputs)
+            same_role && last.results.iter().map(Option::as_ref).eq(results(item, outputs))
         };
         if let Some(last) = self.evaluated.borrow().get(&index).filter(is_same) {
             return last.clone();
