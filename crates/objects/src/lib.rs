@@ -64,7 +64,7 @@ pub use module::ModuleState;
 pub use mount::MountState;
 pub use package::{APT_CHOICE, PackageState};
 pub use path::{PathState, account_number};
-pub use registry::{covered, is_container, object, objects, shell_library};
+pub use registry::{below, covered, is_container, object, objects, shell_library};
 pub use release::ReleaseState;
 pub use snap::SnapState;
 pub use swap::SwapState;

@@ -86,7 +86,7 @@ cv_line_mount() { cv_line_of "$(cv_see_mount "$1")"; }
 
 cv_save_mount() { :; }
 
-cv_restore_mount() { cv_mount_spares "$1" "$2" && cv_apply_mount "$1" "$2"; }
+cv_restore_mount() { cv_apply_mount "$1" "$2"; }
 
 # cv_mount_spares PATH LINE: status 1, and says why, where a revert would lose what is in a file system in memory.
 cv_mount_spares() {
@@ -169,7 +169,7 @@ cv_made_record() { printf '%s/made/%s\n' "$CV_ROOT" "$(printf %s "$1" | sha256su
 # shellcheck disable=SC2086
 cv_apply_mount() (
   cv_sbin
-  # A run declares what goes; the reverts of a rollback and a prune name all that they take away.
+  # A run declares what goes; a revert, which has the run that it reverts, names all that it takes away.
   [ -z "${CV_FROM_RUN:-}" ] || cv_mount_spares "$1" "$2" || return 1
   at=$1 want=$2
   now=$(cv_line_mount "$at") || return 1

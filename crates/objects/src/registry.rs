@@ -53,8 +53,12 @@ pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
 
 /// All paths below the place at which this change mounts or unmounts something: one of them is another file before it than after it.
 pub fn covered(change: &Change) -> Option<ObjectId> {
-    let place = object(&change.object.kind)?.links().covers(change)?;
-    Some(ObjectId::new("path", format!("{}/", place.trim_end_matches('/'))))
+    object(&change.object.kind)?.links().covers(change).map(|place| below(&place))
+}
+
+/// All paths below this one, as one object that covers them.
+pub fn below(path: &str) -> ObjectId {
+    ObjectId::new("path", format!("{}/", path.trim_end_matches('/')))
 }
 
 /// File systems whose content is nowhere else.

@@ -186,8 +186,7 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
 /// a link above them elsewhere.
 fn hidden_by(change: &Change) -> Option<ObjectId> {
     let led = || led_elsewhere(&change.object, &change.from, &change.to, true);
-    let below = || ObjectId::new("path", format!("{}/", change.object.key.trim_end_matches('/')));
-    converge_objects::covered(change).or_else(|| led().map(|_| below()))
+    converge_objects::covered(change).or_else(|| led().map(|_| converge_objects::below(&change.object.key)))
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
@@ -222,19 +221,18 @@ async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, 
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
     let now = look(target, objects.collect()).await?;
     let mut fresh = Vec::new();
-    // Another state, or another object, is seen by these paths once the changes before have been made.
-    let mut not_yet: Vec<ObjectId> = Vec::new();
+    // Of these another state, and below these another object, is seen once the changes before have been made.
+    let (mut changed, mut hidden): (BTreeSet<ObjectId>, Vec<ObjectId>) = Default::default();
     for mut item in items {
         if let Outcome::Changed(changes) = &mut item.outcome {
-            for Change { object, from, to } in changes.iter_mut().map(|planned| &mut planned.change) {
-                if let Some(state) =
-                    now.states.get(object).filter(|_| !not_yet.iter().any(|o| o.covers(object)))
-                {
-                    from.clone_from(state);
+            for change in changes.iter_mut().map(|planned| &mut planned.change) {
+                let is_seen =
+                    !changed.contains(&change.object) && !hidden.iter().any(|at| at.covers(&change.object));
+                if let Some(state) = now.states.get(&change.object).filter(|_| is_seen) {
+                    change.from.clone_from(state);
                 }
-                let change = Change { object: object.clone(), from: from.clone(), to: to.clone() };
-                not_yet.extend(hidden_by(&change));
-                not_yet.push(change.object);
+                hidden.extend(hidden_by(change));
+                changed.insert(change.object.clone());
             }
             changes.retain(|c| c.change.from != c.change.to);
             if changes.is_empty() {

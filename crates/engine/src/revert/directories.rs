@@ -79,13 +79,13 @@ pub(crate) fn leave_what_is_not_empty(
         return;
     }
     // Entries of a file system that goes are seen now, and go before it.
-    let unmounts =
-        |verdict: &Verdict| matches!(verdict, Verdict::Back(c) if c.to.is_absent() && covered(c).is_some());
-    let unmounted: Vec<bool> = verdicts.iter().map(unmounts).collect();
-    let unmounted: BTreeSet<&ObjectId> =
-        reverted.iter().zip(unmounted).filter(|(_, is)| *is).filter_map(|(o, _)| o.as_ref()).collect();
+    let unmounted = verdicts.iter().filter_map(|verdict| match verdict {
+        Verdict::Back(change) if change.to.is_absent() => covered(change).map(|_| change.object.clone()),
+        _ => None,
+    });
+    let unmounted: BTreeSet<ObjectId> = unmounted.collect();
     let is_touched = |dir: &str| {
-        let is = |o: &&ObjectId| within(&o.key, dir) || (within(dir, &o.key) && !unmounted.contains(o));
+        let is = |o: &ObjectId| within(&o.key, dir) || (within(dir, &o.key) && !unmounted.contains(o));
         at_place.iter().any(|o| o.key != dir && is(o))
     };
     let is_of_package = |dir: &str, path: &str| {

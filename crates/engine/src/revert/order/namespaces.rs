@@ -16,23 +16,20 @@ impl Edges<'_> {
     /// A namespace comes before what is in it, and goes after it: it would take a release along that a later step uninstalls. A definition comes before
     /// the objects of its group.
     pub(super) fn namespaces(&mut self) {
-        for (outer, revert) in self.of("k8s").filter(|(_, revert)| revert.goes()).collect::<Vec<_>>() {
-            let of = ApiRef::from_key(&revert.object.key).filter(|of| of.kind == "Namespace");
-            let Some(ApiRef { name, .. }) = of else { continue };
-            let inner = self.reverts.iter().enumerate().filter(|(_, inner)| inner.from != inner.to);
-            inner
-                .filter(|(_, inner)| namespace_of(inner.object).as_ref() == Some(&name))
-                .for_each(|(at, _)| self.order(at, outer));
-        }
-        for (outer, revert) in self.of("k8s").filter(|(_, revert)| revert.comes()).collect::<Vec<_>>() {
+        for (outer, revert) in self.of("k8s").collect::<Vec<_>>() {
             let Some(ApiRef { kind, name, .. }) = ApiRef::from_key(&revert.object.key) else { continue };
             let reverts = self.reverts;
+            let is_inside = |inner: &Revert<'_>| namespace_of(inner.object).as_ref() == Some(&name);
             let coming = reverts.iter().enumerate().filter(|(_, inner)| inner.comes());
             match kind.as_str() {
-                "Namespace" => coming
-                    .filter(|(_, inner)| namespace_of(inner.object).as_ref() == Some(&name))
-                    .for_each(|(at, _)| self.need(outer, at)),
-                "CustomResourceDefinition" => {
+                "Namespace" if revert.comes() => {
+                    coming.filter(|(_, inner)| is_inside(inner)).for_each(|(at, _)| self.need(outer, at));
+                }
+                "Namespace" if revert.goes() => {
+                    let changing = reverts.iter().enumerate().filter(|(_, inner)| inner.from != inner.to);
+                    changing.filter(|(_, inner)| is_inside(inner)).for_each(|(at, _)| self.order(at, outer));
+                }
+                "CustomResourceDefinition" if revert.comes() => {
                     let Some((_, group)) = name.split_once('.') else { continue };
                     let of_group = |inner: &Revert<'_>| {
                         let found =
