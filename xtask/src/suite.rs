@@ -2,7 +2,7 @@
 //! are idle. cargo would run one program after another, and most of them wait for hosts.
 
 use crate::process::{Result, cargo, limited, shown, workspace};
-use crate::tiers::{self, HOSTS as LONG, ProgramPart, TestChoice};
+use crate::tiers::{self, HOSTS as LONG, ProgramPart, TestChoice, Tier};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -11,8 +11,14 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No program of tests may take longer.
-const LIMIT: Duration = Duration::from_secs(60 * 60);
+/// No program of tests may take longer. What hangs is stopped while the other programs run, and named.
+const fn limit(tier: Tier) -> Duration {
+    Duration::from_secs(match tier {
+        Tier::Unit => 20 * 60,
+        Tier::Host => 40 * 60,
+        Tier::Cluster => 60 * 60,
+    })
+}
 /// Of the tests that start hosts, which take longest and begin first, those that bring up clusters, the longest first: what begins last is
 /// waited for alone.
 const LONGEST: &[&str] = &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard"];
@@ -44,7 +50,8 @@ impl TestProgram {
         // The environment that cargo gives to a test.
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command.envs(environment.iter().copied());
-        TestJob { name: format!("{} {}", self.package, self.name), command }
+        let limit = limit(tiers::tier(&self.package, &self.name));
+        TestJob { name: format!("{} {}", self.package, self.name), command, limit }
     }
 }
 
@@ -52,6 +59,7 @@ impl TestProgram {
 struct TestJob {
     name: String,
     command: Command,
+    limit: Duration,
 }
 
 /// The end of a program.
@@ -145,7 +153,14 @@ pub fn run(
         }
     }
     let early = early.min(jobs.len());
-    jobs.splice(early..early, more.into_iter().map(|command| TestJob { name: shown(&command), command }));
+    jobs.splice(
+        early..early,
+        more.into_iter().map(|command| TestJob {
+            name: shown(&command),
+            command,
+            limit: limit(Tier::Cluster),
+        }),
+    );
     let all = jobs.len();
     let waiting = Mutex::new(VecDeque::from(jobs));
     let done = Mutex::new(done);
@@ -199,14 +214,14 @@ fn processor_times() -> Option<(u64, u64)> {
     Some((*times.get(3)?, times.iter().sum()))
 }
 
-fn one(TestJob { name, command }: TestJob) -> Ran {
+fn one(TestJob { name, command, limit }: TestJob) -> Ran {
     let begun = Instant::now();
     // Nothing can be done about a closed standard output.
     drop(writeln!(std::io::stdout(), "-- {name} begins"));
-    let (passed, output) = match to_its_end(&mut limited(&command, LIMIT)) {
+    let (passed, output) = match to_its_end(&mut limited(&command, limit)) {
         Ok((status, mut text)) => {
             if status.code() == Some(124) {
-                text.push_str(&format!("*** it was stopped after {} s\n", LIMIT.as_secs()));
+                text.push_str(&format!("*** it was stopped after {} s\n", limit.as_secs()));
             }
             (status.success(), text)
         }

@@ -198,8 +198,9 @@ cv_lines_of() {
 }
 
 # cv_journal_whole FILE: takes a last line off that a full disk has cut off: what is written next would be taken for its end.
+# Only a plain file is read: a device has no end.
 cv_journal_whole() {
-  [ -n "$(tail -c 1 "$1" 2>/dev/null)" ] || return 0
+  cv_plain "$1" && [ -n "$(tail -c 1 "$1" 2>/dev/null)" ] || return 0
   cv_j_size=$(($(wc -c <"$1") - $(tail -n 1 "$1" | wc -c)))
   dd if=/dev/null of="$1" bs=1 seek="$cv_j_size" 2>/dev/null
 }
