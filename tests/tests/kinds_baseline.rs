@@ -261,6 +261,46 @@ fn modes_may_be_symbols() {
         .says("role.yaml:3:");
 }
 
+const FILE_SYSTEMS: Subject<'_> = Subject {
+    role: r#"
+summary: Disks with a file system
+resources:
+  - name: scratch
+    filesystem: {device: /srv/scratch.img, fstype: ext4, label: scratch}
+  - name: others
+    filesystem: {device: /srv/others.img, fstype: ext3}
+"#,
+    prepare: "truncate -s 32M /srv/scratch.img /srv/others.img",
+    state: "for disk in /srv/*.img; do blkid -p $disk || echo blank; done",
+    made: "for disk in /srv/*.img; do blkid -p -o value -s TYPE -s LABEL $disk; done",
+    expected: "ext3\nscratch\next4",
+    drift: &[("scratch", "wipefs -aq /srv/scratch.img")],
+};
+
+#[test]
+fn disks_get_a_file_system_and_no_data_is_lost() {
+    let world = World::new(&format!("kinds-disks-{}", std::process::id()), 1).unwrap();
+    let host = &world.hosts()[0];
+    FILE_SYSTEMS.holds(&world);
+    world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
+    // A file in it is no drift, and no rollback takes it away; the other goes.
+    exec(host, "debugfs -w -R 'mkdir data' /srv/scratch.img 2>/dev/null");
+    plan(&world, 0);
+    let back = world.converge(&["rollback", "hosts.yaml", "--yes"]).unwrap();
+    back.says("/srv/scratch.img").says("left as it is");
+    assert_eq!(exec(host, FILE_SYSTEMS.made), "scratch\next4");
+    assert!(exec(host, "debugfs -R ls /srv/scratch.img 2>/dev/null").contains("data"));
+    // Nothing else is written over.
+    for (made, says) in [
+        ("mkfs.ext4 -qF /srv/others.img", "/srv/others.img has a file system of type ext4"),
+        ("wipefs -aq /srv/others.img; mkswap -q /srv/others.img", "/srv/others.img holds swap"),
+        ("rm /srv/others.img", "/srv/others.img does not exist"),
+    ] {
+        exec(host, made);
+        world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(1).says(says).says("role.yaml:");
+    }
+}
+
 /// Hashes of passwords; the hosts never check one.
 const NEW: &str = "$6$newsaltnewsalt$newhash/new.hash";
 const OLD: &str = "$y$j9T$oldsaltoldsalt$oldhash/old.hash";

@@ -11,6 +11,7 @@ pub mod container_image;
 pub mod deb_version;
 pub mod dpkg;
 pub mod fetched;
+pub mod filesystem;
 pub mod firewall;
 #[cfg(test)]
 mod fulfils_tests;
@@ -49,6 +50,7 @@ pub use condition::ConditionState;
 pub use container_image::ContainerImageState;
 pub use dpkg::DpkgState;
 pub use fetched::FetchedState;
+pub use filesystem::FilesystemState;
 pub use firewall::FirewallState;
 pub use git::GitState;
 pub use group::GroupState;

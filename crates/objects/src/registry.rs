@@ -2,9 +2,10 @@
 
 use crate::{MountState, PathState};
 use crate::{
-    apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, firewall,
-    git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config, kubeadm_control_plane,
-    kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap, sysctl, unit, user, workload,
+    apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, filesystem,
+    firewall, git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config,
+    kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap,
+    sysctl, unit, user, workload,
 };
 use converge_resource::{Change, DynObject, Erased, ObjectId, State};
 
@@ -37,6 +38,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<mount::Mount>::new(),
     &Erased::<release::Release>::new(),
     &Erased::<snap::Snap>::new(),
+    &Erased::<filesystem::Filesystem>::new(),
     &Erased::<swap::Swap>::new(),
     &Erased::<workload::Workload>::new(),
 ];

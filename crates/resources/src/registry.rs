@@ -18,6 +18,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::download::Download>(),
     KindInfo::of::<kinds::fetch::Fetch>(),
     KindInfo::of::<kinds::file::File>(),
+    KindInfo::of::<kinds::filesystem::Filesystem>(),
     KindInfo::of::<kinds::firewall::Firewall>(),
     KindInfo::of::<kinds::git::Git>(),
     KindInfo::of::<kinds::group::Group>(),

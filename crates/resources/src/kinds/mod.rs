@@ -13,6 +13,7 @@ pub mod directory;
 pub mod download;
 pub mod fetch;
 pub mod file;
+pub mod filesystem;
 pub mod firewall;
 pub mod git;
 pub mod group;

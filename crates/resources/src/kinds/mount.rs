@@ -6,8 +6,8 @@ use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
 use crate::look::{Asks, check_path, kernel_may_change, normal, path, path_id, state};
 use crate::names::Names;
-use converge_objects::{MountState, PathState};
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use converge_objects::{FilesystemState, MountState, PathState};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -159,6 +159,16 @@ impl Mount {
         Ok(device.trim() == shown)
     }
 
+    /// Whether an earlier resource makes the file system that the source names by its label.
+    fn is_made_before(&self, view: &dyn View) -> bool {
+        let is_it = |state: State| {
+            let made = FilesystemState::try_from(state);
+            matches!(made, Ok(FilesystemState::Made { label, .. }) if label.as_deref() == self.source().strip_prefix("LABEL="))
+        };
+        self.source().starts_with("LABEL=")
+            && view.determined("filesystem").into_iter().any(|(_, state)| is_it(state))
+    }
+
     /// Checks that the source exists, or may exist when the resource's turn comes.
     fn need_source(&self, view: &dyn View) -> Result<(), Stop> {
         let source = self.source();
@@ -167,6 +177,9 @@ impl Mount {
             None => Err(Stop::invalid_help("/source", what, "correct it, or make it in a resource before")),
         };
         if is_tag(source) {
+            if self.is_made_before(view) {
+                return Ok(());
+            }
             return match view.run(&self.probe())?.status {
                 0 => Ok(()),
                 _ => gone(format!("no device has {source}")),
@@ -336,7 +349,6 @@ impl Resource for Mount {
 mod tests {
     use super::*;
     use crate::fake::{FakeView, read, settle, wrong};
-    use converge_resource::State;
     use serde_json::json;
 
     fn host() -> FakeView {

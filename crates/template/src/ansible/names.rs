@@ -101,11 +101,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     module("firewalld", &["firewall"], "write `firewall` (it speaks to ufw), or `command` with `unless`"),
     module("pam_limits", &["file"], "write `file` in /etc/security/limits.d"),
     module("alternatives", &["link"], "write `link`, or `command` with `unless`"),
-    module(
-        "filesystem",
-        &["command"],
-        "write `command` with `unless`; making a file system cannot be reverted",
-    ),
+    module("filesystem", &["filesystem"], "write `filesystem`; it is made once, and never over something"),
     module("lvol", &["command"], "write `command` with `unless`; volumes cannot be reverted"),
     module("lvg", &["command"], "write `command` with `unless`; volumes cannot be reverted"),
     module("parted", &["command"], "write `command` with `unless`; partitions cannot be reverted"),
