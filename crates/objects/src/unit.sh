@@ -305,7 +305,16 @@ cv_apply_unit() (
       ;;
     esac
     if [ "$line" != absent ]; then
-      systemctl -q disable --now -- "$unit" || systemctl -q stop -- "$unit" || return 1
+      systemctl -q disable --now -- "$unit" || {
+        systemctl -q stop -- "$unit" || return 1
+        # A unit that a generator made cannot be disabled. One that stays enabled would start again.
+        case $(systemctl is-enabled -- "$unit" 2>/dev/null) in
+        enabled | enabled-runtime)
+          cv_say "$unit: it cannot be disabled"
+          return 1
+          ;;
+        esac
+      }
       systemctl -q reset-failed -- "$unit" 2>/dev/null
     fi
     rm -f "$CV_ROOT/started/$unit" "$CV_ROOT/started/$unit.boot"
