@@ -8,7 +8,8 @@ if [ "${4:-}" = guard ]; then
   read -r word
   [ "$word" != keep ] || exit 0
 fi
-exec >/dev/null 2>&1
+# The guard's standard output is the lab's lock. It is held to the end: a new owner of the name whose lab this tear-down found halfway would lose it.
+exec 9>&1 >/dev/null 2>&1
 cgroup=$cgroup2/converge-lab-$number bridge=clab$number
 # The bridge is the lab's claim on its number, and it goes last: once it is gone, or another's, a second tear-down has nothing to do there.
 own() {

@@ -134,3 +134,41 @@ pub(super) fn free_address(name: &str, taken: &BTreeMap<String, u8>) -> Option<u
     }
     (100..=250).find(|last| !taken.values().any(|other| other == last))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new owner of the name must not begin while the guard of the last one still deletes.
+    #[test]
+    fn a_guard_holds_the_lock_until_all_is_gone() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: a guard tears down as root");
+            return;
+        }
+        let cache = tempfile::tempdir().unwrap();
+        let state = cache.path().join("t");
+        // No lab has the number 0. Its processes take their time to die.
+        let net = Net { number: 0 };
+        let group = cache.path().join(net.cgroup());
+        fs::create_dir(&state).unwrap();
+        fs::create_dir(&group).unwrap();
+        fs::write(group.join("cgroup.events"), "populated 1\n").unwrap();
+        let held = lock(cache.path(), "t").unwrap();
+        let mut guard = start_guard(net, cache.path(), &state, &held).unwrap();
+        drop(held);
+        drop(guard.stdin.take());
+        let output = PathBuf::from(format!("/proc/{}/fd/1", guard.id()));
+        let deadline = Instant::now() + CLEANING;
+        while !fs::read_link(&output).is_ok_and(|to| to == Path::new("/dev/null")) {
+            assert!(Instant::now() < deadline, "the guard does not begin");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let file = fs::File::open(state.with_extension("lock")).unwrap();
+        let next = file.file().try_lock();
+        assert!(matches!(next, Err(std::fs::TryLockError::WouldBlock)), "{next:?}");
+        fs::write(group.join("cgroup.events"), "populated 0\n").unwrap();
+        assert!(guard.wait().unwrap().success());
+        assert!(file.file().try_lock().is_ok() && !state.exists());
+    }
+}
