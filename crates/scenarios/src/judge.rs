@@ -180,7 +180,7 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                     };
                     (list(&said, &did), list(&did, &said))
                 }
-                (Planned::Unchanged | Planned::Adopt(_), Some((_, ItemResult::Changed))) => {
+                (Planned::Unchanged | Planned::Adopt(_) | Planned::Forget(_), Some((_, ItemResult::Changed))) => {
                     ("it is unchanged".to_owned(), "it was changed".to_owned())
                 }
                 (Planned::Deferred { objects, .. }, Some((applied, ItemResult::Changed))) => {

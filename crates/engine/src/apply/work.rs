@@ -79,12 +79,12 @@ impl Work {
             node_removal: item.node_removal.clone(),
             ..ItemSpec::default()
         };
-        if let Outcome::Adopt(changes) = &item.outcome {
-            let one = |c: &Change| match item.origin {
-                ItemOrigin::Prune => disown_script(&c.object),
-                ItemOrigin::Declared | ItemOrigin::Rollback => adopt_script(&c.object, &c.to),
-            };
-            let script: Vec<String> = changes.iter().map(one).collect();
+        let records: Option<Vec<String>> = match &item.outcome {
+            Outcome::Adopt(changes) => Some(changes.iter().map(|c| adopt_script(&c.object, &c.to)).collect()),
+            Outcome::Forget(changes) => Some(changes.iter().map(|c| disown_script(&c.object)).collect()),
+            _ => None,
+        };
+        if let Some(script) = records {
             let script = format!("CV_RUN={}; {}", converge_resource::quote(run), script.join(" && "));
             let piece = Piece { script, stdin: None, timeout: 60 };
             return Ok(Self {

@@ -137,7 +137,7 @@ pub(crate) async fn own(
     let mut lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
-    target.saved_contents(&mut undos, lines.as_ref(), known).await?;
+    revert::saved::learn_contents(target, &mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
     let asked = changed_probes(&undos, known);
     if prune {
@@ -300,7 +300,7 @@ async fn add_prune_items(
 /// Lays the items that give something back behind the declared ones. They wait for all that is to be done before.
 fn join(plan: &mut HostPlan, own: HostPlan) {
     let matters =
-        |i: &&Item| !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Adopt(_));
+        |i: &&Item| !i.only_records() && !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_));
     let before: Vec<u32> = plan.items.iter().filter(matters).map(|i| i.id).collect();
     let next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
     plan.items.extend(own.items.into_iter().map(|mut item| {
@@ -368,7 +368,7 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
             })
         })
         .collect();
-    item.outcome = Outcome::Adopt(changes);
+    item.outcome = Outcome::Forget(changes);
     item
 }
 

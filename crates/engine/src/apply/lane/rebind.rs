@@ -128,7 +128,7 @@ impl Lane {
                 let message = format!("it still cannot be known: {}", wait.reason);
                 self.end(new, ItemResult::Failed { message, output: String::new() });
             }
-            Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(new),
+            Outcome::Deferred { .. } | Outcome::Adopt(_) | Outcome::Forget(_) => self.remaining.push(new),
             Outcome::Changed(_) => {
                 if new.outcome != before.outcome {
                     resolved.push(new.clone());
