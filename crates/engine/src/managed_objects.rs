@@ -3,8 +3,8 @@
 use crate::connect::target::connect;
 use crate::context::RunContext;
 use crate::plan::managed::undo_of;
-use crate::revert::{layers, saved};
 use crate::revert::undo::shows;
+use crate::revert::{layers, saved};
 use crate::tasks::on_each;
 use crate::{Activity, TargetError};
 use converge_executor::Questions;

@@ -184,7 +184,9 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
                 Outcome::Deferred { wait, .. } => not_checked(plan, wait),
                 Outcome::Failed(problem) => problem.message.clone(),
                 Outcome::Refused(why) => why.clone(),
-                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => return None,
+                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => {
+                    return None;
+                }
             };
             Some((item.address.clone(), why))
         })

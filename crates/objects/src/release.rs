@@ -2,8 +2,8 @@
 
 use crate::k8s::normalised;
 use converge_resource::{
-    ApiRef, Content, Contents, Digest, Disruption, DynEffects, DynShared, Effects, Erased, Facets, MayBring,
-    Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
+    ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects, DynShared,
+    Effects, Erased, Facets, MayBring, Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -294,6 +294,7 @@ impl Object for Release {
     const TRAITS: Traits = Traits { offers: &["k8s", "workload"], ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
     type State = ReleaseState;
 
     fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
@@ -347,6 +348,14 @@ impl Object for Release {
 
     fn disruption(_: &ReleaseState, _: Option<&ReleaseState>) -> Disruption {
         Disruption::Restarts
+    }
+}
+
+impl ClusterPart for Release {
+    const NEEDS_PODS: bool = true;
+
+    fn release(key: &str) -> Option<(&str, &str)> {
+        key.split_once('/')
     }
 }
 

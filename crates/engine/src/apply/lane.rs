@@ -101,7 +101,7 @@ impl Lane {
         match &item.outcome {
             Outcome::Changed(_) | Outcome::Deferred { .. } | Outcome::Adopt(_) | Outcome::Forget(_) => {
                 self.remaining.push(item);
-            },
+            }
             Outcome::Failed(problem) => {
                 let message = problem.message.clone();
                 self.end(item, ItemResult::Failed { message, output: String::new() });

@@ -5,7 +5,9 @@ use crate::controller;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
-use converge_cluster::{Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, SecretSealError, UnreadIdentities};
+use converge_cluster::{
+    Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, SecretSealError, UnreadIdentities,
+};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
 use converge_host::Link;
@@ -176,7 +178,8 @@ impl Target {
         let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) else {
             return Ok(BTreeMap::new());
         };
-        let saved = cluster.contents(wanted).await.map_err(|error| TargetError::Refused(error.to_string()))?;
+        let saved =
+            cluster.contents(wanted).await.map_err(|error| TargetError::Refused(error.to_string()))?;
         saved.found.into_values().for_each(|content| known.learn_content(content));
         Ok(saved.sealed)
     }

@@ -12,7 +12,9 @@ use crate::{Activity, Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
-use converge_planner::{Folded, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold};
+use converge_planner::{
+    Folded, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
+};
 use converge_resource::Probe;
 use std::collections::BTreeSet;
 
@@ -266,5 +268,5 @@ fn goes(change: &converge_resource::Change) -> bool {
 /// ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), data ([`converge_resource::Traits::holds_data`]), or what stands on an object of a cluster.
 fn takes_along(change: &converge_resource::Change) -> bool {
     converge_objects::object(&change.object.kind)
-        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed() || o.kind() == "k8s")
+        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed() || o.cluster().of_api())
 }

@@ -15,8 +15,9 @@ use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
+use converge_objects::api_ref;
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
-use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
+use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
     autoremovable, autoremove_probe, companions, contents, covered, goes_with, is_given_back,
     name_other_projects, orphaned, other_names, remains,
@@ -219,9 +220,7 @@ const PRUNE_AGAIN: &str = "converge apply --prune";
 /// The reason why something stays for those that are declared and would go with it.
 fn refused_for(inside: &[&ObjectId]) -> Option<String> {
     let (first, more) = inside.split_first()?;
-    let first = ApiRef::from_key(&first.key)
-        .filter(|_| first.kind == "k8s")
-        .map_or_else(|| first.to_string(), |r| r.shown());
+    let first = api_ref(first).map_or_else(|| first.to_string(), |r| r.shown());
     let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     Some(format!(
         "{first}{and}, declared in the same plan, would go with it: declare it again, or take these out of the role too"

@@ -73,7 +73,11 @@ impl HeldPlan {
 }
 
 /// Plans one target, as far as it goes with what is known of others.
-pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: OtherTargetsByRole) -> PlanProgress {
+pub(crate) async fn plan_one(
+    context: &RunContext,
+    host: &str,
+    other_targets: OtherTargetsByRole,
+) -> PlanProgress {
     let _permit = context.permit(host).await;
     let _plans = context.begin(host, Activity::Plan);
     let begun = Instant::now();

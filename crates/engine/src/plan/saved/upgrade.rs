@@ -136,11 +136,7 @@ mod tests {
         let path = camino::Utf8PathBuf::from_path_buf(dir.path().join("a.plan")).unwrap();
         let sealer = Sealer::open_at(path.with_file_name("key")).unwrap();
         let changes = || {
-            vec![Change {
-                object: ObjectId::new("path", "/x"),
-                from: State::absent(),
-                to: State::absent(),
-            }]
+            vec![Change { object: ObjectId::new("path", "/x"), from: State::absent(), to: State::absent() }]
         };
         let item = |origin: ItemOrigin, outcome: Outcome| Item { origin, outcome, ..Item::default() };
         let items = vec![
