@@ -397,14 +397,9 @@ mod tests {
         let other = content("c", "1.2", &json!({"a": {"b": 3, "y": 2}, "z": 1}), &list);
         assert_eq!(one.text(), other.text());
         assert!(!one.text().unwrap().contains("aHVudGVyMg"));
-        assert_eq!(
-            state,
-            ReleaseState::Installed {
-                status: "deployed".into(),
-                chart: "c-1.2".into(),
-                digest: other.digest().clone()
-            }
-        );
+        let (status, chart) = ("deployed".into(), "c-1.2".into());
+        let digest = other.digest().clone();
+        assert_eq!(state, ReleaseState::Installed { status, chart, digest });
         let mut edited = manifests_of(&one).unwrap();
         assert_eq!(with_manifests(&one, &edited).unwrap().text(), one.text());
         edited[0]["data"] = json!({"b": "2", "a": "1"});
