@@ -44,9 +44,9 @@ fn functions(text: &str) -> Vec<(String, usize)> {
     for (at, line) in lines.iter().enumerate() {
         let Some(names) = begin.captures(line).filter(|_| !line.ends_with([';', '}'])) else { continue };
         let (close, declared) = (format!("{}}}", &names[1]), format!("{})", &names[1]));
-        let rest =
+        let mut rest =
             lines[at..].iter().take_while(|line| !(line.starts_with(&declared) && line.ends_with(';')));
-        if let Some(end) = rest.into_iter().position(|line| **line == close) {
+        if let Some(end) = rest.position(|line| **line == close) {
             found.push((names[2].to_owned(), end + 1));
         }
     }
