@@ -89,6 +89,16 @@ impl<'a> Old<'a> {
         converge_tests::ran(command.current_dir(self.folder())).unwrap().expect(code).all()
     }
 
+    /// Applies the fixture of a saved plan.
+    #[track_caller]
+    fn apply_plan(&self, version: u8) {
+        let plan = std::fs::read_to_string(fixture(&format!("plan-{version}.json"))).unwrap();
+        let (format, folder) = (version + 1, self.folder());
+        let plan = plan.replace(&format!("/srv/formats/f{format}"), folder.to_str().unwrap());
+        self.write("saved.plan", &plan);
+        self.converge(0, &["apply", "saved.plan", "--yes"]);
+    }
+
     #[track_caller]
     fn rollback(&self) {
         self.converge(0, &["rollback", "inventories/hosts.yaml", "--yes"]);
@@ -129,6 +139,11 @@ impl<'a> Old<'a> {
 fn records_of_every_format_are_read_and_rolled_back() {
     let formats = old_formats();
     let world = World::new("formats", u8::try_from(formats).unwrap()).unwrap();
+    let state = world.dir().join(".local/state/converge");
+    std::fs::create_dir_all(&state).unwrap();
+    let key = state.join("plan.key");
+    std::fs::copy(fixture("plan.key"), &key).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::thread::scope(|scope| {
         for format in 1..=formats {
             let world = &world;
@@ -142,8 +157,10 @@ fn records_of_every_format_are_read_and_rolled_back() {
                 // Orphans are known from the old records; those of format 1 name no project.
                 let orphaned = old.version(1).converge(2, &["plan", "--prune", inventory]);
                 assert_eq!(orphaned.contains("/etc/app/more"), format > 1, "{orphaned}");
-                if format == 4 {
-                    plan_of_version_3_is_applied(&old);
+                match format {
+                    4 => plan_of_version_3_is_applied(&old),
+                    5 => plan_of_version_4_is_applied(&old),
+                    _ => {}
                 }
                 old.stands_at(2);
                 old.rollback();
@@ -176,15 +193,19 @@ fn records_of_every_format_are_read_and_rolled_back() {
 
 /// Format 4 of records was written by a version that saved plans in version 3.
 fn plan_of_version_3_is_applied(old: &Old) {
-    let plan = std::fs::read_to_string(fixture("plan-3.json")).unwrap();
-    let folder = old.folder();
-    old.write("saved.plan", &plan.replace("/srv/formats/f4", folder.to_str().unwrap()));
-    let state = old.world.dir().join(".local/state/converge");
-    std::fs::create_dir_all(&state).unwrap();
-    let key = state.join("plan.key");
-    std::fs::copy(fixture("plan.key"), &key).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    old.version(3).converge(0, &["apply", "saved.plan", "--yes"]);
+    old.version(3).apply_plan(3);
     assert_eq!(exec(old.host, "cat /etc/app/settings /etc/app/password"), "version 3\nsecret 3");
     old.rollback();
+}
+
+/// Format 5 of records was written by a version that saved plans in version 4. This one prunes: it takes an object out of the records that a user has
+/// removed already.
+fn plan_of_version_4_is_applied(old: &Old) {
+    exec(old.host, "rm /etc/app/more");
+    old.version(3).apply_plan(4);
+    assert_eq!(exec(old.host, "cat /etc/app/settings /etc/app/password"), "version 3\nsecret 3");
+    let managed = old.converge(0, &["state", "list", "inventories/hosts.yaml"]);
+    assert!(managed.contains("path:/etc/app/settings") && !managed.contains("/etc/app/more"), "{managed}");
+    old.rollback();
+    exec(old.host, "printf more > /etc/app/more");
 }

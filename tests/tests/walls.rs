@@ -161,6 +161,66 @@ fn only_render_and_cli_print() {
 /// transaction, a command's key is not for people, and a unit's and a group's attributes hold no secret.
 const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit", "user"];
 
+/// Objects of clusters that a file beside those of `objects`, `resources` and `cluster` knows by name: the file, and why.
+const KNOWN_OF_CLUSTERS: &[(&str, &str, &str)] = &[
+    (
+        "condition",
+        "resource/src/state.rs",
+        "its key is not for people, and an ID is shown where no registry is",
+    ),
+    ("k8s", "resource/src/api.rs", "a place in the API is the key of its object's ID"),
+];
+
+/// Whether a line of code names a kind of object: compares it, matches it, or makes an ID of it.
+fn names_kind(line: &str, kind: &str) -> bool {
+    let quoted = format!("\"{kind}\"");
+    let arm = line.starts_with(&quoted) && line.contains("=>");
+    let call =
+        ["object(", "ObjectId::new(", ".of("].iter().any(|call| line.contains(&format!("{call}{quoted}")));
+    arm || call || (line.contains("kind") && line.contains(&quoted))
+}
+
+#[test]
+fn an_object_of_clusters_is_known_by_name_nowhere_else() {
+    for line in [
+        "if id.kind == \"k8s\" {",
+        "\"k8s\" if gone => 1,",
+        "object(\"k8s\")?",
+        "ObjectId::new(\"k8s\", key)",
+    ] {
+        assert!(names_kind(line, "k8s"), "{line}");
+    }
+    assert!(!names_kind(".role(\"k8s\")", "k8s"));
+    let on_clusters = converge_objects::objects().iter().filter(|o| o.place().word() == "cluster");
+    let kinds: Vec<&str> = on_clusters.map(|object| object.kind()).collect();
+    assert!(kinds.len() > 3, "{kinds:?}");
+    let crates = root().join("crates");
+    let mut found = BTreeSet::new();
+    let names = [
+        "resource",
+        "store",
+        "planner",
+        "ledger",
+        "executor",
+        "host",
+        "engine",
+        "scenarios",
+        "render",
+        "cli",
+    ];
+    for file in names.iter().flat_map(|name| files(crates.join(name).join("src"), is_code)) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = || code.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+        let named = kinds.iter().filter(|kind| lines().any(|line| names_kind(line, kind)));
+        let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+        found.extend(named.map(|kind| ((*kind).to_owned(), path.clone())));
+    }
+    let known: BTreeSet<(String, String)> =
+        KNOWN_OF_CLUSTERS.iter().map(|(kind, file, _)| ((*kind).to_owned(), (*file).to_owned())).collect();
+    assert_eq!(found, known, "an object of a cluster says what it is in its own file: see `ClusterPart`");
+}
+
 #[test]
 fn a_new_object_is_known_by_name_nowhere_else() {
     let source = |name: &str| root().join("crates").join(name).join("src");

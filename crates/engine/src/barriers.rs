@@ -1,8 +1,7 @@
 //! Dependencies between hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
 
-use crate::plan::other_targets::ByRole;
 use crate::{StepAnswer, TimedItem};
-use converge_planner::{Item, OtherTargets, Outcome, Turn, Turns};
+use converge_planner::{Item, OtherTargets, OtherTargetsByRole, Turn, Turns};
 use converge_resource::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -334,7 +333,7 @@ impl Gates {
     /// is asked.
     pub fn permit(&self, host: &str, item: &Item) -> Permit {
         match self.turn(host, item) {
-            Permit::Go if !matches!(item.outcome, Outcome::Adopt(_)) => {}
+            Permit::Go if !item.only_records() => {}
             other => return other,
         }
         let mut state = self.state();
@@ -352,7 +351,7 @@ impl Gates {
 
     /// The roles of a host that must not begin yet because of roles on other targets, with the reason to wait. The host's own roles are a matter of
     /// its plan.
-    pub fn before(&self, host: &str) -> ByRole {
+    pub fn before(&self, host: &str) -> OtherTargetsByRole {
         let state = self.state();
         let waits = |role: &String| match self.required(&state, host, role, &|other| other != host) {
             Permit::Go => None,

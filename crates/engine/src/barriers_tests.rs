@@ -11,7 +11,7 @@ fn item(role: &str, disruption: Disruption) -> Item {
     Item {
         role: role.to_owned(),
         disruption,
-        ..crate::apply::lane::tests::item(1, role, &[], Outcome::Unchanged)
+        ..crate::apply::lane::tests::item(1, role, &[], converge_planner::Outcome::Unchanged)
     }
 }
 

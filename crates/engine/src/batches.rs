@@ -15,7 +15,7 @@ const CONTROL_PLANES: [&str; 4] = ["k8s_control_plane", "kube_control_plane", "c
 const MIN_AVAILABLE: f64 = 95.0;
 
 fn has_work(item: &Item) -> bool {
-    item.is_pending() || matches!(item.outcome, Outcome::Adopt(_))
+    item.is_pending() || item.only_records()
 }
 
 /// One host of a play, as its plan has it; `None` for a host in maintenance.

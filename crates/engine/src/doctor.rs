@@ -368,38 +368,7 @@ fn tell_tools(chart: &mut HostDoctor, answer: &CheckAnswers) {
 fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
     let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let is_root = get("uid") == Some("0");
-    if get("readonly").is_some() {
-        chart.say(
-            "records",
-            Health::Ill,
-            "the file system of /var/lib/converge is mounted read-only",
-            Some("`dmesg` tells why a kernel does that: a broken disk as a rule"),
-        );
-    } else if get("foreign").is_some() && is_root {
-        chart.say(
-            "records",
-            Health::Ill,
-            "/var/lib/converge belongs to someone else",
-            Some("see what it is and move it away"),
-        );
-    } else if get("writable") == Some("yes") {
-        chart.say("records", Health::Well, "/var/lib/converge can be written", None);
-    } else if is_root {
-        chart.say(
-            "records",
-            Health::Ill,
-            "/var/lib/converge cannot be written",
-            Some("`ls -ld /var/lib/converge`, `lsattr -d /var/lib`"),
-        );
-    }
-    if let Some(version) = get("version").filter(|version| !reads_format(version)) {
-        chart.say(
-            "records",
-            Health::Ill,
-            format!("the records have format {version}, this converge writes format {FORMAT}"),
-            Some("use the converge that wrote them"),
-        );
-    }
+    tell_records(chart, answer);
     match get("locked") {
         Some(holder) => chart.say(
             "lock",
@@ -411,8 +380,13 @@ fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
         None => {}
     }
     for (key, unit) in [("disk", "room"), ("inodes", "files")] {
-        let numbers: Vec<u64> =
-            get(key).unwrap_or_default().split(' ').map_while(|word| word.parse().ok()).collect();
+        let numbers: Vec<u64> = answer
+            .get(key)
+            .map(String::as_str)
+            .unwrap_or_default()
+            .split(' ')
+            .map_while(|word| word.parse().ok())
+            .collect();
         let [free, all, ..] = numbers.as_slice() else { continue };
         let percent = free.saturating_mul(100).checked_div(*all).unwrap_or(100);
         let found = if key == "disk" {
@@ -448,6 +422,44 @@ fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
         ),
     }
     tell_packages(chart, answer);
+}
+
+/// Whether runs can be recorded on the host.
+fn tell_records(chart: &mut HostDoctor, answer: &CheckAnswers) {
+    let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let is_root = get("uid") == Some("0");
+    if get("readonly").is_some() {
+        chart.say(
+            "records",
+            Health::Ill,
+            "the file system of /var/lib/converge is mounted read-only",
+            Some("`dmesg` tells why a kernel does that: a broken disk as a rule"),
+        );
+    } else if get("foreign").is_some() && is_root {
+        chart.say(
+            "records",
+            Health::Ill,
+            "/var/lib/converge belongs to someone else",
+            Some("see what it is and move it away"),
+        );
+    } else if get("writable") == Some("yes") {
+        chart.say("records", Health::Well, "/var/lib/converge can be written", None);
+    } else if is_root {
+        chart.say(
+            "records",
+            Health::Ill,
+            "/var/lib/converge cannot be written",
+            Some("`ls -ld /var/lib/converge`, `lsattr -d /var/lib`"),
+        );
+    }
+    if let Some(version) = get("version").filter(|version| !reads_format(version)) {
+        chart.say(
+            "records",
+            Health::Ill,
+            format!("the records have format {version}, this converge writes format {FORMAT}"),
+            Some("use the converge that wrote them"),
+        );
+    }
 }
 
 fn tell_packages(chart: &mut HostDoctor, answer: &CheckAnswers) {

@@ -4,6 +4,7 @@ mod activity;
 mod ad_hoc;
 mod amend;
 mod apply;
+mod backup_notes;
 mod barriers;
 mod batches;
 mod connect;

@@ -3,8 +3,8 @@
 use crate::connect::target::connect;
 use crate::context::RunContext;
 use crate::plan::managed::undo_of;
-use crate::revert::layers;
 use crate::revert::undo::shows;
+use crate::revert::{layers, saved};
 use crate::tasks::on_each;
 use crate::{Activity, TargetError};
 use converge_executor::Questions;
@@ -109,7 +109,7 @@ async fn read(
         let whole = |thing| undo_of(thing, &[], &BTreeSet::new(), &known);
         undos.extend(records.things.iter().map(whole));
         layers::settle_what_is_seen(&mut undos, &known);
-        target.saved_contents(&mut undos, None, &mut known).await?;
+        saved::learn_contents(&target, &mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
     let object = |(at, thing): (usize, &Owned)| ManagedObject {

@@ -3,14 +3,14 @@
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::look::{LookScope, Looked};
-use crate::plan::other_targets::{ByRole, OtherRoles};
+use crate::plan::other_targets::OtherRoles;
 use crate::plan::source::{HostSource, ItemSelection};
 use crate::plan::target::{HeldPlan, PlanProgress};
 use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_executor::FactGroups as Groups;
 use converge_model::Facts;
-use converge_planner::{Folded, History, ItemSource, Knowledge, Outputs, Resolved, fold};
+use converge_planner::{Folded, History, ItemSource, Knowledge, OtherTargetsByRole, Outputs, Resolved, fold};
 use converge_resource::{Answer, Claim, ObjectId, Probe, RunAnswer, State};
 use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
 use converge_syntax::Diagnostics;
@@ -175,7 +175,7 @@ async fn record_one(
     let look =
         LookScope { part: ItemSelection::Converge, history: &History::default(), diffs: true, records: true };
     let target = crate::connect::target::host(context, Arc::clone(&link));
-    let looked = crate::plan::look::look_and_plan(context, &target, &look, ByRole::new()).await?;
+    let looked = crate::plan::look::look_and_plan(context, &target, &look, OtherTargetsByRole::new()).await?;
     let (folded, known) = (&looked.folded, &looked.known);
     // Items that do not read facts today may do so tomorrow.
     crate::plan::facts::facts_of(context, host, &Groups::new()).await?;

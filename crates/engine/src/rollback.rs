@@ -409,7 +409,7 @@ async fn plan_undos(
     if let Some(probe) = saved {
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
-    target.saved_contents(&mut undos, None, &mut known).await?;
+    revert::saved::learn_contents(target, &mut undos, None, &mut known).await?;
     undos.iter_mut().for_each(|undo| revert::shared::part_from_later_runs(undo, &mut known));
     let mut asked = changed_probes(&undos, &known);
     asked.extend(revert::shared::own_part_probes(&undos, &known));

@@ -120,7 +120,7 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
             // It stands behind one of the others.
             Outcome::Deferred { .. } => {}
             Outcome::Changed(_) | Outcome::Failed(_) | Outcome::Refused(_) => return Vec::new(),
-            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => {}
+            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => {}
         }
     }
     found
@@ -184,7 +184,9 @@ pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
                 Outcome::Deferred { wait, .. } => not_checked(plan, wait),
                 Outcome::Failed(problem) => problem.message.clone(),
                 Outcome::Refused(why) => why.clone(),
-                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => return None,
+                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => {
+                    return None;
+                }
             };
             Some((item.address.clone(), why))
         })

@@ -17,5 +17,5 @@ pub fn stands_in_lines(object: &ObjectId) -> bool {
 
 /// Whether each run owns only fields of this object, and others change other fields of it.
 pub(crate) fn is_by_fields(object: &ObjectId) -> bool {
-    object.kind == "k8s"
+    converge_objects::is_of_api(object)
 }

@@ -304,31 +304,11 @@ impl RunReader {
                 self.record.renamed.push(renaming);
             }
             [what @ ("begin" | "moved"), seq, kind, key, before, after, item, flags, ..] => {
-                let seq = seq.parse().ok()?;
+                let outcome = if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown };
                 let kind = kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then_some(*kind)?;
-                let (key, item) = (decode_field(key)?, decode_field(item)?);
-                // Nobody can look at a path that does not begin at the root.
-                (key.starts_with('/') || !is_at_path(kind)).then_some(())?;
-                self.places.insert(seq, self.record.changes.len());
-                if flags.split(',').any(|f| f == IN_PART) {
-                    self.in_part.insert(seq);
-                }
-                self.record.changes.push(SavedChange {
-                    seq,
-                    object: ObjectId::new(kind, key),
-                    before: State::from_line(before),
-                    after: State::from_line(after),
-                    item,
-                    owner: None,
-                    uid: None,
-                    sensitive: flags.split(',').any(|f| f == "sensitive"),
-                    no_snapshot: None,
-                    node_removal: None,
-                    guard: None,
-                    owners: None,
-                    outcome: if *what == "moved" { SavedOutcome::Moved } else { SavedOutcome::Unknown },
-                    arrived: false,
-                });
+                let object = ObjectId::new(kind, decode_field(key)?);
+                let states = [State::from_line(before), State::from_line(after)];
+                self.begin(seq.parse().ok()?, object, states, decode_field(item)?, flags, outcome)?;
             }
             // A state that came out as planned in part is not the state before: the next rollback goes on with it.
             ["done", seq, line, ..] if self.in_part.contains(&seq.parse().ok()?) => {
@@ -359,6 +339,42 @@ impl RunReader {
                 if word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') && !KNOWN.contains(word) => {}
             _ => return None,
         }
+        Some(())
+    }
+
+    /// A change of an object that an item begins, from the one state to the other; lines after it say what became of it.
+    fn begin(
+        &mut self,
+        seq: u32,
+        object: ObjectId,
+        [before, after]: [State; 2],
+        item: String,
+        flags: &str,
+        outcome: SavedOutcome,
+    ) -> Option<()> {
+        // Nobody can look at a path that does not begin at the root.
+        (object.key.starts_with('/') || !is_at_path(&object.kind)).then_some(())?;
+        let has = |flag: &str| flags.split(',').any(|f| f == flag);
+        self.places.insert(seq, self.record.changes.len());
+        if has(IN_PART) {
+            self.in_part.insert(seq);
+        }
+        self.record.changes.push(SavedChange {
+            seq,
+            object,
+            before,
+            after,
+            item,
+            owner: None,
+            uid: None,
+            sensitive: has("sensitive"),
+            no_snapshot: None,
+            node_removal: None,
+            guard: None,
+            owners: None,
+            outcome,
+            arrived: false,
+        });
         Some(())
     }
 

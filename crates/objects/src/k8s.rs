@@ -6,8 +6,8 @@ pub mod owners;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
-    ApiRef, Content, Contents, Digest, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased,
-    Facets, MayBring, Object, Past, Reversibility, Shared, state_of_words,
+    ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DriftScript, DynClusterPart, DynEffects,
+    DynShared, Effects, Erased, Facets, MayBring, Object, Past, Reversibility, Shared, state_of_words,
 };
 use fields::Field;
 use serde_json::{Map, Value};
@@ -190,25 +190,13 @@ fn takes_more(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an object that was deleted with more than itself can be made again, without that: what to say of it then.
-pub fn comes_back_without(key: &str) -> Option<&'static str> {
-    match ApiRef::from_key(key)?.kind.as_str() {
-        "Namespace" => {
-            Some("it comes back empty: of what was in it, only the objects that a rollback names come back")
-        }
-        "CustomResourceDefinition" => Some(
-            "it comes back alone: of the objects of its kind, only those that a rollback names come back",
-        ),
-        _ => None,
-    }
-}
-
 impl Object for K8s {
     const KIND: &'static str = "k8s";
     const SHELL: &'static str = "";
     const PLACE: converge_resource::Place = converge_resource::Place::Cluster;
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
     type State = K8sState;
 
     fn title(key: &str, from: &K8sState, to: &K8sState) -> String {
@@ -244,6 +232,26 @@ impl Object for K8s {
 
     fn drifts(_: &str, _: &K8sState) -> Vec<DriftScript> {
         Vec::new()
+    }
+}
+
+impl ClusterPart for K8s {
+    const OF_API: bool = true;
+
+    fn api(key: &str) -> Option<ApiRef> {
+        ApiRef::from_key(key)
+    }
+
+    fn comes_back_without(key: &str) -> Option<&'static str> {
+        match ApiRef::from_key(key)?.kind.as_str() {
+            "Namespace" => Some(
+                "it comes back empty: of what was in it, only the objects that a rollback names come back",
+            ),
+            "CustomResourceDefinition" => Some(
+                "it comes back alone: of the objects of its kind, only those that a rollback names come back",
+            ),
+            _ => None,
+        }
     }
 }
 
@@ -427,9 +435,9 @@ mod tests {
         let gone = |key: &str| K8s::reversibility(key, &present(), &K8sState::Absent);
         assert!(matches!(gone("v1/Namespace/x"), Reversibility::Irreversible(_)));
         assert!(matches!(gone("v1/ConfigMap/x/y"), Reversibility::Reversible));
-        assert!(comes_back_without("v1/Namespace/x").is_some());
+        assert!(K8s::comes_back_without("v1/Namespace/x").is_some());
         assert!(
-            comes_back_without("v1/PersistentVolumeClaim/x/y").is_none(),
+            K8s::comes_back_without("v1/PersistentVolumeClaim/x/y").is_none(),
             "an empty volume is no state before"
         );
     }

@@ -66,7 +66,9 @@ pub use module::ModuleState;
 pub use mount::MountState;
 pub use package::{APT_CHOICE, PackageState};
 pub use path::{PathState, account_number};
-pub use registry::{below, covered, is_container, object, objects, shell_library};
+pub use registry::{
+    api_ref, below, covered, is_container, is_of_api, object, objects, release_of, shell_library,
+};
 pub use release::ReleaseState;
 pub use snap::SnapState;
 pub use swap::SwapState;

@@ -7,7 +7,7 @@ use crate::{
     kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap,
     sysctl, unit, user, workload,
 };
-use converge_resource::{Change, DynObject, Erased, ObjectId, State};
+use converge_resource::{ApiRef, Change, DynObject, Erased, ObjectId, State};
 
 static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<path::Path>::new(),
@@ -51,6 +51,21 @@ pub fn objects() -> &'static [&'static dyn DynObject] {
 /// The object of this kind.
 pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
     OBJECTS.iter().copied().find(|o| o.kind() == kind)
+}
+
+/// Whether this is an object of a cluster's API itself.
+pub fn is_of_api(id: &ObjectId) -> bool {
+    object(&id.kind).is_some_and(|o| o.cluster().of_api())
+}
+
+/// The place in the API of an object that [is of it](is_of_api).
+pub fn api_ref(id: &ObjectId) -> Option<ApiRef> {
+    object(&id.kind).filter(|o| o.cluster().of_api())?.cluster().api(&id.key)
+}
+
+/// The namespace and the name of a release of helm; none of any other object.
+pub fn release_of(id: &ObjectId) -> Option<(&str, &str)> {
+    object(&id.kind)?.cluster().release(&id.key)
 }
 
 /// All paths below the place at which this change mounts or unmounts something: one of them is another file before it than after it.
@@ -104,6 +119,7 @@ mod tests {
             ("Effects", "EFFECTS"),
             ("Shared", "SHARED"),
             ("NodePart", "NODE"),
+            ("ClusterPart", "CLUSTER"),
             ("Needs", "NEEDS"),
         ];
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::k8s::normalised;
 use converge_resource::{
-    ApiRef, Content, Contents, Digest, Disruption, DynEffects, DynShared, Effects, Erased, Facets, MayBring,
-    Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
+    ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects, DynShared,
+    Effects, Erased, Facets, MayBring, Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -294,6 +294,7 @@ impl Object for Release {
     const TRAITS: Traits = Traits { offers: &["k8s", "workload"], ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
     type State = ReleaseState;
 
     fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
@@ -350,6 +351,14 @@ impl Object for Release {
     }
 }
 
+impl ClusterPart for Release {
+    const NEEDS_PODS: bool = true;
+
+    fn release(key: &str) -> Option<(&str, &str)> {
+        key.split_once('/')
+    }
+}
+
 impl Effects for Release {
     fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<MayBring> {
         (*to != ReleaseState::Absent).then_some(MayBring { verb: "installing", kinds: &["k8s", "workload"] })
@@ -388,14 +397,9 @@ mod tests {
         let other = content("c", "1.2", &json!({"a": {"b": 3, "y": 2}, "z": 1}), &list);
         assert_eq!(one.text(), other.text());
         assert!(!one.text().unwrap().contains("aHVudGVyMg"));
-        assert_eq!(
-            state,
-            ReleaseState::Installed {
-                status: "deployed".into(),
-                chart: "c-1.2".into(),
-                digest: other.digest().clone()
-            }
-        );
+        let (status, chart) = ("deployed".into(), "c-1.2".into());
+        let digest = other.digest().clone();
+        assert_eq!(state, ReleaseState::Installed { status, chart, digest });
         let mut edited = manifests_of(&one).unwrap();
         assert_eq!(with_manifests(&one, &edited).unwrap().text(), one.text());
         edited[0]["data"] = json!({"b": "2", "a": "1"});

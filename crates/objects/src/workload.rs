@@ -2,8 +2,8 @@
 //! inputs they were started. The key is that of the Kubernetes object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
 
 use converge_resource::{
-    ApiRef, Disruption, DynShared, Erased, Facets, Object, Place, Reversibility, Shared, Traits,
-    state_of_words,
+    ApiRef, ClusterPart, Disruption, DynClusterPart, DynShared, Erased, Facets, Object, Place, Reversibility,
+    Shared, Traits, state_of_words,
 };
 
 /// The annotation in which an older converge recorded the inputs of a workload: the digest of the resources that
@@ -61,6 +61,7 @@ impl Object for Workload {
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { back_last: true, ..Traits::NONE };
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
     type State = WorkloadState;
 
     fn title(key: &str, from: &WorkloadState, to: &WorkloadState) -> String {
@@ -91,6 +92,14 @@ impl Object for Workload {
             Some(to) if !restarts(from, to) => Disruption::None,
             _ => Disruption::Restarts,
         }
+    }
+}
+
+impl ClusterPart for Workload {
+    const NEEDS_PODS: bool = true;
+
+    fn api(key: &str) -> Option<ApiRef> {
+        ApiRef::from_key(key)
     }
 }
 

@@ -12,6 +12,9 @@ pub enum OtherTargets {
     Open(Wait),
 }
 
+/// By role of one target, the roles on other targets that come before it.
+pub type OtherTargetsByRole = BTreeMap<String, OtherTargets>;
+
 /// Answers by question, and content by digest.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {

@@ -32,7 +32,7 @@ pub use first::place;
 pub use fold::fold;
 pub use graph::{Cycle, EdgeScope, RoleGraph};
 pub use guard::{guard_as, guard_of, join_guarded};
-pub use knowledge::{Knowledge, OtherTargets};
+pub use knowledge::{Knowledge, OtherTargets, OtherTargetsByRole};
 pub use names::real_name;
 pub use other_facts::{Alteration, OtherFacts, RunPosition};
 pub use pass::{Folded, History, disruption};

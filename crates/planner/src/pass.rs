@@ -151,14 +151,7 @@ impl Pass<'_> {
         };
         if let Some(unit) = restarts.filter(|_| !matches!(outcome, Outcome::Failed(_) | Outcome::Refused(_)))
         {
-            // A unit is not restarted for changes that an earlier role could not make.
-            for role in self.restarting_roles.get(&unit).into_iter().flatten() {
-                if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
-                    item.needs.push(*last);
-                }
-            }
-            self.restarting_roles.entry(unit.clone()).or_default().push(declared.role.clone());
-            self.restarters.entry(unit).or_default().push(declared.address.clone());
+            self.note_restart(unit, &mut item, declared);
         }
         item.disruption = self.disruption(declared, by_kind, &outcome);
         self.close(&mut item, outcome, (objects, basis), declared);
@@ -174,6 +167,17 @@ impl Pass<'_> {
             self.guarded.insert((declared.role.clone(), declared.name.clone()), guard);
         }
         self.out.plan.items.push(item);
+    }
+
+    /// Notes that an item may restart a unit. A unit is not restarted for changes that an earlier role could not make.
+    fn note_restart(&mut self, unit: ObjectId, item: &mut Item, declared: &Declared) {
+        for role in self.restarting_roles.get(&unit).into_iter().flatten() {
+            if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
+                item.needs.push(*last);
+            }
+        }
+        self.restarting_roles.entry(unit.clone()).or_default().push(declared.role.clone());
+        self.restarters.entry(unit).or_default().push(declared.address.clone());
     }
 
     /// The reason to wait for an item that reads these unknown variables.

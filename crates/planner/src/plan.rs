@@ -133,6 +133,8 @@ pub enum Outcome {
     Unchanged,
     /// The item has its declared state; only a record of converge is written.
     Adopt(Vec<Change>),
+    /// Objects that are no longer declared leave the records, and stay as they are: a prune has nothing to remove of them.
+    Forget(Vec<Change>),
     /// The item will be changed.
     Changed(Vec<PlannedChange>),
     /// The outcome is not known yet.
@@ -236,6 +238,11 @@ impl Item {
         self.fetch.is_some() || self.backup.is_some()
     }
 
+    /// True if an apply only writes records: it adopts or forgets, and changes nothing on the target.
+    pub fn only_records(&self) -> bool {
+        matches!(self.outcome, Outcome::Adopt(_) | Outcome::Forget(_))
+    }
+
     /// True if an apply has, or may have, work here.
     pub fn is_pending(&self) -> bool {
         matches!(self.outcome, Outcome::Changed(_) | Outcome::Deferred { .. })
@@ -248,7 +255,7 @@ impl HostPlan {
         let mut s = Summary::default();
         for item in &self.items {
             match item.outcome {
-                Outcome::Unchanged | Outcome::Adopt(_) => s.unchanged += 1,
+                Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) => s.unchanged += 1,
                 Outcome::Changed(_) => s.changed += 1,
                 Outcome::Deferred { .. } => s.deferred += 1,
                 Outcome::Skipped(_) => s.skipped += 1,

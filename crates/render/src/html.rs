@@ -88,7 +88,7 @@ fn names(hosts: &[&str]) -> String {
 
 fn planned(item: &Item) -> &'static str {
     match &item.outcome {
-        Outcome::Unchanged | Outcome::Adopt(_) => "unchanged",
+        Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) => "unchanged",
         Outcome::Changed(_) => "to change",
         Outcome::Deferred { .. } => "deferred",
         Outcome::Skipped(_) => "skipped",

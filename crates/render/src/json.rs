@@ -98,7 +98,8 @@ fn item(item: &Item, contents: &BTreeMap<Digest, Content>) -> Value {
     };
     match &item.outcome {
         Outcome::Unchanged => set("result", "unchanged".into()),
-        Outcome::Adopt(_) => set("result", "adopt".into()),
+        // Users of the document know one word for both: `kind` tells them apart.
+        Outcome::Adopt(_) | Outcome::Forget(_) => set("result", "adopt".into()),
         Outcome::Changed(changes) => {
             set("result", "change".into());
             set("changes", changes.iter().map(|c| change(c, item.sensitive, contents)).collect());

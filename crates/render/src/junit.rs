@@ -165,7 +165,7 @@ pub fn plan_junit(plan: &FleetPlan) -> Suites {
             .iter()
             .map(|item| {
                 let end = match &item.outcome {
-                    Outcome::Unchanged | Outcome::Adopt(_) => JunitEnd::Passed,
+                    Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) => JunitEnd::Passed,
                     Outcome::Changed(changes) => {
                         let titles: Vec<String> =
                             changes.iter().map(|c| title(&c.change, item.sensitive)).collect();

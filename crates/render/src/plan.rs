@@ -283,7 +283,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             text.push(head("·", Tone::Faint).faint(format!(" · skipped: {why}")).fold(6));
         }
         Outcome::Unchanged | Outcome::Skipped(_) => return text,
-        Outcome::Adopt(_) if item.origin == ItemOrigin::Prune => {
+        Outcome::Forget(_) => {
             text.push(head("·", Tone::Faint).faint(" · only taken out of the records").fold(6));
         }
         Outcome::Adopt(_) => {

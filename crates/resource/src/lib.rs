@@ -43,9 +43,9 @@ pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, Tree};
 pub use local::LocalProbe;
 pub use object::{
-    AlteredFact, AttributeChange, Change, Contents, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart,
-    DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links, MayBring, Naming, Needs, NodePart,
-    Object, Past, Relations, Reversibility, Shared, Traits, differing,
+    AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynClusterPart, DynEffects,
+    DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links,
+    MayBring, Naming, Needs, NodePart, Object, Past, Relations, Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;
 pub use play::{MinAvailable, RoleEdge, Share, percentage};

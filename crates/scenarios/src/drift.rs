@@ -7,6 +7,7 @@ use crate::judge::InitialState;
 use crate::report::Mismatch;
 use converge_engine::{ApplyReport, Engine, FleetPlan, ItemClaims, StopSwitch, TargetError};
 use converge_lab::kube::Kubectl;
+use converge_objects::{is_of_api, release_of};
 use converge_planner::{Item, Outcome};
 use converge_resource::{Claim, ClaimMode, ObjectId, State, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -264,8 +265,9 @@ fn found_by(
             })
         });
         // The object of a release that another role patches is the release's too.
-        let holds = drift.object.kind == "k8s"
-            && claims_of(item).is_some_and(|c| c.claims.iter().any(|claim| claim.object.kind == "release"));
+        let holds = is_of_api(&drift.object)
+            && claims_of(item)
+                .is_some_and(|c| c.claims.iter().any(|claim| release_of(&claim.object).is_some()));
         let waits = matches!(item.outcome, Outcome::Deferred { .. } | Outcome::Failed(_));
         if !own && !follows && !holds && !waits {
             wrong.push(

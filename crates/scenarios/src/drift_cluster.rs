@@ -3,6 +3,7 @@
 use crate::injected::{InjectedDrift, shown};
 use converge_engine::{Engine, FleetPlan, ItemClaims};
 use converge_lab::kube::Kubectl;
+use converge_objects::api_ref;
 use converge_resource::{ApiRef, ObjectId, RunAnswer, State};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,7 @@ pub(crate) fn drifts(
             if !observed.insert((object.clone(), claim.facet)) {
                 continue;
             }
-            let Some(target) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
+            let Some(target) = api_ref(object) else {
                 left.push(format!(
                     "{}, {}: no drift is injected into running workloads",
                     shown(object),

@@ -11,7 +11,7 @@ use converge_syntax::{Diagnostic, Diagnostics, did_you_mean};
 /// The planned outcome of an item, in the words of a scenario.
 pub(crate) fn found(item: &Item) -> ExpectedOutcome {
     match item.outcome {
-        Outcome::Unchanged | Outcome::Adopt(_) => ExpectedOutcome::Unchanged,
+        Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) => ExpectedOutcome::Unchanged,
         Outcome::Changed(_) => ExpectedOutcome::Change,
         Outcome::Deferred { .. } => ExpectedOutcome::Deferred,
         Outcome::Skipped(_) => ExpectedOutcome::Skipped,
@@ -29,7 +29,7 @@ fn said(item: &Item) -> String {
             lines.push(problem.message.clone());
             lines.extend(problem.help.clone());
         }
-        Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Changed(_) => {}
+        Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Changed(_) => {}
     }
     lines.join("\n")
 }

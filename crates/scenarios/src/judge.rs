@@ -3,8 +3,9 @@
 use crate::cluster::ClusterFault;
 use crate::report::Mismatch;
 use converge_engine::{ApplyReport, FleetPlan, ItemClaims, ItemResult};
+use converge_objects::{api_ref, is_of_api};
 use converge_planner::{Item, Outcome as Planned, PlannedChange};
-use converge_resource::{ApiRef, Change, Claim, ObjectId, State};
+use converge_resource::{Change, Claim, ObjectId, State};
 use std::collections::BTreeMap;
 
 /// The result of an item, in words.
@@ -46,7 +47,7 @@ pub(crate) fn add_what_waited(start: &mut InitialStates, report: &ApplyReport) {
             let changes = item.changes().iter().map(|planned| &planned.change);
             let made: Vec<&Change> =
                 changes.filter(|change| change.from.is_absent() && !change.to.is_absent()).collect();
-            for change in made.iter().filter(|change| change.object.kind == "k8s") {
+            for change in made.iter().filter(|change| is_of_api(&change.object)) {
                 own.states.entry(change.object.clone()).or_insert_with(State::absent);
             }
             let claims = made.iter().map(|change| Claim::exclusive(change.object.clone(), "presence"));
@@ -64,11 +65,10 @@ pub(crate) fn add_what_waited(start: &mut InitialStates, report: &ApplyReport) {
 /// The IDs of objects that the run creates and that a rollback removes only if that is allowed.
 pub(crate) fn made_whole(start: &InitialStates) -> Vec<String> {
     let absent = start.values().flat_map(|start| &start.states).filter(|(_, state)| state.is_absent());
-    let whole = |key: &str| {
-        ApiRef::from_key(key)
-            .is_some_and(|object| ["Namespace", "CustomResourceDefinition"].contains(&object.kind.as_str()))
+    let whole = |object: &ObjectId| {
+        api_ref(object).is_some_and(|r| ["Namespace", "CustomResourceDefinition"].contains(&r.kind.as_str()))
     };
-    let made = absent.filter(|(object, _)| object.kind == "k8s" && whole(&object.key));
+    let made = absent.filter(|(object, _)| whole(object));
     made.map(|(object, _)| object.to_string()).collect()
 }
 
@@ -136,7 +136,7 @@ impl OpenObjects {
     }
 
     fn holds(&self, object: &ObjectId) -> bool {
-        object.kind == "k8s" && (self.any || self.named.iter().any(|open| open.covers(object)))
+        is_of_api(object) && (self.any || self.named.iter().any(|open| open.covers(object)))
     }
 }
 
@@ -180,9 +180,10 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                     };
                     (list(&said, &did), list(&did, &said))
                 }
-                (Planned::Unchanged | Planned::Adopt(_), Some((_, ItemResult::Changed))) => {
-                    ("it is unchanged".to_owned(), "it was changed".to_owned())
-                }
+                (
+                    Planned::Unchanged | Planned::Adopt(_) | Planned::Forget(_),
+                    Some((_, ItemResult::Changed)),
+                ) => ("it is unchanged".to_owned(), "it was changed".to_owned()),
                 (Planned::Deferred { objects, .. }, Some((applied, ItemResult::Changed))) => {
                     let more: Vec<String> = applied
                         .changes()

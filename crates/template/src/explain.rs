@@ -149,33 +149,7 @@ fn describe(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
             let near = did_you_mean(&name, known).map(|near| format!("did you mean `{near}`?"));
             unknown("function", name, near)
         }
-        ErrorKind::SyntaxError if detail.ends_with("expected end of variable block") => {
-            Diagnostic::error("template-syntax", format!("the expression does not end: {detail}"))
-                .at(&span)
-                .help("write }} where it ends, and a sign between two values")
-        }
-        ErrorKind::SyntaxError if detail.starts_with("unexpected end of input") => {
-            let open = unclosed::innermost(place.text);
-            let message = match &open {
-                Some(open) => format!("the block `{}` is not closed", open.name),
-                None => format!("invalid template: {detail}"),
-            };
-            let at =
-                open.as_ref().map_or_else(|| span.clone(), |open| place.span_of_text(open.range.clone()));
-            let help = open.map(|open| format!("write {{% end{} %}} where it ends", open.name));
-            Diagnostic::error("template-syntax", message).at(&at).help_if(help)
-        }
-        ErrorKind::SyntaxError => {
-            let closes = detail.strip_prefix("unknown statement end");
-            let help = closes.map(|block| {
-                format!(
-                    "no {{% {block} %}} is open here, or a block inside it is not closed: write its end first"
-                )
-            });
-            Diagnostic::error("template-syntax", format!("invalid template: {detail}"))
-                .at(&span)
-                .help_if(help)
-        }
+        ErrorKind::SyntaxError => invalid(detail, &span, place),
         ErrorKind::OutOfFuel => Diagnostic::error("template-endless", "the template takes too many steps")
             .at(&span)
             .help("look for a loop over too many items"),
@@ -198,15 +172,7 @@ fn describe(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
         )
         .at(&span),
         ErrorKind::UnknownMethod if detail.starts_with(NO_METHOD) => {
-            let method = detail.strip_prefix(NO_METHOD).unwrap_or_default();
-            // The range begins behind the value.
-            let before = error.range().and_then(|range| place.text.get(..range.start)).unwrap_or_default();
-            let is_of_path = |c: char| c.is_alphanumeric() || "_.[]'\"".contains(c);
-            let of = before.rsplit(|c| !is_of_path(c)).next().filter(|of| !of.is_empty());
-            let of = of.map_or_else(|| "the value".to_owned(), |of| format!("`{of}`"));
-            Diagnostic::error("template", format!("{of} is none, and none has no method `{method}`"))
-                .at(&span)
-                .help("a fact is none where the host does not tell it: ask before with `is not none`, or give a value with `| default('…', true)`")
+            no_method(detail, before(error, place), &span)
         }
         kind => {
             let mut message = if detail.is_empty() { kind.to_string() } else { detail.to_owned() };
@@ -217,6 +183,47 @@ fn describe(error: &Error, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
         }
     };
     Fail::Fatal(diagnostic.into())
+}
+
+/// A template that cannot be parsed.
+fn invalid(detail: &str, span: &Span, place: TemplatePlace<'_>) -> Diagnostic {
+    let error = |message: String| Diagnostic::error("template-syntax", message);
+    if detail.ends_with("expected end of variable block") {
+        return error(format!("the expression does not end: {detail}"))
+            .at(span)
+            .help("write }} where it ends, and a sign between two values");
+    }
+    if detail.starts_with("unexpected end of input") {
+        let open = unclosed::innermost(place.text);
+        let message = match &open {
+            Some(open) => format!("the block `{}` is not closed", open.name),
+            None => format!("invalid template: {detail}"),
+        };
+        let at = open.as_ref().map_or_else(|| span.clone(), |open| place.span_of_text(open.range.clone()));
+        let help = open.map(|open| format!("write {{% end{} %}} where it ends", open.name));
+        return error(message).at(&at).help_if(help);
+    }
+    let closes = detail.strip_prefix("unknown statement end");
+    let help = closes.map(|block| {
+        format!("no {{% {block} %}} is open here, or a block inside it is not closed: write its end first")
+    });
+    error(format!("invalid template: {detail}")).at(span).help_if(help)
+}
+
+/// The text before the place at fault.
+fn before<'a>(error: &Error, place: TemplatePlace<'a>) -> &'a str {
+    error.range().and_then(|range| place.text.get(..range.start)).unwrap_or_default()
+}
+
+/// A method of none. The range of the error begins behind the value, which ends the text `before`.
+fn no_method(detail: &str, before: &str, span: &Span) -> Diagnostic {
+    let method = detail.strip_prefix(NO_METHOD).unwrap_or_default();
+    let is_of_path = |c: char| c.is_alphanumeric() || "_.[]'\"".contains(c);
+    let of = before.rsplit(|c| !is_of_path(c)).next().filter(|of| !of.is_empty());
+    let of = of.map_or_else(|| "the value".to_owned(), |of| format!("`{of}`"));
+    Diagnostic::error("template", format!("{of} is none, and none has no method `{method}`"))
+        .at(span)
+        .help("a fact is none where the host does not tell it: ask before with `is not none`, or give a value with `| default('…', true)`")
 }
 
 /// The failure of an evaluation in which the engine panicked.

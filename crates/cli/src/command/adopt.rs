@@ -83,7 +83,7 @@ fn check(plan: &FleetPlan, resources: &[String]) -> Result<(), Failure> {
             ));
         }
         let differs = match &item.outcome {
-            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Skipped(_) => continue,
+            Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => continue,
             Outcome::Changed(_) => "is not as declared",
             Outcome::Deferred { .. } => "depends on a change that is still to be made",
             Outcome::Failed(_) | Outcome::Refused(_) => "has an error in the plan",

@@ -142,12 +142,12 @@ pub async fn carry_out(
 ) -> Result<u8, Failure> {
     let ApplyOptions { yes, number, rollback, page, goes_back } = how;
     let work = plan.planned().flat_map(|p| &p.items).filter(|i| i.is_pending()).count();
-    let adopts = plan.planned().flat_map(|p| &p.items).any(|i| matches!(i.outcome, Outcome::Adopt(_)));
+    let records = plan.planned().flat_map(|p| &p.items).any(Item::only_records);
     if console.human() {
         console.print(&render::plan(&plan, &console.look));
     }
     let cut_off = |p: &HostPlan| p.earlier_runs.cut_off.as_ref().is_some_and(|c| !c.busy);
-    if work == 0 && !adopts && !plan.planned().any(cut_off) {
+    if work == 0 && !records && !plan.planned().any(cut_off) {
         let code = without_work(&plan);
         if !console.human() {
             show(&plan, console);

@@ -45,12 +45,11 @@ impl HostRun {
     async fn work_on(&mut self, cluster: &Cluster, item: &Item) -> bool {
         let host = self.lane.host.clone();
         let begun = self.progress.epoch.elapsed();
-        let adopts = matches!(item.outcome, Outcome::Adopt(_));
-        if !adopts {
+        if !item.only_records() {
             let address = item.address.clone();
             self.context.events.send(Event::ItemStarted { host: host.clone(), id: item.id, address });
         }
-        if adopts && item.origin == ItemOrigin::Prune {
+        if matches!(item.outcome, Outcome::Forget(_)) {
             return self.disown(cluster, item).await;
         }
         let work = self.cluster_work(item);

@@ -5,12 +5,11 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
 use crate::plan::managed::carry_over;
-use crate::plan::other_targets::ByRole;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
 use converge_ledger::led_elsewhere;
-use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, Outcome};
+use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, OtherTargetsByRole, Outcome};
 use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -43,7 +42,7 @@ impl Goal {
         context: &RunContext,
         target: &Target,
         lane: &Lane,
-        other_targets: ByRole,
+        other_targets: OtherTargetsByRole,
     ) -> Result<HostPlan, TargetError> {
         match self {
             Self::Declared => {

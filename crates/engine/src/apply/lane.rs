@@ -99,7 +99,9 @@ impl Lane {
 
     fn admit(&mut self, item: Item) {
         match &item.outcome {
-            Outcome::Changed(_) | Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(item),
+            Outcome::Changed(_) | Outcome::Deferred { .. } | Outcome::Adopt(_) | Outcome::Forget(_) => {
+                self.remaining.push(item);
+            }
             Outcome::Failed(problem) => {
                 let message = problem.message.clone();
                 self.end(item, ItemResult::Failed { message, output: String::new() });
@@ -341,8 +343,8 @@ impl Lane {
     fn end(&mut self, item: Item, result: ItemResult) {
         let address = item.address.clone();
         self.resting.remove(&address);
-        let adopted = matches!(item.outcome, Outcome::Adopt(_)) && !result.is_bad();
-        let result = if adopted { ItemResult::Unchanged } else { result };
+        let recorded = item.only_records() && !result.is_bad();
+        let result = if recorded { ItemResult::Unchanged } else { result };
         if result == ItemResult::Changed {
             self.history.changed.insert(address);
         } else {

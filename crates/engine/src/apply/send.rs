@@ -7,7 +7,7 @@ use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
-use converge_planner::{Item, Outcome};
+use converge_planner::Item;
 use converge_ssh::{Batch, Because, ShellError, Status};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,7 +244,7 @@ impl HostRun {
         }
         // The result of a guarded item is reported when the guard has ended.
         let held = self.lane.unconfirmed().iter().any(|(i, _)| i.address == item.address);
-        if !held && (!matches!(item.outcome, Outcome::Adopt(_)) || result.is_bad()) {
+        if !held && (!item.only_records() || result.is_bad()) {
             self.context.events.send(Event::ItemFinished {
                 host: self.lane.host.clone(),
                 id: item.id,

@@ -79,14 +79,7 @@ impl Work {
             node_removal: item.node_removal.clone(),
             ..ItemSpec::default()
         };
-        if let Outcome::Adopt(changes) = &item.outcome {
-            let one = |c: &Change| match item.origin {
-                ItemOrigin::Prune => disown_script(&c.object),
-                ItemOrigin::Declared | ItemOrigin::Rollback => adopt_script(&c.object, &c.to),
-            };
-            let script: Vec<String> = changes.iter().map(one).collect();
-            let script = format!("CV_RUN={}; {}", converge_resource::quote(run), script.join(" && "));
-            let piece = Piece { script, stdin: None, timeout: 60 };
+        if let Some(piece) = records(item, run) {
             return Ok(Self {
                 item: item.clone(),
                 spec: Arc::new(spec),
@@ -109,25 +102,7 @@ impl Work {
             spec.owns = own.map(|r| (r.seq, item.role.clone())).collect();
         }
         if item.changes().iter().any(|c| c.opaque) {
-            let watched = lane.watched_around(item);
-            let own = |object: &ObjectId| changes.iter().any(|c| c.object == *object);
-            spec.window = watched
-                .into_iter()
-                .filter(|claimed| !own(&claimed.object) && !crate::controller::is_here(&claimed.object))
-                .map(|Claimed { object, state, role }| WindowRow {
-                    seq: number(),
-                    object,
-                    expected: state,
-                    role,
-                })
-                .collect();
-            // Facts that later items read: only whether they change counts.
-            spec.window.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
-                seq: number(),
-                object: ObjectId::new(FACT, fact),
-                expected: State::from_line("-"),
-                role: item.role.clone(),
-            }));
+            spec.window = window(item, lane, number);
         }
         let content =
             |digest: &Digest| lane.contents().get(digest).map(|c| Bytes::copy_from_slice(c.bytes()));
@@ -333,4 +308,34 @@ fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     let from = all.len().saturating_sub(lines);
     all.get(from..).unwrap_or_default().join("\n")
+}
+
+/// The records that an item writes which changes nothing else.
+fn records(item: &Item, run: &str) -> Option<Piece> {
+    let script: Vec<String> = match &item.outcome {
+        Outcome::Adopt(changes) => changes.iter().map(|c| adopt_script(&c.object, &c.to)).collect(),
+        Outcome::Forget(changes) => changes.iter().map(|c| disown_script(&c.object)).collect(),
+        _ => return None,
+    };
+    let script = format!("CV_RUN={}; {}", converge_resource::quote(run), script.join(" && "));
+    Some(Piece { script, stdin: None, timeout: 60 })
+}
+
+/// The opaque window of an item: the objects that other items claim and the facts that later ones read, which the host compares around its foreign code.
+fn window(item: &Item, lane: &Lane, mut number: impl FnMut() -> u32) -> Vec<WindowRow> {
+    let own = |object: &ObjectId| item.changes().iter().any(|c| c.change.object == *object);
+    let watched = lane.watched_around(item).into_iter();
+    let watched =
+        watched.filter(|claimed| !own(&claimed.object) && !crate::controller::is_here(&claimed.object));
+    let mut rows: Vec<WindowRow> = watched
+        .map(|Claimed { object, state, role }| WindowRow { seq: number(), object, expected: state, role })
+        .collect();
+    // Of a fact, only whether it changes counts.
+    rows.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {
+        seq: number(),
+        object: ObjectId::new(FACT, fact),
+        expected: State::from_line("-"),
+        role: item.role.clone(),
+    }));
+    rows
 }

@@ -2,17 +2,18 @@
 
 use crate::context::RunContext;
 use crate::controller;
-use crate::revert::sealed;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::EndpointError;
 use crate::{Activity, Event, TargetError, Traffic};
-use converge_cluster::{Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, UnreadIdentities};
+use converge_cluster::{
+    Cluster, ClusterAccess, ClusterError, ClusterOptions, Login, SecretSealError, UnreadIdentities,
+};
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions};
 use converge_host::Link;
 use converge_ledger::{Records, Undo};
 use converge_planner::Knowledge;
-use converge_resource::{ApiRef, Digest, ObjectId, Probe, State, Wait, quote};
+use converge_resource::{ApiRef, Digest, Probe, Wait, quote};
 use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
 use converge_store::FetchedFiles;
 use converge_syntax::Node;
@@ -156,42 +157,31 @@ impl Target {
         if probes.is_empty() { Ok(()) } else { self.observe(Questions::of(probes), known).await.map(drop) }
     }
 
-    /// Brings the contents that these changes' states name, where they are kept with the records or on this machine. `lines` is a change of a file
-    /// that goes back by its lines, besides.
-    pub async fn saved_contents(
+    /// Learns contents of before that this machine has kept of a host, and marks the changes whose content it has not.
+    pub fn learn_previous(&self, undos: &mut [Undo], known: &mut Knowledge) {
+        if let Some(fetched) = self.fetched() {
+            controller::previous(fetched, undos, known);
+        }
+    }
+
+    /// Learns contents that a cluster keeps with its records; a host is asked for its own. Returns those that are sealed, each with the reason why
+    /// this machine cannot open it.
+    pub async fn learn_recorded(
         &self,
-        undos: &mut [Undo],
-        lines: Option<&Undo>,
+        wanted: &BTreeSet<Digest>,
         known: &mut Knowledge,
-    ) -> Result<(), TargetError> {
+    ) -> Result<BTreeMap<Digest, SecretSealError>, TargetError> {
         let link = match self {
-            Self::Host(_, fetched) => {
-                controller::previous(fetched, undos, known);
-                let probes = crate::revert::lines::probes(undos.iter().chain(lines), known);
-                return self.look(&probes, known).await;
-            }
+            Self::Host(..) => return Ok(BTreeMap::new()),
             Self::Cluster(link) => link,
         };
-        let content = |id: &ObjectId, state: &State| converge_objects::object(&id.kind)?.content(state);
-        let wanted: BTreeSet<Digest> = undos
-            .iter()
-            .flat_map(|u| {
-                let between = u.between.iter().flat_map(|(left, found)| [left, found]);
-                let since = u.since.iter().flat_map(|(before, after)| [before, after]);
-                let states = [&u.left, &u.before].into_iter().chain(&u.open).chain(between).chain(since);
-                states.filter_map(|state| content(&u.object, state)).collect::<Vec<_>>()
-            })
-            .filter(|digest| known.content(digest).is_none())
-            .collect();
-        if let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) {
-            let found = cluster.contents(&wanted).await;
-            let saved = found.map_err(|error| TargetError::Refused(error.to_string()))?;
-            saved.found.into_values().for_each(|content| known.learn_content(content));
-            let asked = sealed::probes(undos, &saved.sealed);
-            self.look(&asked, known).await?;
-            sealed::leave_what_is_sealed(undos, &saved.sealed, known);
-        }
-        Ok(())
+        let (false, Some(cluster)) = (wanted.is_empty(), link.present().await) else {
+            return Ok(BTreeMap::new());
+        };
+        let saved =
+            cluster.contents(wanted).await.map_err(|error| TargetError::Refused(error.to_string()))?;
+        saved.found.into_values().for_each(|content| known.learn_content(content));
+        Ok(saved.sealed)
     }
 
     /// Whether a record of a run keeps the values of Secrets. True of what has none.

@@ -1,9 +1,9 @@
 //! States that the record of a run on a cluster would not keep: shown in the plan, beforehand.
 
 use crate::connect::target::Target;
-use converge_objects::release;
+use converge_objects::{api_ref, release, release_of};
 use converge_planner::{HostPlan, Knowledge, Outcome};
-use converge_resource::{ApiRef, Change, Reversibility};
+use converge_resource::{Change, Reversibility};
 use serde_json::Value;
 
 /// Marks changes that no rollback can undo since the values of Secrets are kept for nobody.
@@ -27,25 +27,20 @@ fn not_kept(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'sta
     if change.from.is_absent() {
         return None;
     }
-    match change.object.kind.as_str() {
-        "k8s" => {
-            let secret = ApiRef::from_key(&change.object.key).is_some_and(|object| object.kind == "Secret");
-            match (secret, sensitive) {
-                (true, _) => Some("the values of Secrets"),
-                (false, true) => Some("objects of sensitive resources"),
-                (false, false) => None,
-            }
-        }
-        // As long as it is installed, helm keeps its history.
-        "release" if change.to.is_absent() => {
-            let object = converge_objects::object(&change.object.kind)?;
-            let content = object.content(&change.from).and_then(|digest| known.content(&digest));
-            let manifests = content.and_then(release::manifests_of).unwrap_or_default();
-            let secret = |m: &Value| m.get("kind").and_then(Value::as_str) == Some("Secret");
-            (sensitive || manifests.iter().any(secret)).then_some("releases with Secrets")
-        }
-        _ => None,
+    if let Some(object) = api_ref(&change.object) {
+        return match (object.kind == "Secret", sensitive) {
+            (true, _) => Some("the values of Secrets"),
+            (false, true) => Some("objects of sensitive resources"),
+            (false, false) => None,
+        };
     }
+    // As long as it is installed, helm keeps its history.
+    release_of(&change.object).filter(|_| change.to.is_absent())?;
+    let object = converge_objects::object(&change.object.kind)?;
+    let content = object.content(&change.from).and_then(|digest| known.content(&digest));
+    let manifests = content.and_then(release::manifests_of).unwrap_or_default();
+    let secret = |m: &Value| m.get("kind").and_then(Value::as_str) == Some("Secret");
+    (sensitive || manifests.iter().any(secret)).then_some("releases with Secrets")
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::context::RunContext;
 use crate::plan::facts::ask_others;
 use crate::plan::managed::Declares;
 use crate::plan::other_hosts::OtherHosts;
-use crate::plan::other_targets::ByRole;
 use crate::plan::source::{HostSource, ItemSelection, shown};
 use crate::revert::shared::belongs_to_others;
 use crate::revert::undo::{destroys, owners_probe};
@@ -13,7 +12,9 @@ use crate::{Activity, Event, TargetError};
 use converge_executor::Questions;
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
-use converge_planner::{Folded, History, HostPlan, Item, Knowledge, OtherTargets, Outcome, Outputs, fold};
+use converge_planner::{
+    Folded, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
+};
 use converge_resource::Probe;
 use std::collections::BTreeSet;
 
@@ -50,7 +51,7 @@ pub(crate) async fn plan_part(
     diffs: bool,
 ) -> Result<Folded, TargetError> {
     let look = LookScope { part, history, diffs, records: false };
-    Ok(look_and_plan(context, target, &look, ByRole::new()).await?.folded)
+    Ok(look_and_plan(context, target, &look, OtherTargetsByRole::new()).await?.folded)
 }
 
 /// The scope of a look.
@@ -88,7 +89,7 @@ pub(crate) async fn look_and_plan(
     context: &RunContext,
     target: &Target,
     look: &LookScope<'_>,
-    other_targets: ByRole,
+    other_targets: OtherTargetsByRole,
 ) -> Result<Looked, TargetError> {
     let mut known = crate::connect::target::first_knowledge(context, target).await?;
     known.set_other_targets(other_targets);
@@ -195,7 +196,7 @@ fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut Folded, 
     let Folded { plan, outputs, .. } = folded;
     source.refuse_open_lists(plan);
     refuse_what_is_lost(plan, known, &context.options.allow_destroy);
-    crate::plan::backup_notes::note_backups(plan);
+    crate::backup_notes::note_backups(plan);
     source.locate(plan, outputs);
     source.bind(plan, outputs);
 }
@@ -214,7 +215,7 @@ pub(crate) async fn plan_again(
     context: &RunContext,
     target: &Target,
     history: &History,
-    other_targets: ByRole,
+    other_targets: OtherTargetsByRole,
 ) -> Result<Folded, TargetError> {
     target.facts_are_stale();
     let look =
@@ -267,5 +268,5 @@ fn goes(change: &converge_resource::Change) -> bool {
 /// ([`converge_resource::NodePart::STAYS_UNLESS_ALLOWED`]), data ([`converge_resource::Traits::holds_data`]), or what stands on an object of a cluster.
 fn takes_along(change: &converge_resource::Change) -> bool {
     converge_objects::object(&change.object.kind)
-        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed() || o.kind() == "k8s")
+        .is_some_and(|o| o.traits().holds_data || o.node().stays_unless_allowed() || o.cluster().of_api())
 }

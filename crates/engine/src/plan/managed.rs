@@ -15,8 +15,9 @@ use crate::revert::accounts::Accounts;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
+use converge_objects::api_ref;
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
-use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
+use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
     autoremovable, autoremove_probe, companions, contents, covered, goes_with, is_given_back,
     name_other_projects, orphaned, other_names, remains,
@@ -137,7 +138,7 @@ pub(crate) async fn own(
     let mut lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
-    target.saved_contents(&mut undos, lines.as_ref(), known).await?;
+    revert::saved::learn_contents(target, &mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
     let asked = changed_probes(&undos, known);
     if prune {
@@ -219,9 +220,7 @@ const PRUNE_AGAIN: &str = "converge apply --prune";
 /// The reason why something stays for those that are declared and would go with it.
 fn refused_for(inside: &[&ObjectId]) -> Option<String> {
     let (first, more) = inside.split_first()?;
-    let first = ApiRef::from_key(&first.key)
-        .filter(|_| first.kind == "k8s")
-        .map_or_else(|| first.to_string(), |r| r.shown());
+    let first = api_ref(first).map_or_else(|| first.to_string(), |r| r.shown());
     let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     Some(format!(
         "{first}{and}, declared in the same plan, would go with it: declare it again, or take these out of the role too"
@@ -300,7 +299,7 @@ async fn add_prune_items(
 /// Lays the items that give something back behind the declared ones. They wait for all that is to be done before.
 fn join(plan: &mut HostPlan, own: HostPlan) {
     let matters =
-        |i: &&Item| !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_) | Outcome::Adopt(_));
+        |i: &&Item| !i.only_records() && !matches!(i.outcome, Outcome::Unchanged | Outcome::Skipped(_));
     let before: Vec<u32> = plan.items.iter().filter(matters).map(|i| i.id).collect();
     let next = plan.items.iter().map(|i| i.id).max().map_or(0, |id| id.saturating_add(1));
     plan.items.extend(own.items.into_iter().map(|mut item| {
@@ -368,7 +367,7 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
             })
         })
         .collect();
-    item.outcome = Outcome::Adopt(changes);
+    item.outcome = Outcome::Forget(changes);
     item
 }
 

@@ -1,8 +1,6 @@
 //! Plans all targets of a run.
 
-pub(crate) mod backup_notes;
 pub(crate) mod check;
-pub(crate) mod contents;
 pub(crate) mod facts;
 pub(crate) mod irreversible;
 pub(crate) mod joining_nodes;

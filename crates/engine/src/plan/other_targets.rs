@@ -2,12 +2,9 @@
 
 use crate::context::RunContext;
 use crate::{HostEntry, HostResult};
-use converge_planner::{EdgeScope, HostPlan, OtherTargets, RoleGraph};
+use converge_planner::{EdgeScope, HostPlan, OtherTargets, OtherTargetsByRole, RoleGraph};
 use converge_resource::Wait;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// By role of one target, the roles on other targets that come before it.
-pub(crate) type ByRole = BTreeMap<String, OtherTargets>;
 
 /// A role that comes before another.
 #[derive(Clone, Debug)]
@@ -60,7 +57,7 @@ impl OtherRoles {
     }
 
     /// The roles on other targets that come before each role of this target.
-    pub fn before(&self, target: &str) -> ByRole {
+    pub fn before(&self, target: &str) -> OtherTargetsByRole {
         let own = self.roles.get(target);
         let before = |role: &String| {
             let earlier = self.earlier.get(role).into_iter().flatten();
@@ -83,7 +80,7 @@ impl OtherRoles {
     }
 
     /// Takes the plan of a target, but not of roles that wait for plans themselves.
-    pub fn take_plan(&mut self, plan: &HostPlan, waiting: &ByRole) {
+    pub fn take_plan(&mut self, plan: &HostPlan, waiting: &OtherTargetsByRole) {
         let waits = |role: &str| waiting.get(role) == Some(&OtherTargets::NotPlanned);
         for role in self.roles.get(&plan.host).into_iter().flatten().filter(|role| !waits(role)) {
             if let Some(targets) = self.not_planned.get_mut(role) {
@@ -104,7 +101,7 @@ impl OtherRoles {
     /// Takes the end of a target's plan. For a target that is excluded nobody waits.
     pub fn take(&mut self, entry: &HostEntry) {
         match &entry.result {
-            HostResult::Planned(plan) => self.take_plan(plan, &ByRole::new()),
+            HostResult::Planned(plan) => self.take_plan(plan, &OtherTargetsByRole::new()),
             HostResult::Lost(_) => {
                 for targets in self.not_planned.values_mut() {
                     targets.remove(&entry.host);
@@ -152,7 +149,7 @@ mod tests {
         OtherTargets::Open(Wait { item: format!("{role}/item"), reason })
     }
 
-    fn by_role(all: &[(&str, OtherTargets)]) -> ByRole {
+    fn by_role(all: &[(&str, OtherTargets)]) -> OtherTargetsByRole {
         all.iter().map(|(role, state)| ((*role).to_owned(), state.clone())).collect()
     }
 
@@ -162,12 +159,12 @@ mod tests {
         let unknown = OtherTargets::NotPlanned;
         assert_eq!(
             roles.before("h1"),
-            ByRole::new(),
+            OtherTargetsByRole::new(),
             "an edge between host roles concerns the host that has both"
         );
         assert_eq!(roles.before("h2"), by_role(&[("kubelet", unknown.clone())]));
         assert_eq!(roles.before("c"), by_role(&[("operator", unknown.clone()), ("ready", unknown.clone())]));
-        roles.take_plan(&plan("h1", &["driver"]), &ByRole::new());
+        roles.take_plan(&plan("h1", &["driver"]), &OtherTargetsByRole::new());
         assert_eq!(roles.before("h2"), by_role(&[("kubelet", open("driver", "h1"))]));
         let driver = || open("driver", "h1");
         assert_eq!(roles.before("c"), by_role(&[("operator", driver()), ("ready", driver())]));
@@ -176,15 +173,15 @@ mod tests {
     #[test]
     fn a_role_waits_for_nothing_when_others_have_nothing_to_do_or_are_lost() {
         let mut roles = roles();
-        roles.take_plan(&plan("h1", &[]), &ByRole::new());
-        roles.take_plan(&plan("h2", &[]), &ByRole::new());
-        assert_eq!(roles.before("c"), ByRole::new());
+        roles.take_plan(&plan("h1", &[]), &OtherTargetsByRole::new());
+        roles.take_plan(&plan("h2", &[]), &OtherTargetsByRole::new());
+        assert_eq!(roles.before("c"), OtherTargetsByRole::new());
         let mut roles = self::roles();
         for host in ["h1", "h2"] {
             let result = HostResult::Lost(crate::TargetError::Refused("away".to_owned()));
             roles.take(&HostEntry { host: host.to_owned(), result, took: std::time::Duration::ZERO });
         }
-        assert_eq!(roles.before("c"), ByRole::new());
+        assert_eq!(roles.before("c"), OtherTargetsByRole::new());
     }
 
     #[test]
@@ -193,10 +190,10 @@ mod tests {
         let waiting = by_role(&[("kubelet", OtherTargets::NotPlanned)]);
         roles.take_plan(&plan("h2", &["kubelet"]), &waiting);
         assert_eq!(roles.before("c")["operator"], OtherTargets::NotPlanned);
-        roles.take_plan(&plan("h1", &[]), &ByRole::new());
+        roles.take_plan(&plan("h1", &[]), &OtherTargetsByRole::new());
         roles.take_plan(&plan("h2", &["kubelet"]), &roles.before("h2"));
         assert_eq!(roles.before("c")["operator"], open("kubelet", "h2"));
         roles.take_plan(&plan("h2", &[]), &roles.before("h2"));
-        assert_eq!(roles.before("c"), ByRole::new(), "it went on, and has nothing to do");
+        assert_eq!(roles.before("c"), OtherTargetsByRole::new(), "it went on, and has nothing to do");
     }
 }

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const FORMAT: &str = "converge-plan";
 /// Since 2 the arguments hold the moment of the plan; since 3 deferred items are bound by what they are made of; since 4 the reason why a
-/// target has no plan and the origin of an item have types.
-const VERSION: u32 = 4;
+/// target has no plan and the origin of an item have types; since 5 what a prune only takes out of the records has an outcome of its own.
+const VERSION: u32 = 5;
 /// The oldest version that is read.
 const OLDEST: u32 = 3;
 
@@ -80,8 +80,11 @@ fn save_with(
 /// A file that is no plan, or of another version.
 pub fn load(path: &Utf8Path) -> Result<SavedPlan, SaveError> {
     let (version, mut body) = read_document(path, FORMAT, OLDEST..=VERSION)?;
-    if version == 3 {
+    if version <= 3 {
         upgrade::from_3(&mut body);
+    }
+    if version <= 4 {
+        upgrade::from_4(&mut body);
     }
     serde_json::from_value(body).map_err(|e| SaveError::Content {
         path: path.to_string(),
@@ -311,7 +314,7 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
                 change.to = State::from_line(&sealer.seal(change.to.line())?);
             }
         }
-        Outcome::Adopt(changes) => {
+        Outcome::Adopt(changes) | Outcome::Forget(changes) => {
             for change in changes {
                 change.object = seal_object(&change.object)?;
                 change.from = State::from_line(&sealer.seal(change.from.line())?);

@@ -3,10 +3,10 @@
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::look::{LookScope, LookStart, Looked, look_and_plan, look_from};
-use crate::plan::other_targets::{ByRole, OtherRoles};
+use crate::plan::other_targets::OtherRoles;
 use crate::{Activity, Event, HostEntry, HostResult, TargetError};
 use converge_model::FactNames;
-use converge_planner::{Alteration, HostPlan, OtherFacts};
+use converge_planner::{Alteration, HostPlan, OtherFacts, OtherTargetsByRole};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,12 +47,12 @@ impl HeldPlan {
     }
 
     /// The roles on other targets that come before its own, as far as this plan knows them.
-    pub fn other_targets(&self) -> &ByRole {
+    pub fn other_targets(&self) -> &OtherTargetsByRole {
         self.looked.known.all_other_targets()
     }
 
     /// Goes on with the plan, with what is known of other targets now.
-    pub async fn resume(self, context: &RunContext, other_targets: ByRole) -> PlanProgress {
+    pub async fn resume(self, context: &RunContext, other_targets: OtherTargetsByRole) -> PlanProgress {
         let _permit = context.permit(self.name()).await;
         let _plans = context.begin(self.name(), Activity::Plan);
         let begun = Instant::now();
@@ -73,7 +73,11 @@ impl HeldPlan {
 }
 
 /// Plans one target, as far as it goes with what is known of others.
-pub(crate) async fn plan_one(context: &RunContext, host: &str, other_targets: ByRole) -> PlanProgress {
+pub(crate) async fn plan_one(
+    context: &RunContext,
+    host: &str,
+    other_targets: OtherTargetsByRole,
+) -> PlanProgress {
     let _permit = context.permit(host).await;
     let _plans = context.begin(host, Activity::Plan);
     let begun = Instant::now();
@@ -138,7 +142,7 @@ fn entry(
 pub(crate) async fn plan_with_records(
     context: &RunContext,
     target: &Target,
-    other_targets: ByRole,
+    other_targets: OtherTargetsByRole,
 ) -> Result<HostPlan, TargetError> {
     let looked = look_and_plan(context, target, &LookScope::plan(context), other_targets).await?;
     with_records(context, target, looked).await
@@ -220,7 +224,7 @@ pub(crate) async fn complete(
         let facts = other_facts(context, &ended, &held).await;
         let altered = **context.pool.other_facts() != facts;
         *context.pool.other_facts() = Arc::new(facts);
-        let before: Vec<ByRole> = held.iter().map(|target| roles.before(target.name())).collect();
+        let before: Vec<OtherTargetsByRole> = held.iter().map(|target| roles.before(target.name())).collect();
         // Roles that wait for each other across targets stay deferred: an apply asks them when their turn comes.
         let progress = held.iter().zip(&before).any(|(target, before)| {
             target.other_targets() != before || altered && target.looked.reads_others

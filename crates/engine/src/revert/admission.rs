@@ -5,6 +5,7 @@ use crate::connect::target::Target;
 use crate::revert::RevertGroup;
 use crate::revert::order::namespaces::namespace_of;
 use crate::revert::undo::Verdict;
+use converge_objects::{api_ref, release_of};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Probe, State};
 use std::collections::BTreeSet;
@@ -43,8 +44,7 @@ fn group_of(object: &ApiRef) -> Option<&str> {
 /// The object that a verdict writes, with the change.
 fn written(verdict: &Verdict) -> Option<(ApiRef, &Change)> {
     let Verdict::Back(change) = verdict else { return None };
-    let object = ApiRef::from_key(&change.object.key).filter(|_| change.object.kind == "k8s")?;
-    Some((object, change))
+    Some((api_ref(&change.object)?, change))
 }
 
 /// The question whether the server would take it. The values of a Secret are not known here: of one that comes back it is asked whether its place is there.
@@ -55,7 +55,7 @@ fn probe(verdict: &Verdict, known: &Knowledge) -> Option<Probe> {
     let asked = |(object, change): &(ApiRef, &Change)| !is_secret(object) || change.from.is_absent();
     let (object, change) = written(verdict).filter(asked)?;
     let text = |state: &State| {
-        let digest = converge_objects::object("k8s")?.content(state)?;
+        let digest = converge_objects::object(&change.object.kind)?.content(state)?;
         Some(known.content(&digest)?.text()?.to_owned())
     };
     let from = if change.from.is_absent() { None } else { Some(text(&change.from)?) };
@@ -162,7 +162,7 @@ impl Brought {
             if change.to.is_absent() {
                 continue;
             }
-            brought.releases |= change.object.kind == "release";
+            brought.releases |= release_of(&change.object).is_some();
             let Some((object, change)) = written(verdict) else { continue };
             brought.groups.extend(group_defined(&object).map(str::to_owned));
             let comes = object.kind == "Namespace" && change.from.is_absent();

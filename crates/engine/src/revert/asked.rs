@@ -5,8 +5,10 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::{RevertGroup, admission, left, packages, releases, undo};
+use converge_host::records::blob_path;
 use converge_ledger::Undo;
 use converge_planner::{HostPlan, Item, Knowledge};
+use converge_resource::{Answer, Probe};
 use std::collections::BTreeSet;
 
 /// Writes the owners in these changes as the host shows them now.
@@ -46,11 +48,37 @@ pub(crate) async fn complete(
 ) -> Result<(), TargetError> {
     converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
     releases::releases_back(target, plan, known).await?;
-    crate::plan::backup_notes::note_backups(plan);
+    crate::backup_notes::note_backups(plan);
     plan.base = undo::base_of(plan, known);
     undo::take_contents(plan, known);
     if context.options.diffs {
-        crate::plan::contents::contents_for_diffs(target, plan, known).await?;
+        contents_for_diffs(target, plan, known).await?;
+    }
+    Ok(())
+}
+
+/// Reads the present and the saved content of files for the diff.
+async fn contents_for_diffs(
+    target: &Target,
+    plan: &mut HostPlan,
+    known: &mut Knowledge,
+) -> Result<(), TargetError> {
+    let mut probes = BTreeSet::new();
+    for planned in plan.items.iter().filter(|i| !i.sensitive).flat_map(Item::changes) {
+        let change = &planned.change;
+        let Some(object) = converge_objects::object(&change.object.kind) else { continue };
+        let (from, to) = (object.content(&change.from), object.content(&change.to));
+        if change.object.kind != "path" || from == to {
+            continue;
+        }
+        probes.extend(from.map(|_| Probe::Content(change.object.key.clone())));
+        probes.extend(to.map(|digest| Probe::Content(blob_path(&digest))));
+    }
+    target.look(&probes, known).await?;
+    for probe in &probes {
+        if let Some(Answer::Content(Some(content))) = known.answer(probe) {
+            plan.contents.insert(content.digest().clone(), content.clone());
+        }
     }
     Ok(())
 }

@@ -387,7 +387,7 @@ fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
 /// Whether an object of a cluster is written: it needs what it stands on, and nothing else of its role. One that goes, a release or a restart may be what
 /// something before it still needs.
 fn stands_alone(object: &ObjectId, to: &State) -> bool {
-    object.kind == "k8s" && !to.is_absent()
+    converge_objects::is_of_api(object) && !to.is_absent()
 }
 
 /// The items that must have succeeded before one of a group: the latest of its role that is reverted at all, so that a failure stops the rest of

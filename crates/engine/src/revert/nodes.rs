@@ -5,15 +5,15 @@ use crate::revert::layers::Sight;
 use crate::revert::order::{Pods, needs_pods};
 use crate::revert::undo::{Verdict, text_of};
 use converge_ledger::Undo;
+use converge_objects::api_ref;
 use converge_objects::k8s::K8sState;
 use converge_planner::Knowledge;
-use converge_resource::{ApiRef, Change, ObjectId, State};
+use converge_resource::{Change, ObjectId, State};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn is_node(object: &ObjectId) -> bool {
-    object.kind == "k8s"
-        && ApiRef::from_key(&object.key).is_some_and(|r| r.api_version == "v1" && r.kind == "Node")
+    api_ref(object).is_some_and(|r| r.api_version == "v1" && r.kind == "Node")
 }
 
 /// The reasons for which a node takes no pod: its taints by key and effect, and its cordon.

@@ -5,6 +5,7 @@ use crate::connect::target::Target;
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::from_text;
 use converge_objects::release::{self, ReleaseState};
+use converge_objects::{is_of_api, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
 use converge_resource::{
     Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
@@ -42,13 +43,10 @@ pub(crate) async fn releases_back(
         let Outcome::Changed(changes) = &item.outcome else { continue };
         let changes: Vec<Change> = changes.iter().map(|c| c.change.clone()).collect();
         for change in &changes {
-            match change.object.kind.as_str() {
-                "k8s" => {
-                    undone.insert(change.object.clone(), as_it_will_be(change, known));
-                }
-                "release" => back(target, item, change, &undone, known).await?,
-                _ => {}
+            if is_of_api(&change.object) {
+                undone.insert(change.object.clone(), as_it_will_be(change, known));
             }
+            back(target, item, change, &undone, known).await?;
         }
     }
     Ok(())
@@ -61,7 +59,7 @@ fn as_it_will_be(change: &Change, known: &Knowledge) -> Option<(Vec<Field>, Valu
     Some((fields::differences(&from, &to), to))
 }
 
-/// Plans one release back.
+/// Plans one release back; nothing of another object.
 async fn back(
     target: &Target,
     item: &mut Item,
@@ -70,7 +68,7 @@ async fn back(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
-    let Some((namespace, name)) = change.object.key.split_once('/') else { return Ok(()) };
+    let Some((namespace, name)) = release_of(&change.object) else { return Ok(()) };
     let to = state(&change.to);
     if to == Some(ReleaseState::Absent) {
         item.notes.extend(namespace_stays(target, namespace, known).await?);

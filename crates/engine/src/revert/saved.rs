@@ -1,10 +1,45 @@
-//! Contents that a host has saved and that a rollback brings back: which of them are whole.
+//! Contents that a rollback brings back: those that a revert is judged by, and which of them a host has saved whole.
 
+use crate::TargetError;
+use crate::connect::target::Target;
+use crate::revert::{lines, sealed};
 use converge_host::records::blob_path;
 use converge_ledger::Undo;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, Digest, Probe, State};
 use std::collections::BTreeSet;
+
+/// Brings the contents that these changes' states name, where they are kept with the records or on this machine. `lines` is a change of a file
+/// that goes back by its lines, besides.
+pub(crate) async fn learn_contents(
+    target: &Target,
+    undos: &mut [Undo],
+    lines: Option<&Undo>,
+    known: &mut Knowledge,
+) -> Result<(), TargetError> {
+    target.learn_previous(undos, known);
+    target.look(&lines::probes(undos.iter().chain(lines), known), known).await?;
+    let sealed = target.learn_recorded(&unknown(undos, known), known).await?;
+    target.look(&sealed::probes(undos, &sealed), known).await?;
+    sealed::leave_what_is_sealed(undos, &sealed, known);
+    Ok(())
+}
+
+/// The contents that the states of these changes name and nobody has told yet.
+fn unknown(undos: &[Undo], known: &Knowledge) -> BTreeSet<Digest> {
+    let states = |undo: &Undo| -> Vec<State> {
+        let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
+        let since = undo.since.iter().flat_map(|(before, after)| [before, after]);
+        let own = [&undo.left, &undo.before].into_iter().chain(&undo.open);
+        own.chain(between).chain(since).cloned().collect()
+    };
+    let contents = |undo: &Undo| {
+        let object = converge_objects::object(&undo.object.kind);
+        let digests = states(undo).into_iter().filter_map(move |state| object?.content(&state));
+        digests.collect::<Vec<_>>()
+    };
+    undos.iter().flat_map(contents).filter(|digest| known.content(digest).is_none()).collect()
+}
 
 /// The content of a state that the host has saved.
 fn content(undo: &Undo, state: &State) -> Option<Digest> {

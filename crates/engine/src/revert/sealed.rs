@@ -3,7 +3,7 @@
 use converge_cluster::SecretSealError;
 use converge_ledger::Undo;
 use converge_objects::k8s::from_text;
-use converge_objects::release;
+use converge_objects::{release, release_of};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, Digest, Probe, State};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn has_values(undo: &Undo, before: &Digest, known: &Knowledge) -> bool {
 
 /// Asks for the revisions that helm keeps of a release.
 fn revisions(undo: &Undo) -> Option<Probe> {
-    let (namespace, name) = undo.object.key.split_once('/').filter(|_| undo.object.kind == "release")?;
+    let (namespace, name) = release_of(&undo.object)?;
     Some(Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() }))
 }
 

@@ -6,6 +6,7 @@ use crate::revert::Judged;
 use crate::revert::undo::{Verdict, back, owners_probe, shows, text_of};
 use converge_ledger::Undo;
 use converge_objects::K8sState;
+use converge_objects::is_of_api;
 use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read, shown, with};
 use converge_objects::k8s::owners::staying;
 use converge_planner::Knowledge;
@@ -70,7 +71,7 @@ fn is_secret(undo: &Undo) -> bool {
 
 /// Takes what later runs of other projects have brought back to where it was out of what goes back: it stays as it is.
 pub(crate) fn leave_what_is_back(undo: &mut Undo, known: &mut Knowledge) {
-    if undo.theirs.is_none() || undo.object.kind != "k8s" || is_secret(undo) {
+    if undo.theirs.is_none() || !is_of_api(&undo.object) || is_secret(undo) {
         return;
     }
     let text = |state: &State| text_of(&undo.object, state, known);
@@ -171,7 +172,7 @@ fn rest_probe(object: &ObjectId) -> Option<Probe> {
 /// The question what the server makes of the project's own fields in an object that another project has taken away since. No value of a Secret is known.
 fn own_part_probe(undo: &Undo, known: &Knowledge) -> Option<Probe> {
     let left = undo.between.last().filter(|(left, found)| !left.is_absent() && found.is_absent());
-    let went = undo.object.kind == "k8s" && undo.left.is_absent() && left.is_some();
+    let went = is_of_api(&undo.object) && undo.left.is_absent() && left.is_some();
     let is_gone = || known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
     if !went || !is_gone() || is_secret(undo) {
         return None;

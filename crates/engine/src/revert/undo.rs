@@ -1,8 +1,8 @@
 //! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
 
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
-use converge_objects::PackageState;
 use converge_objects::k8s::from_text;
+use converge_objects::{PackageState, api_ref};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
@@ -150,7 +150,7 @@ pub(crate) fn lost(undo: &Undo) -> Option<String> {
 
 /// The note on an object that comes back, though not with all that went with it; `None` for any other.
 pub(crate) fn without(object: &ObjectId) -> Option<&'static str> {
-    converge_objects::k8s::comes_back_without(&object.key).filter(|_| object.kind == "k8s")
+    converge_objects::object(&object.kind)?.cluster().comes_back_without(&object.key)
 }
 
 /// The reason why this change cannot be reverted, as far as the objects know it.
@@ -175,14 +175,13 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
 
 /// Asks who else owns fields of an object of a cluster.
 pub(crate) fn owners_probe(object: &ObjectId) -> Option<Probe> {
-    let wanted = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s")?;
-    Some(Probe::Api(ApiProbe::Others(wanted)))
+    Some(Probe::Api(ApiProbe::Others(api_ref(object)?)))
 }
 
 /// The reason why the changes of others between the runs cannot be told apart from those of the runs: of an object that goes back field by field, contents
 /// are missing.
 pub(crate) fn undistinguished(undo: &Undo, known: &Knowledge) -> Option<String> {
-    let object = converge_objects::object("k8s").filter(|_| undo.object.kind == "k8s")?;
+    let object = converge_objects::object(&undo.object.kind).filter(|o| o.cluster().of_api())?;
     let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
     let mut states = [&undo.before, &undo.left].into_iter().chain(between);
     let is_missing =
@@ -228,12 +227,13 @@ pub(crate) fn role_of(address: &str) -> &str {
 
 /// A workload that a rollback takes away needs no restart.
 pub(crate) fn without_gone_workloads(undos: &mut Vec<Undo>) {
-    let gone: BTreeSet<String> = undos
-        .iter()
-        .filter(|u| u.object.kind == "k8s" && u.before.is_absent())
-        .map(|u| u.object.key.clone())
-        .collect();
-    undos.retain(|u| u.object.kind != "workload" || !gone.contains(&u.object.key));
+    let going = undos.iter().filter(|u| u.before.is_absent());
+    let gone: BTreeSet<ApiRef> = going.filter_map(|u| api_ref(&u.object)).collect();
+    let runs_in = |object: &ObjectId| {
+        let cluster = converge_objects::object(&object.kind)?.cluster();
+        cluster.api(&object.key).filter(|_| cluster.needs_pods())
+    };
+    undos.retain(|u| runs_in(&u.object).is_none_or(|workload| !gone.contains(&workload)));
 }
 
 /// The path whose presence says that a command has run, where this is one.

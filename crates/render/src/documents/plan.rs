@@ -158,7 +158,7 @@ pub struct PlanItem {
 pub enum PlanResult {
     /// In the declared state
     Unchanged,
-    /// In the declared state; only a record is written
+    /// Nothing is changed; only a record is written: with `kind` `prune`, that it is no longer managed
     Adopt,
     /// Changes
     Change,

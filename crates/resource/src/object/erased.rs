@@ -2,8 +2,8 @@
 
 use super::typed::typed;
 use super::{
-    AttributeChange, Change, DriftScript, DynEffects, DynLinks, DynNeeds, DynNodePart, DynRelations,
-    DynShared, Erased, Object, Reversibility, Traits,
+    AttributeChange, Change, DriftScript, DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart,
+    DynRelations, DynShared, Erased, Object, Reversibility, Traits,
 };
 use crate::{AnswerError, Digest, Disruption, Observed, Place, State, Step};
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub trait DynObject: Send + Sync {
     fn shared(&self) -> &'static dyn DynShared;
     /// [`Object::NODE`].
     fn node(&self) -> &'static dyn DynNodePart;
+    /// [`Object::CLUSTER`].
+    fn cluster(&self) -> &'static dyn DynClusterPart;
     /// [`Object::NEEDS`].
     fn needs(&self) -> &'static dyn DynNeeds;
     /// [`Object::fulfils`]; bad states are compared as they are.
@@ -84,6 +86,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn node(&self) -> &'static dyn DynNodePart {
         O::NODE
+    }
+    fn cluster(&self) -> &'static dyn DynClusterPart {
+        O::CLUSTER
     }
     fn needs(&self) -> &'static dyn DynNeeds {
         O::NEEDS

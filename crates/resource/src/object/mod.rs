@@ -1,6 +1,7 @@
 //! The contract of an object.
 
 use crate::{Content, Digest, Disruption, ObjectId, Place, State, Step, quote};
+mod cluster;
 mod effects;
 mod erased;
 mod links;
@@ -13,6 +14,7 @@ mod typed;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
+pub use cluster::{ClusterPart, DynClusterPart};
 pub use effects::{AlteredFact, DynEffects, Effects, MayBring};
 pub use erased::DynObject;
 pub use links::{DynLinks, Links};
@@ -104,7 +106,7 @@ impl Traits {
 
 /// Something a machine or a cluster has. One file each, in the `objects` crate.
 ///
-/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`] and [`Needs`] say
+/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`] and [`Needs`] say
 /// what some have besides.
 ///
 /// An object of a cluster ([`Object::PLACE`]) has no shell text: the executor of clusters makes its states and changes.
@@ -138,6 +140,8 @@ pub trait Object: Send + Sync + 'static {
     const SHARED: &'static dyn DynShared = &Nothing;
     /// Its part in a node: its [`NodePart`].
     const NODE: &'static dyn DynNodePart = &Nothing;
+    /// Its name in a cluster: its [`ClusterPart`].
+    const CLUSTER: &'static dyn DynClusterPart = &Nothing;
     /// Its [`Needs`].
     const NEEDS: &'static dyn DynNeeds = &Nothing;
 

@@ -155,6 +155,38 @@ fn pair(like: Option<(&str, &IniEntry)>, key: &str, value: &str) -> String {
     format!("{indent}{key}{around}{value}\n")
 }
 
+impl Ini {
+    /// Puts a section: new, or emptied before it is filled again.
+    fn put_section(
+        &self,
+        text: &str,
+        read: &IniText<'_>,
+        at: &[String],
+        map: &Map<String, Value>,
+    ) -> Result<String, Refusal> {
+        let [name] = at else { return Err(deep(at)) };
+        let mut new = text.to_owned();
+        if !read.sections.iter().any(|(n, _)| n == name) {
+            if !new.is_empty() && !new.ends_with('\n') {
+                new.push('\n');
+            }
+            if !new.trim().is_empty() && !new.ends_with("\n\n") {
+                new.push('\n');
+            }
+            new.push_str(&format!("[{name}]\n"));
+        }
+        for entry in read.entries.iter().filter(|e| e.section.as_ref() == Some(name)) {
+            if !map.contains_key(&entry.key) {
+                new = self.take(&new, &[name.clone(), entry.key.clone()])?;
+            }
+        }
+        for (key, value) in map {
+            new = self.put(&new, &[name.clone(), key.clone()], value)?;
+        }
+        Ok(new)
+    }
+}
+
 impl Editor for Ini {
     fn read(&self, text: &str) -> Result<Value, Refusal> {
         let read = IniText::new(text)?;
@@ -225,29 +257,7 @@ impl Editor for Ini {
         let mut lines: Vec<String> = read.lines.iter().map(|l| (*l).to_owned()).collect();
         let value = match value {
             Value::String(value) => value,
-            Value::Object(map) if at.len() == 1 => {
-                // A section: new, or emptied before it is filled again.
-                let Some(name) = at.first() else { return Err(deep(at)) };
-                let mut new = text.to_owned();
-                if !read.sections.iter().any(|(n, _)| n == name) {
-                    if !new.is_empty() && !new.ends_with('\n') {
-                        new.push('\n');
-                    }
-                    if !new.trim().is_empty() && !new.ends_with("\n\n") {
-                        new.push('\n');
-                    }
-                    new.push_str(&format!("[{name}]\n"));
-                }
-                for entry in read.entries.iter().filter(|e| e.section.as_ref() == Some(name)) {
-                    if !map.contains_key(&entry.key) {
-                        new = self.take(&new, &[name.clone(), entry.key.clone()])?;
-                    }
-                }
-                for (key, value) in map {
-                    new = self.put(&new, &[name.clone(), key.clone()], value)?;
-                }
-                return Ok(new);
-            }
+            Value::Object(map) if at.len() == 1 => return self.put_section(text, &read, at, map),
             Value::Object(map) if at.is_empty() => {
                 let mut new = text.to_owned();
                 for (key, value) in map {

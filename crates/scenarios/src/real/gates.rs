@@ -10,7 +10,7 @@ use crate::report::{Gate, Mismatch};
 use crate::snapshot::{self, is_among};
 use crate::{drift, leftovers, whole};
 use converge_engine::{Engine, FleetPlan, ItemResult, StopSwitch, TargetError, exit_code};
-use converge_planner::{Item, Outcome as Planned};
+use converge_planner::Outcome as Planned;
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,10 +38,9 @@ pub(super) async fn next_plan(engine: &Engine) -> GateResult {
         Ok(plan) => plan,
         Err(found) => return Ok(expect::complaints(&found).into()),
     };
-    let adopts = |i: &&Item| matches!(i.outcome, Planned::Adopt(_));
     let items = || plan.planned().flat_map(|p| &p.items);
     let open: Vec<&str> =
-        items().filter(|i| i.is_pending() || adopts(i)).map(|i| i.address.as_str()).collect();
+        items().filter(|i| i.is_pending() || i.only_records()).map(|i| i.address.as_str()).collect();
     if plan.is_empty() && open.is_empty() && plan.exit_code() == exit_code::DONE {
         return Ok(Findings::default());
     }

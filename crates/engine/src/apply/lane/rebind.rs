@@ -128,7 +128,7 @@ impl Lane {
                 let message = format!("it still cannot be known: {}", wait.reason);
                 self.end(new, ItemResult::Failed { message, output: String::new() });
             }
-            Outcome::Deferred { .. } | Outcome::Adopt(_) => self.remaining.push(new),
+            Outcome::Deferred { .. } | Outcome::Adopt(_) | Outcome::Forget(_) => self.remaining.push(new),
             Outcome::Changed(_) => {
                 if new.outcome != before.outcome {
                     resolved.push(new.clone());
@@ -202,7 +202,7 @@ impl Lane {
         let read = |state: &State| text::from_text(self.contents.get(&object.content(state)?)?);
         let fields =
             |change: &Change| Some(text::fields::differences(&read(&change.from)?, &read(&change.to)?));
-        old.object.kind == "k8s" && fields(old).is_some_and(|was| fields(new) == Some(was))
+        object.cluster().of_api() && fields(old).is_some_and(|was| fields(new) == Some(was))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
-use converge_objects::{Command, CommandGuard};
+use converge_objects::{Command, CommandGuard, api_ref};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use serde_json::Value;
@@ -112,7 +112,7 @@ pub(super) fn goes_with<'d>(
     declares: &'d Declares,
     known: &Knowledge,
 ) -> Vec<&'d ObjectId> {
-    let Some(outer) = ApiRef::from_key(&object.key).filter(|_| object.kind == "k8s") else {
+    let Some(outer) = api_ref(object) else {
         return Vec::new();
     };
     let kind = || {
@@ -122,9 +122,8 @@ pub(super) fn goes_with<'d>(
     };
     let kind = (outer.kind == "CustomResourceDefinition").then(kind).flatten();
     let is_of_kind = |inner: &ObjectId| {
-        let inner = ApiRef::from_key(&inner.key).filter(|_| inner.kind == "k8s");
         let group = |r: &ApiRef| r.api_version.split_once('/').map(|(group, _)| group.to_owned());
-        inner.is_some_and(|r| group(&r).map(|group| (group, r.kind)) == kind && kind.is_some())
+        api_ref(inner).is_some_and(|r| group(&r).map(|group| (group, r.kind)) == kind && kind.is_some())
     };
     let is_inside = |inner: &ObjectId| match outer.kind.as_str() {
         "Namespace" => namespace_of(inner).as_ref() == Some(&outer.name),

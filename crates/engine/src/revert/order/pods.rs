@@ -17,7 +17,7 @@ pub(crate) enum Pods {
 
 /// Whether the revert of such an object may wait for pods.
 pub(crate) fn needs_pods(object: &ObjectId) -> bool {
-    matches!(object.kind.as_str(), "release" | "workload")
+    converge_objects::object(&object.kind).is_some_and(|o| o.cluster().needs_pods())
 }
 
 impl Edges<'_> {
