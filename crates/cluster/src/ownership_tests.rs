@@ -232,7 +232,7 @@ fn a_field_with_the_value_of_before_goes_back_to_whom_it_belonged() {
         let written = Written { live: Some(live), fields: &[], before: Some(&before) };
         settled(live, &written, &owners, "converge-a").map(|all| listed(&all))
     };
-    // What he had beside the project, and has given up since, he does not get back.
+    // A field that he had beside the project, and has given up since, he does not get back.
     assert_eq!(settled(&live("1")), Some(vec![says("argo Apply", &["x"])]));
     assert_eq!(settled(&live("5")), Some(Vec::new()));
 }

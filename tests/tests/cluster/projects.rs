@@ -278,7 +278,7 @@ fn scaled(project: &str, label: u8, replicas: u8) -> String {
     )
 }
 
-/// What one of two projects gives up with its prune is no change of somebody else's for the other one, which owns it too.
+/// A field that one of two projects gives up with its prune is no change of somebody else's for the other one, which owns it too.
 #[test]
 fn a_field_of_two_projects_that_one_of_them_prunes_is_the_other_ones() {
     let lab = Lab::get();
