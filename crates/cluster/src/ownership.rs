@@ -146,6 +146,8 @@ pub(crate) struct Owners {
     pub(crate) own: Option<Vec<Value>>,
     /// Those of others, with the fields that the changes took from them.
     pub(crate) others: Vec<Value>,
+    /// The fields that the changes took from others, as far as they have recorded what they left.
+    pub(crate) taken: FieldSet,
     /// Of records of older versions: the managers of fields that were taken, by the paths of these.
     pub(crate) by_path: BTreeMap<String, String>,
     /// Of records of older versions: the fields that the project's apply owned of an object that went.
@@ -189,6 +191,10 @@ pub(crate) fn settled(
     let fresh = updated.without(&written.live.map(|live| owned(live, "Update", manager)).unwrap_or_default());
     let of = |field: &Field| updated.touching(&field.path, now, &every);
     let back = written.fields.iter().map(of).fold(fresh, |all, one| all.or(&one));
+    let live = normalised(now);
+    // Somebody has put the value of before back already, under the project's name.
+    let as_before = written.before.map(|before| owners.taken.same(before, &live, &every)).unwrap_or_default();
+    let back = back.or(&as_before.and(&fields_of(now, manager)));
     let (own_now, mut settled): (Vec<Value>, Vec<Value>) =
         entries(now).cloned().partition(|entry| is_own(entry, manager));
     for entry in &owners.others {
@@ -205,7 +211,6 @@ pub(crate) fn settled(
         }
     }
     let earlier = || unrecorded(now, written.live, owners, &back.without(&theirs), manager);
-    let live = normalised(now);
     for entry in owners.own.clone().unwrap_or_else(earlier) {
         let set = FieldSet::of(&entry);
         let is = |e: &&Value| operation(e) == operation(&entry);

@@ -218,3 +218,21 @@ fn a_field_of_both_goes_back_to_both() {
     let back = settled(&now, &written, &owners, "converge-b").unwrap();
     assert_eq!(listed(&back), [says("argo Apply", &["c"]), says("converge-b Apply", &["c", "v"])]);
 }
+
+/// A field that was taken from somebody belongs to him again with the value of before, whoever has put that back.
+#[test]
+fn a_field_with_the_value_of_before_goes_back_to_whom_it_belonged() {
+    let live = |x: &str| object(json!({"x": x, "y": "1"}), &[("converge-a", "Apply", &["x", "y"])]);
+    let before = normalised(&object(json!({"x": "1", "y": "1"}), &[]));
+    let argo = object(json!({}), &[("argo", "Apply", &["x", "y"])]);
+    let others: Vec<Value> = entries(&argo).cloned().collect();
+    let taken = FieldSet::of(&json!({"fieldsV1": data(&["x"])}));
+    let owners = Owners { own: Some(Vec::new()), others, taken, ..Owners::default() };
+    let settled = |live: &Value| {
+        let written = Written { live: Some(live), fields: &[], before: Some(&before) };
+        settled(live, &written, &owners, "converge-a").map(|all| listed(&all))
+    };
+    // A field that he had beside the project, and has given up since, he does not get back.
+    assert_eq!(settled(&live("1")), Some(vec![says("argo Apply", &["x"])]));
+    assert_eq!(settled(&live("5")), Some(Vec::new()));
+}

@@ -5,7 +5,7 @@ use crate::earlier_runs::earlier_runs;
 use crate::names::fold_names;
 use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
-use converge_engine::{FleetPlan, HostResult, Purpose, TargetError};
+use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_objects::object;
 use converge_planner::{Guard, Guarded, HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, Disruption, counted};
@@ -94,8 +94,12 @@ fn push_purpose(text: &mut Text, fleet: &FleetPlan) {
         Purpose::Rollback(_) => String::new(),
         Purpose::RollbackOf { roles, .. } => format!(" of {}", roles.join(", ")),
     };
-    if fleet.returns.is_empty() {
-        text.push(Line::at(0).say(Tone::Strong, "Rollback").plain(": no host has a run to roll back"));
+    // Of a host whose records could not be read, nobody knows whether it has one.
+    let is_read = |host: &HostEntry| matches!(host.result, HostResult::Planned(_));
+    if fleet.returns.is_empty() && fleet.hosts.iter().any(is_read) {
+        let all = if fleet.hosts.iter().all(is_read) { "" } else { " that answered" };
+        let none = format!(": no host{all} has a run to roll back");
+        text.push(Line::at(0).say(Tone::Strong, "Rollback").plain(none));
     }
     for to in &fleet.returns {
         let hosts: Vec<&str> = to.hosts.iter().map(String::as_str).collect();
@@ -455,6 +459,11 @@ mod tests {
         let mut fleet = fleet(vec![small("a"), small("b")]);
         fleet.purpose = Purpose::Rollback(vec![("a".into(), "run-1".into()), ("b".into(), "run-1".into())]);
         assert!(plain(&fleet).starts_with("Rollback: no host has a run to roll back\n"));
+        fleet.hosts.push(lost("gone", true));
+        assert!(plain(&fleet).starts_with("Rollback: no host that answered has a run to roll back\n"));
+        let planned: Vec<HostEntry> = fleet.hosts.drain(..2).collect();
+        assert!(!plain(&fleet).contains("has a run"), "one message for one cause");
+        fleet.hosts = planned;
         fleet.returns.push(converge_engine::Return {
             run: "run-1".into(),
             time: "2026-11-21T08:00:00Z".into(),

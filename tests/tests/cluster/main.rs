@@ -265,6 +265,17 @@ fn a_cluster_that_cannot_be_asked_is_an_error_of_its_own() {
     lab.api.kill(Component::ApiServer).unwrap();
     let down = lab.plan();
     assert_eq!(down.code, Some(3), "{}", down.all());
+    // Of a rollback too: what the server has recorded is not known.
+    for to in [&[][..], &["--to", "01"]] {
+        let back = lab.converge(&[&["rollback", "--yes", "hosts.yaml"], to].concat()).expect(3);
+        assert!(!back.all().contains("has a run"), "{}", back.all());
+        assert_eq!(
+            back.stdout.matches("unreachable").count(),
+            down.stdout.matches("unreachable").count(),
+            "{}",
+            back.all()
+        );
+    }
     lab.api.start_one(Component::ApiServer).unwrap();
     lab.api.wait_until_ready().unwrap();
     // No kubeconfig on the control plane: there is no cluster yet, and all of it is deferred.

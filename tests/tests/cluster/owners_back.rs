@@ -327,3 +327,35 @@ fn a_field_that_is_given_up_is_named_with_force_too() {
     says_all(&plan, &[".data.c stays as it is, and is no longer this project's: it belongs to argo too"]);
     begin(&lab, &Value::Null);
 }
+
+/// A field that has the value of before already, under the project's own name, belongs after the rollback to whom it belonged before.
+#[test]
+fn a_field_with_the_value_of_before_goes_back_to_its_owner() {
+    let lab = Lab::get();
+    let managed = || of(&lab, "a", &Value::Null, &["state", "list"]).all();
+    for to in [false, true] {
+        begin(&lab, &json!({"x": "1", "q": "1"}));
+        of(&lab, "a", &json!({"force": {"x": "2"}}), &APPLY).expect(0);
+        let run = newest(&lab);
+        let own = ["patch", "configmap", "back", "--field-manager=converge-a", "--type=merge", "-p"];
+        lab.kubectl(&[&own[..], &[r#"{"data":{"x":"1"}}"#]].concat());
+        assert_eq!(owners(&lab)["x"], ["converge-a"]);
+        let to = if to { vec!["--to", &run] } else { Vec::new() };
+        let back = of(&lab, "a", &Value::Null, &[&ROLLBACK[..], &to].concat()).expect(0);
+        says_all(&back, &[".data.x stays as it is, and is no longer this project's"]);
+        assert_eq!(
+            (data(&lab), &*owners(&lab)["x"]),
+            (json!({"q": "1", "x": "1"}), &["argo".to_owned()][..])
+        );
+        assert!(managed().contains("0 managed objects"), "{}", managed());
+        of(&lab, "a", &Value::Null, &ROLLBACK).expect(0).says("no host has a run to roll back");
+    }
+    // The project's own runs have led it there.
+    begin(&lab, &json!({"x": "1", "q": "1"}));
+    of(&lab, "a", &json!({"force": {"x": "2"}}), &APPLY).expect(0);
+    let run = newest(&lab);
+    of(&lab, "a", &json!({"x": "1"}), &APPLY).expect(0);
+    of(&lab, "a", &Value::Null, &[&ROLLBACK[..], &["--to", &run]].concat()).expect(0);
+    assert_eq!(owners(&lab)["x"], ["argo"]);
+    begin(&lab, &Value::Null);
+}

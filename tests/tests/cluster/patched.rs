@@ -106,3 +106,41 @@ fn what_a_patch_owns_is_no_drift_of_its_release() {
     nothing_to_change(&lab);
     lab.kubectl(&["delete", "namespace", "held"]);
 }
+
+/// A patch that takes away a field which the chart sets, and a chart that sets a field no more which a patch owns.
+#[test]
+fn a_field_that_one_of_chart_and_patch_leaves_out_is_the_others_to_say() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    declare(&lab, "1", None);
+    lab.apply().expect(0);
+    let release = std::fs::read_to_string(lab.world.dir().join("roles/held/role.yaml")).unwrap();
+    let patch =
+        "  - name: a patch\n    k8s_patch: {target: configmap/held, namespace: held, unset: [/data/both]}\n";
+    lab.role("held", &format!("{release}{patch}"));
+    lab.apply().expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (json!({"own": "1"}), 1));
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (json!({"own": "1", "both": "1"}), 1));
+
+    declare(&lab, "1", Some("patched"));
+    lab.apply().expect(0);
+    lay_chart(&lab, &MAP.replace(", both: {{ .Values.both | quote }}", ""));
+    let patched = json!({"own": "1", "both": "patched", "extra": "more"});
+    // Nothing but helm's record of that field would change.
+    nothing_to_change(&lab);
+    declare(&lab, "2", Some("patched"));
+    let ran = lab.apply().expect(0);
+    assert!(!ran.all().contains("changed  held/a patch"), "{}", ran.all());
+    assert_eq!(
+        (data(&lab)["both"].clone(), data(&lab)["own"].clone(), revisions(&lab)),
+        (json!("patched"), json!("2"), 2)
+    );
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched, 3));
+    declare(&lab, "1", Some("patched"));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "namespace", "held"]);
+}

@@ -270,3 +270,51 @@ fn newest(lab: &Lab) -> String {
     let runs = of(lab, "a", &declared(&Value::Null), &["snapshots"]).expect(0);
     runs.stdout.split_whitespace().next().unwrap().to_owned()
 }
+
+/// A Deployment that the project declares with these replicas, and a label of its own.
+fn scaled(project: &str, label: u8, replicas: u8) -> String {
+    format!(
+        "  - k8s_object: {{force_conflicts: true, apiVersion: apps/v1, kind: Deployment, metadata: {{name: scaled, namespace: default, labels: {{{project}: '{label}'}}}}, spec: {{replicas: {replicas}, selector: {{matchLabels: {{a: s}}}}, template: {{metadata: {{labels: {{a: s}}}}, spec: {{containers: [{{name: c, image: pause}}]}}}}}}}}\n"
+    )
+}
+
+/// A field that one of two projects gives up with its prune is no change of somebody else's for the other one, which owns it too.
+#[test]
+fn a_field_of_two_projects_that_one_of_them_prunes_is_the_other_ones() {
+    let lab = Lab::get();
+    lab.kubectl(&["delete", "deployment", "scaled", "--ignore-not-found"]);
+    let live = || {
+        let of = |pointer: &str| lab.value(&["deployment", "scaled"], pointer).unwrap_or(Value::Null);
+        (of("/metadata/labels"), of("/spec/replicas"))
+    };
+    let run = |project: &str, item: &str, args: &[&str]| of(&lab, project, item, args).expect(0);
+    let none = declared(&Value::Null);
+    let (apply, prune, back) = (["apply", "--yes"], ["apply", "--yes", "--prune=1"], ["rollback", "--yes"]);
+    run("a", &scaled("a", 1, 2), &apply);
+    run("b", &scaled("b", 1, 2), &apply);
+    run("b", &scaled("b", 2, 2), &apply);
+    run("a", &none, &prune);
+    run("b", &scaled("b", 2, 2), &["drift"]);
+    run("b", &scaled("b", 2, 3), &apply);
+    for (label, replicas) in [("2", 2), ("1", 2)] {
+        run("b", &none, &back);
+        assert_eq!(live(), (json!({"b": label}), json!(replicas)));
+    }
+    run("b", &none, &back);
+    assert_eq!(live(), (Value::Null, Value::Null));
+    lab.kubectl(&["delete", "namespace", "converge-system"]);
+
+    // One that has taken the field from the other takes it back to the value of then, and gives it to nobody: the other one has pruned its part.
+    run("a", &scaled("a", 1, 2), &apply);
+    run("b", &scaled("b", 1, 2), &apply);
+    run("b", &scaled("b", 1, 3), &apply);
+    run("a", &none, &prune);
+    run("b", &none, &back);
+    assert_eq!(live(), (json!({"b": "1"}), json!(2)));
+    let shown =
+        lab.api.kubectl(&["get", "deployment", "scaled", "-o", "json", "--show-managed-fields"]).unwrap();
+    assert!(!shown.stdout.contains("converge-a"), "{}", shown.stdout);
+    run("b", &none, &back);
+    assert_eq!(live(), (Value::Null, Value::Null));
+    lab.kubectl(&["delete", "namespace", "converge-system"]);
+}

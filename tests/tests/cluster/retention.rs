@@ -38,3 +38,41 @@ fn runs_in_force_are_kept_before_those_that_were_rolled_back() {
     assert_eq!(value(), json!("0"));
     lab.kubectl(&["delete", "configmap", "kept"]);
 }
+
+/// The run that made an object is not recorded any more: a prune takes the object away all the same, and a rollback goes no further than the records do.
+#[test]
+fn an_object_whose_first_run_is_not_recorded_any_more_is_the_projects() {
+    let lab = Lab::get();
+    let role = |item: &str| lab.role("kept", &format!("scope: cluster\nresources:\n{item}"));
+    let map = |v: u8| {
+        role(&format!(
+            "  - k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: kept, namespace: default}}, data: {{v: '{v}'}}}}\n"
+        ));
+        lab.apply().expect(0);
+    };
+    let none = || role("  - name: it is there\n    k8s_query: {kind: Node}\n");
+    let live = || lab.value(&["configmap", "kept"], "/data/v");
+    let prune = || lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]);
+    let back = || lab.converge(&["rollback", "--yes", "hosts.yaml"]);
+    for rolls_back in [false, true] {
+        map(1);
+        let first = lab.oldest_run();
+        map(2);
+        let of_run = format!("converge/run={first}");
+        lab.kubectl(&["-n", "converge-system", "delete", "secret", "-l", &of_run]);
+        none();
+        if rolls_back {
+            back().expect(0);
+            assert_eq!(live(), Some(json!("1")));
+            back().expect(0).says("no host has a run to roll back");
+            assert_eq!(live(), Some(json!("1")));
+        }
+        prune().expect(0);
+        assert_eq!(live(), None, "rolls back: {rolls_back}");
+        // It comes back as it was.
+        back().expect(0);
+        assert_eq!(live(), Some(json!(if rolls_back { "1" } else { "2" })));
+        prune().expect(0);
+        lab.kubectl(&["delete", "namespace", "converge-system"]);
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{ChangeDoc, RunDoc};
 use crate::ownership::{Owners, is_own, under};
+use converge_objects::k8s::field_set::FieldSet;
 use converge_resource::{FIELD_MANAGER, FieldOwners, ObjectId, State};
 use serde_json::Value;
 
@@ -44,6 +45,11 @@ pub(crate) fn owners_before(
             entries.into_iter().map(renamed).partition::<Vec<Value>, _>(|e| is_own(e, manager))
         });
         if let Some((own, others)) = recorded {
+            if let Some(left) = change.owners_left {
+                let left: FieldSet = left.iter().filter(|e| !is_own(e, &name)).map(FieldSet::of).collect();
+                let had: FieldSet = others.iter().map(FieldSet::of).collect();
+                owners.taken = owners.taken.or(&had.without(&left));
+            }
             owners.then(&others);
             if is_first {
                 owners.own = Some(own);

@@ -423,6 +423,8 @@ impl Resource for HelmRelease {
                     let in_force = deployed(revision)?;
                     let with = drift.as_in_force(&self.namespace, &compared, &in_force);
                     compared = with.map_err(Stop::failed)?;
+                    let left_alone = drift.keep_dropped(&self.namespace, &mut manifests, &in_force);
+                    spec.keep.extend(left_alone.map_err(Stop::failed)?);
                 }
                 spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::failed)?);
             }

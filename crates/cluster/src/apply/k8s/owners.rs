@@ -11,7 +11,7 @@ use crate::work::WorkEnd;
 use converge_ledger::ProjectScope;
 use converge_objects::k8s::fields::Field;
 use converge_objects::k8s::{K8sState, from_text, normalised};
-use converge_resource::{ApiRef, Content, Digest, ObjectId, State};
+use converge_resource::{ApiRef, Content, Digest, FIELD_MANAGER, ObjectId, State, field_manager};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::sleep;
@@ -43,6 +43,21 @@ impl OpenRun {
         let since = docs.iter().filter(later).filter(|doc| project.is(&doc.scope));
         since.map(|doc| doc.id.clone()).collect()
     }
+
+    /// Whether the project whose fields an entry has manages the object.
+    fn is_managed_by(&self, object: &ObjectId, entry: &Value) -> bool {
+        let mut things = self.base.present().filter(|thing| thing.object == *object);
+        things.any(|thing| field_manager(thing.scope.project()) == manager_of(entry))
+    }
+}
+
+/// Whether the fields of an entry are those of a project with a name.
+fn is_of_project(entry: &Value) -> bool {
+    manager_of(entry).strip_prefix(FIELD_MANAGER).is_some_and(|name| name.starts_with('-'))
+}
+
+fn manager_of(entry: &Value) -> &str {
+    entry.get("manager").and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Cluster {
@@ -117,6 +132,11 @@ impl Cluster {
         let slot = self.inner.run.lock().await;
         let Some(open) = slot.as_ref() else { return Ok(None) };
         let runs = open.taken_back(object, &docs);
-        Ok(owners_before(&docs, object, &|doc| runs.contains(&doc.id), self.manager()))
+        let found = owners_before(&docs, object, &|doc| runs.contains(&doc.id), self.manager());
+        Ok(found.map(|(state, mut owners)| {
+            // Another project may have given its part up since: it would own what it does not manage.
+            owners.others.retain(|entry| !is_of_project(entry) || open.is_managed_by(object, entry));
+            (state, owners)
+        }))
     }
 }

@@ -177,7 +177,7 @@ pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge
     judge_owners(undo, now, known).or_else(|| is_same().then_some(Verdict::Same))
 }
 
-/// The verdict on an object of which the runs have changed nothing but owners; `None` for any other.
+/// The verdict on an object of which nothing but the owners goes back; `None` for any other.
 fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
     let moved = MovedOwners::by(undo, now, known)?;
     let back = Change { object: undo.object.clone(), from: now.clone(), to: now.clone() };
@@ -190,7 +190,7 @@ fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> 
     })
 }
 
-/// The fields whose owners alone some runs have changed, for people.
+/// The fields of which nothing but the owners goes back, for people.
 struct MovedOwners {
     /// They are the project's own again with the state before.
     comes: Vec<String>,
@@ -201,10 +201,11 @@ struct MovedOwners {
 }
 
 impl MovedOwners {
-    /// `None` where the runs have changed something else, or no owners.
+    /// `None` where the runs have changed no owners, or values which somebody has not put back.
     fn by(undo: &Undo, now: &State, known: &Knowledge) -> Option<Self> {
         let is_moved = |owners: &Option<FieldOwners>| owners.as_ref().is_some_and(FieldOwners::moved);
-        let is_same = undo.states.iter().all(|known| known.state == undo.before);
+        let is_back = undo.theirs.is_none() && same(&undo.object, now, &undo.before);
+        let is_same = is_back || undo.states.iter().all(|known| known.state == undo.before);
         let last = undo.owners.last()?.as_ref().filter(|_| is_same && undo.owners.iter().any(is_moved))?;
         let (live, own) = answer(&undo.object, known)?;
         let (then, now) = (text_of(&undo.object, &undo.before, known)?, text_of(&undo.object, now, known)?);
