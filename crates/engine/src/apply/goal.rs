@@ -52,13 +52,16 @@ impl Goal {
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {
-                    carry_over(&mut fresh, observed_again(target, back).await?, lane.addresses());
+                    let (items, contents) = observed_again(target, back, lane.contents()).await?;
+                    carry_over(&mut fresh, items, lane.addresses());
+                    fresh.contents.extend(contents);
                 }
                 Ok(fresh)
             }
             Self::Saved(_) => {
-                let items = observed_again(target, lane.remaining().to_vec()).await?;
-                Ok(HostPlan { host: lane.host.clone(), items, ..HostPlan::default() })
+                let (items, contents) =
+                    observed_again(target, lane.remaining().to_vec(), lane.contents()).await?;
+                Ok(HostPlan { host: lane.host.clone(), items, contents, ..HostPlan::default() })
             }
         }
     }
@@ -215,11 +218,22 @@ fn elsewhere(now: &PresentStates, changes: &[&Change], held: &BTreeMap<Digest, C
         .collect()
 }
 
-/// Items that revert changes, planned on what the host shows now.
-async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, TargetError> {
+/// Items that revert changes, planned on what the host shows now, with the contents that they name since.
+async fn observed_again(
+    target: &Target,
+    items: Vec<Item>,
+    held: &BTreeMap<Digest, Content>,
+) -> Result<(Vec<Item>, BTreeMap<Digest, Content>), TargetError> {
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
-    let now = look(target, objects.collect()).await?;
-    let mut fresh = Vec::new();
+    Ok(planned_on(&look(target, objects.collect()).await?, items, held))
+}
+
+fn planned_on(
+    now: &PresentStates,
+    items: Vec<Item>,
+    held: &BTreeMap<Digest, Content>,
+) -> (Vec<Item>, BTreeMap<Digest, Content>) {
+    let (mut fresh, mut contents) = (Vec::new(), BTreeMap::new());
     // Of these another state, and below these another object, is seen once the changes before have been made.
     let (mut changed, mut hidden): (BTreeSet<ObjectId>, Vec<ObjectId>) = Default::default();
     for mut item in items {
@@ -228,7 +242,8 @@ async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, 
                 let is_seen =
                     !changed.contains(&change.object) && !hidden.iter().any(|at| at.covers(&change.object));
                 if let Some(state) = now.states.get(&change.object).filter(|_| is_seen) {
-                    change.from.clone_from(state);
+                    let named = start_from(change, state, now, held);
+                    contents.extend(named.into_iter().map(|c| (c.digest().clone(), c)));
                 }
                 hidden.extend(hidden_by(change));
                 changed.insert(change.object.clone());
@@ -240,7 +255,31 @@ async fn observed_again(target: &Target, items: Vec<Item>) -> Result<Vec<Item>, 
         }
         fresh.push(item);
     }
-    Ok(fresh)
+    (fresh, contents)
+}
+
+/// Lets a change begin with the present state. Of an object of a cluster only the planned fields go back: what others have set or taken away since, as a
+/// release that went did, stays so.
+fn start_from(
+    change: &mut Change,
+    state: &State,
+    now: &PresentStates,
+    held: &BTreeMap<Digest, Content>,
+) -> Vec<Content> {
+    let mut named = Vec::new();
+    if change.from == *state {
+        return named;
+    }
+    if let Some(object) = converge_objects::object(&change.object.kind) {
+        let content = |digest: &Digest| now.known.content(digest).or_else(|| held.get(digest)).cloned();
+        let past = Past { before: &change.to, left: &change.from, between: &[] };
+        let (to, new) = object.shared().back(state, &past, &content);
+        named.extend(object.content(state).and_then(|digest| content(&digest)));
+        named.extend(new);
+        change.to = to;
+    }
+    change.from.clone_from(state);
+    named
 }
 
 /// The present states of some objects, and the contents that they name.
@@ -263,6 +302,40 @@ async fn look(target: &Target, objects: Vec<ObjectId>) -> Result<PresentStates, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use converge_objects::k8s::{K8sState, from_text};
+    use converge_planner::PlannedChange;
+    use converge_resource::Reversibility;
+    use serde_json::{Value, json};
+
+    /// Node feature discovery takes its labels off the node when its release goes, before the role's own label goes.
+    #[test]
+    fn labels_that_a_release_took_along_do_not_come_back_with_the_node() {
+        let node = |labels: Value| K8sState::of(&json!({"metadata": {"name": "n", "labels": labels}}));
+        let planned = [node(json!({"own": "x", "feature": "y"})), node(json!({"feature": "y"}))];
+        let present = node(json!({"own": "x"}));
+        let object = ObjectId::new("k8s", "v1/Node/n");
+        let [from, to] = planned.clone().map(|(state, _)| State::from(state));
+        let change = PlannedChange {
+            change: Change { object: object.clone(), from, to },
+            reversibility: Reversibility::Reversible,
+            opaque: false,
+        };
+        let item = Item { outcome: Outcome::Changed(vec![change]), ..Item::default() };
+        let held = planned.map(|(_, content)| (content.digest().clone(), content)).into();
+        let mut known = Knowledge::default();
+        known.learn_content(present.1);
+        let now = PresentStates { states: [(object, State::from(present.0))].into(), known };
+        let (items, contents) = planned_on(&now, vec![item], &held);
+        let text = |state: &State| {
+            let digest = converge_objects::object("k8s")?.content(state)?;
+            from_text(contents.get(&digest)?)
+        };
+        let changes: Vec<_> = items.iter().flat_map(Item::changes).map(|c| &c.change).collect();
+        let labels = |state| text(state)?.pointer("/metadata/labels").cloned();
+        assert_eq!(changes.len(), 1);
+        assert_eq!(labels(&changes[0].from), Some(json!({"own": "x"})));
+        assert_eq!(text(&changes[0].to), Some(json!({"metadata": {"name": "n"}})));
+    }
 
     /// As a rollback does: the file gets back the number that it had while the account was gone, and then the account comes back.
     #[test]

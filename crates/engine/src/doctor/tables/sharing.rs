@@ -54,8 +54,8 @@ pub(in super::super) const STALE: Diagnosis = Diagnosis {
 pub(in super::super) const SHARES: Diagnosis = Diagnosis {
     step: "shares",
     symptom: "a node offers more or fewer GPUs than it has, times its shares",
-    cause: "the device plugin runs with another profile than feature discovery tells of, or has lost a GPU",
-    help: "restart both with the role; where a GPU is lost, `nvidia-smi -L` and `dmesg | grep -i xid` on the host say so",
+    cause: "the device plugin runs with another profile than feature discovery tells of, or has lost a GPU. Labels follow a new profile within a minute",
+    help: "ask again in a minute, then restart both with the role; where a GPU is lost, `nvidia-smi -L` and `dmesg | grep -i xid` on the host say so",
     role: Some("time_slicing"),
     look: shares,
 };
