@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "packages/along.rs"]
+mod along;
 #[path = "packages/choice.rs"]
 mod choice;
 #[path = "packages/cut_off.rs"]
@@ -54,6 +56,8 @@ made t-leans 1 'Depends: t-bad'
 made t-scripts 1 '' 'useradd -r t-scripts; mkdir -p /srv/t-scripts; echo more >>/srv/t-own; echo 3 >/proc/sys/net/ipv4/conf/lo/rp_filter 2>/dev/null; echo 1 >/proc/sys/net/ipv4/conf/lo/rp_filter'
 made t-slow 1 '' 'touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done'
 PRERM='touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done' made t-goes 1 'Depends: t-lib'
+made t-extra 1
+made t-serves 1 'Recommends: t-extra' '[ ! -x /usr/sbin/policy-rc.d ] || /usr/sbin/policy-rc.d t-serves start || exit 0; touch /srv/serves'
 "#;
 
 /// A host without managed objects, with `t-old` installed.

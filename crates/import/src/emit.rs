@@ -58,6 +58,7 @@ impl Build<'_> {
         {
             return self.open(task, problem, &[]);
         }
+        self.passed.push(passed(task));
         let result = match task.module.as_str() {
             "block" => Ok(self.block(task)),
             "include_tasks" => self.include(task),
@@ -131,7 +132,9 @@ impl Build<'_> {
             entries.extend(self.open_as(&section, problem.clone(), &[], false));
             for task in &inner {
                 task.each(&mut |task| {
-                    if task.module != "block" {
+                    if task.only_says() {
+                        self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
+                    } else if task.module != "block" {
                         self.find(
                             task,
                             TaskVerdict::Open,
@@ -212,7 +215,9 @@ impl Build<'_> {
     fn open_below(&mut self, task: &Task, problem: ImportProblem) -> Vec<RoleEntry> {
         let entries = self.open_as(task, problem.clone(), &[], false);
         task.each(&mut |task| {
-            if !matches!(task.module.as_str(), "block" | CASE) {
+            if task.only_says() {
+                self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
+            } else if !matches!(task.module.as_str(), "block" | CASE) {
                 self.find(
                     task,
                     TaskVerdict::Open,
@@ -323,6 +328,14 @@ impl Build<'_> {
             is_handler: self.in_handlers,
         });
     }
+}
+
+/// A task without those below it, which are passed by themselves.
+fn passed(task: &Task) -> Task {
+    let mut own = task.clone();
+    own.block.clear();
+    own.keywords.retain(|(key, _)| !matches!(key.as_str(), "block" | "rescue" | "always"));
+    own
 }
 
 /// Whether a condition holds on every host that converge works on.

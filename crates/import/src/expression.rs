@@ -5,6 +5,7 @@ use crate::system;
 use crate::targets::version_test;
 pub(crate) use crate::tokens::whole_expression;
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
+pub(crate) use crate::uses::uses;
 use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,13 +45,13 @@ const CONNECTION: &[&str] = &[
 ];
 
 /// A path behind a name: `.stat.exists`, and the place after it.
-struct NamePath {
-    text: String,
-    end: usize,
+pub(crate) struct NamePath {
+    pub text: String,
+    pub end: usize,
 }
 
 /// The path that begins behind the token `at`. Texts in brackets count as names.
-fn path_at(all: &[Token<'_>], at: usize) -> NamePath {
+pub(crate) fn path_at(all: &[Token<'_>], at: usize) -> NamePath {
     let mut path = NamePath { text: String::new(), end: at };
     loop {
         let word = |offset: usize| all.get(path.end + offset);
@@ -85,7 +86,7 @@ fn skip(all: &[Token<'_>], mut at: usize) -> usize {
 }
 
 /// The token before, blanks left out.
-fn before<'a, 't>(all: &'a [Token<'t>], at: usize) -> Option<&'a Token<'t>> {
+pub(crate) fn before<'a, 't>(all: &'a [Token<'t>], at: usize) -> Option<&'a Token<'t>> {
     all.get(..at)?.iter().rev().find(|token| token.sort != TokenSort::Blank)
 }
 
@@ -220,6 +221,11 @@ impl ExpressionNames {
         let entry = ansible_fact(fact);
         let expression = entry.filter(|entry| entry.name == fact).map_or("", |entry| entry.expression);
         let path = path_at(all, at);
+        // Where there is no program `lsb_release` Ansible does not know it, and the task fails there.
+        if fact == "lsb" && path.text == ".codename" {
+            out.push_str("facts.os.codename");
+            return Ok(path.end);
+        }
         let is_address = matches!(path.text.as_str(), ".address" | ".interface" | ".gateway");
         let bad_part = fact.starts_with("default_ipv") && !is_address;
         if expression.is_empty() || bad_part || system::is_compared(fact) {
@@ -401,39 +407,6 @@ fn result(
     }
 }
 
-/// The paths and tests with which a text uses a name: `.stat.exists`, ` is changed`.
-pub(crate) fn uses(text: &str, name: &str, bare: bool, found: &mut BTreeSet<String>) {
-    // Every registered name is looked for in every template.
-    if !text.contains(name) {
-        return;
-    }
-    let in_code = |code: &str, found: &mut BTreeSet<String>| {
-        let all = tokens(code);
-        for (at, token) in all.iter().enumerate() {
-            if token.sort != TokenSort::Name
-                || token.text != name
-                || before(&all, at).is_some_and(|t| t.is(".") || t.is("|"))
-            {
-                continue;
-            }
-            let mut path = path_at(&all, at + 1);
-            if let Some((_, test, _)) = test_at(&all, path.end) {
-                path.text.push_str(&format!(" is {test}"));
-            }
-            found.insert(path.text);
-        }
-    };
-    if bare && !text.contains("{{") {
-        in_code(text, found);
-        return;
-    }
-    for part in parts(text).unwrap_or_default() {
-        if let TemplatePart::Code(_, inside, _) = part {
-            in_code(inside, found);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -488,13 +461,5 @@ mod tests {
             ExpressionNames::default().template("# {{ ansible_managed }}").unwrap(),
             "# Managed by converge"
         );
-    }
-
-    #[test]
-    fn uses_of_a_result_are_found() {
-        let mut found = BTreeSet::new();
-        uses("a.stat.exists and not a['stat']['isdir'] or a is changed or b.a", "a", true, &mut found);
-        let all: Vec<&str> = found.iter().map(String::as_str).collect();
-        assert_eq!(all, [" is changed", ".stat.exists", ".stat.isdir"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::tokens::{TokenSort, tokens};
 use crate::written::CommentedValue;
-use crate::yaml::{made, map};
+use crate::yaml::{each_text, made, map};
 use converge_syntax::{Diagnostics, Node};
 use std::collections::BTreeSet;
 
@@ -31,6 +31,10 @@ impl Build<'_> {
                 continue;
             }
             let value = self.names.node(&value)?;
+            // A variable that gets its own value keeps it.
+            if value.as_str().and_then(whole_expression).map(str::trim) == Some(&name) {
+                continue;
+            }
             self.set(&name, when.clone(), value)?;
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
@@ -51,9 +55,36 @@ impl Build<'_> {
     }
 
     fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
+        if self.inputs.contains(name) {
+            return Err(ImportProblem::new(
+                format!("`{name}` is a default of the role too"),
+                "write the expression under another name in `vars`, or as the `default` of the input",
+            ));
+        }
+        if self.names.registered.contains_key(name) {
+            return Err(ImportProblem::new(
+                format!("`{name}` is the result of a task too"),
+                "give one of the two another name",
+            ));
+        }
+        self.not_read_before(name)?;
+        self.context.literals.remove(name);
+        let is_of_vars = self.written.vars.iter().any(|var| var.name == name);
+        if is_of_vars {
+            let value = self.of_vars(name);
+            self.sets.push((name.to_owned(), value));
+        }
         let all = when.len();
         let when: Vec<String> = when.into_iter().filter(|one| !is_undefined(one, name)).collect();
-        let is_default = when.len() < all;
+        let mut is_default = when.len() < all;
+        let mut value = value;
+        if uses_itself(&value, name) {
+            if let Some((_, sets)) = self.sets.iter().find(|(own, _)| own == name) {
+                value = grown(name, &value, sets)?;
+            } else if let Some(default) = default_of(name, &value) {
+                (value, is_default) = (default, true);
+            }
+        }
         let mut own = BTreeSet::new();
         uses(&value.to_json().to_string(), name, false, &mut own);
         when.iter().for_each(|one| uses(one, name, true, &mut own));
@@ -61,12 +92,6 @@ impl Build<'_> {
             return Err(ImportProblem::new(
                 format!("the fact `{name}` is made from itself"),
                 "write all of it as one expression in `vars`",
-            ));
-        }
-        if self.inputs.contains(name) {
-            return Err(ImportProblem::new(
-                format!("`{name}` is a default of the role too"),
-                "write the expression under another name in `vars`, or as the `default` of the input",
             ));
         }
         let known = self.sets.iter().position(|(own, _)| own == name);
@@ -77,6 +102,7 @@ impl Build<'_> {
                 self.sets.len() - 1
             }
         };
+        self.set_at.insert(name.to_owned(), self.passed.len());
         let Some((_, sets)) = self.sets.get_mut(at) else { return Ok(()) };
         if sets.iter().any(|set| set.is_default != is_default) {
             return Err(ImportProblem::new(
@@ -98,6 +124,61 @@ impl Build<'_> {
         Ok(())
     }
 
+    /// The value of a variable of the role, which holds where none of those does that tasks set.
+    fn of_vars(&mut self, name: &str) -> Vec<ConditionalValue> {
+        let Some(at) = self.written.vars.iter().position(|var| var.name == name) else { return Vec::new() };
+        let value = self.written.vars.remove(at).value;
+        vec![ConditionalValue { when: Vec::new(), value, is_default: false }]
+    }
+
+    /// A variable of a role has one value, from its first task on: a task that reads it before it is set, or between two values, would see
+    /// another one.
+    fn not_read_before(&self, name: &str) -> Result<(), ImportProblem> {
+        let first = self.set_at.get(name).copied().unwrap_or(0);
+        let reader = self.passed.get(first..).unwrap_or_default().iter().find(|task| self.reads(task, name));
+        match reader {
+            None => Ok(()),
+            Some(task) => Err(ImportProblem::new(
+                format!("`{}` reads `{name}` before it has this value", task.title()),
+                "write the value under another name in `vars`, and read that one from here on",
+            )),
+        }
+    }
+
+    /// Whether a task reads a variable, in its template too.
+    fn reads(&self, task: &Task, name: &str) -> bool {
+        let mut found = BTreeSet::new();
+        let sets_it = task.module == "set_fact" && task.args.get(name).is_some();
+        for (key, value) in task.keywords.iter().filter(|_| !sets_it) {
+            let bare = matches!(key.as_str(), "when" | "until" | "failed_when" | "changed_when");
+            each_text(value, &mut |text| uses(text, name, bare, &mut found));
+        }
+        let bare = matches!(task.module.as_str(), "assert" | "debug");
+        for (key, value) in task.args.as_map().unwrap_or_default() {
+            if key.as_str() != Some(name) {
+                each_text(value, &mut |text| uses(text, name, bare, &mut found));
+            }
+        }
+        if let Some(text) = &task.free {
+            uses(text, name, false, &mut found);
+        }
+        if task.module == "template" {
+            let source = task.args.get("src").and_then(Node::scalar_text).unwrap_or_default();
+            let path = format!("templates/{}", source.trim_start_matches("templates/"));
+            match self.files.text(&path) {
+                Some(text) => uses(text, name, false, &mut found),
+                // Any of them may be meant.
+                None => {
+                    for path in self.files.below("templates") {
+                        let text = self.files.text(&format!("templates/{path}")).unwrap_or_default();
+                        uses(text, name, false, &mut found);
+                    }
+                }
+            }
+        }
+        !found.is_empty()
+    }
+
     /// A variable that a task alone has.
     pub(crate) fn variable(&mut self, name: &str, value: Node, task: &Task) -> Result<(), ImportProblem> {
         let same = self.sets.iter().find(|(own, _)| own == name).is_some_and(
@@ -106,7 +187,9 @@ impl Build<'_> {
         if same {
             return Ok(());
         }
-        let is_taken = self.inputs.contains(name) || self.sets.iter().any(|(own, _)| own == name);
+        let is_taken = self.inputs.contains(name)
+            || self.sets.iter().any(|(own, _)| own == name)
+            || self.written.vars.iter().any(|var| var.name == name);
         if is_taken {
             return Err(ImportProblem::new(
                 format!("the task gives `{name}` a value of its own: {}", task.title()),
@@ -179,33 +262,14 @@ impl Build<'_> {
 
     /// Writes all that was set: expressions of the role, and inputs with a default where it was set only while it had no value.
     pub(crate) fn write_sets(&mut self) -> Result<(), ImportProblem> {
-        for (name, sets) in &self.sets {
+        for (name, sets) in self.sets.iter().filter(|(_, sets)| !sets.is_empty()) {
             let is_default = sets.iter().any(|set| set.is_default);
             // A value without a condition hides those before it.
             let first = sets.iter().rposition(|set| set.when.is_empty()).unwrap_or(0);
             let sets = sets.get(first..).unwrap_or_default();
             let value = match sets {
                 [one] if one.when.is_empty() => one.value.clone(),
-                sets => {
-                    let mut text = String::new();
-                    for set in sets.iter().rev() {
-                        let value = expression_of(&set.value).ok_or_else(|| {
-                            ImportProblem::new(
-                                format!("the values of `{name}` are no expressions"),
-                                "write one expression in `vars`",
-                            )
-                        })?;
-                        if !text.is_empty() {
-                            text.push_str(" else ");
-                        }
-                        text.push_str(&value);
-                        if !set.when.is_empty() {
-                            text.push_str(" if ");
-                            text.push_str(&joined(&set.when));
-                        }
-                    }
-                    made(format!("{{{{ {text} }}}}"))
-                }
+                sets => made(format!("{{{{ {} }}}}", expression_of_sets(name, sets)?)),
             };
             let name = name.clone();
             let written = |value| CommentedValue { comments: Vec::new(), name, value };
@@ -231,6 +295,118 @@ impl Build<'_> {
             .unwrap_or(value);
         crate::inputs::type_name(value)
     }
+}
+
+/// The longest expression of a variable that grows from task to task.
+const MAX_GROWN: usize = 4000;
+
+/// The expression for the values of a variable, of which the last counts that holds.
+fn expression_of_sets(name: &str, sets: &[ConditionalValue]) -> Result<String, ImportProblem> {
+    let mut text = String::new();
+    for set in sets.iter().rev() {
+        let value = expression_of(&set.value).ok_or_else(|| {
+            ImportProblem::new(
+                format!("the values of `{name}` are no expressions"),
+                "write one expression in `vars`",
+            )
+        })?;
+        if !text.is_empty() {
+            text.push_str(" else ");
+        }
+        text.push_str(&value);
+        if set.when.is_empty() {
+            break;
+        }
+        text.push_str(" if ");
+        text.push_str(&joined(&set.when));
+    }
+    Ok(text)
+}
+
+/// Whether a value has the variable in it that it is for.
+fn uses_itself(value: &Node, name: &str) -> bool {
+    let mut found = BTreeSet::new();
+    each_text(value, &mut |text| uses(text, name, false, &mut found));
+    !found.is_empty()
+}
+
+/// The value with the variable in it replaced by what it was.
+fn grown(name: &str, value: &Node, sets: &[ConditionalValue]) -> Result<Node, ImportProblem> {
+    let problem = |why: &str| {
+        ImportProblem::new(
+            format!("the fact `{name}` is made from itself, {why}"),
+            "write all of it as one expression in `vars`",
+        )
+    };
+    if sets.iter().any(|set| set.is_default) {
+        return Err(problem("and is set from outside too"));
+    }
+    let before = expression_of_sets(name, sets)?;
+    let text = expression_of(value).ok_or_else(|| problem("in a template with statements"))?;
+    let mut out = String::new();
+    let all = tokens(&text);
+    for (at, token) in all.iter().enumerate() {
+        let after_dot = at.checked_sub(1).and_then(|at| all.get(at)).is_some_and(|token| token.is("."));
+        if token.sort == TokenSort::Name && token.text == name && !after_dot {
+            out.push_str(&format!("({before})"));
+        } else {
+            out.push_str(token.text);
+        }
+        if out.len() > MAX_GROWN {
+            return Err(problem("and becomes too long"));
+        }
+    }
+    Ok(made(format!("{{{{ {out} }}}}")))
+}
+
+/// Of `NAME | default(VALUE)`, whatever other defaults stand behind it: the value.
+fn default_of(name: &str, value: &Node) -> Option<Node> {
+    let text = value.as_str().and_then(whole_expression)?.trim();
+    let rest = text.strip_prefix(name)?.trim_start().strip_prefix('|')?.trim_start();
+    let rest = rest.strip_prefix("default")?.trim_start().strip_prefix('(')?;
+    let mut depth = 1usize;
+    let mut end = 0;
+    for token in tokens(rest) {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.checked_sub(1)?,
+            // With a second argument an empty value counts as none.
+            "," if depth == 1 => return None,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        end += token.text.len();
+    }
+    let (inside, more) = (rest.get(..end)?.trim(), rest.get(end + 1..)?.trim());
+    // Another filter would change a value from outside too.
+    if !is_defaults(more) {
+        return None;
+    }
+    // `default()` gives an empty text.
+    let inside = if inside.is_empty() { "''" } else { inside };
+    Some(made(if more.is_empty() {
+        format!("{{{{ {inside} }}}}")
+    } else {
+        format!("{{{{ ({inside}) {more} }}}}")
+    }))
+}
+
+/// Whether a text is nothing but `| default(...)`, any number of times.
+fn is_defaults(text: &str) -> bool {
+    let mut depth = 0usize;
+    tokens(text).iter().filter(|token| token.sort != TokenSort::Blank).all(|token| match token.text {
+        "(" | "[" | "{" => {
+            depth += 1;
+            true
+        }
+        ")" | "]" | "}" => {
+            depth = depth.saturating_sub(1);
+            true
+        }
+        word => depth > 0 || word == "|" || word == "default",
+    })
 }
 
 /// The names of which the first that there is counts: of `with_first_found`, or of the lookup `first_found` with a list in `vars` of the task.

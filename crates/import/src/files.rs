@@ -30,6 +30,8 @@ pub struct RoleFiles {
 pub(crate) struct PlayTasks {
     pub tasks: Vec<Node>,
     pub handlers: Option<Node>,
+    /// Whether the play says `become`.
+    pub becomes: bool,
 }
 
 impl RoleFiles {
@@ -40,8 +42,8 @@ impl RoleFiles {
     }
 
     /// A role whose tasks stand in a playbook.
-    pub(crate) fn with_tasks(mut self, tasks: Vec<Node>, handlers: Option<Node>) -> Self {
-        self.given = PlayTasks { tasks, handlers };
+    pub(crate) fn with_tasks(mut self, tasks: Vec<Node>, handlers: Option<Node>, becomes: bool) -> Self {
+        self.given = PlayTasks { tasks, handlers, becomes };
         self
     }
 

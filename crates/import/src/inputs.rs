@@ -162,12 +162,17 @@ pub(crate) fn inputs(
     for (key, value) in defaults {
         let name = key.scalar_text().unwrap_or_default();
         let spec = option(&name);
+        // Ansible looks whether a value can be converted, and leaves it as it is.
+        let spec_fits = spec.is_none_or(|spec| is_of_spec(value, spec));
+        if !spec_fits {
+            let why = "its value in `defaults` is not of the type that `argument_specs` gives it: the type of the value is written";
+            all.findings.push(finding(key, &name, TaskVerdict::Remark, why.to_owned(), None));
+        }
         let guess = spec
-            .and_then(|spec| {
-                specified(&spec.get("type").map_or("str".to_owned(), |t| t.scalar_text().unwrap_or_default()))
-            })
+            .filter(|_| spec_fits)
+            .and_then(|spec| specified(&spec_type(spec)))
             .map_or_else(|| type_of(value, &known), sure);
-        let mut entries = of_spec(spec, guess.name);
+        let mut entries = of_spec(spec.filter(|_| spec_fits), guess.name);
         let secret = value.tag.as_deref() == Some("!vault");
         match names.node(value) {
             Ok(value) => entries.push(("default".to_owned(), value)),
@@ -204,17 +209,64 @@ pub(crate) fn inputs(
         if all.inputs.iter().any(|input| input.name == name) {
             continue;
         }
-        let ty = spec.get("type").and_then(Node::scalar_text).unwrap_or_else(|| "str".to_owned());
-        let mut entries = of_spec(Some(spec), specified(&ty).unwrap_or("str"));
-        if let Some(default) = spec.get("default").and_then(|default| names.node(default).ok()) {
-            entries.push(("default".to_owned(), default));
-        } else if spec.get("required").and_then(Node::as_bool) == Some(true) {
+        if !is_variable(&name) {
+            let why = "`argument_specs` has it, and no variable can have this name: nothing is written";
+            all.findings.push(finding(key, &name, TaskVerdict::Remark, why.to_owned(), None));
+            continue;
+        }
+        let mut entries = of_spec(Some(spec), specified(&spec_type(spec)).unwrap_or("str"));
+        // A default of a specification is text for people: Ansible sets no variable from it.
+        if spec.get("required").and_then(Node::as_bool) == Some(true) {
             entries.push(("required".to_owned(), made(true)));
         }
         rest_of_spec(Some(spec), &mut entries);
         all.inputs.push(CommentedValue { comments: Vec::new(), name, value: map(entries) });
     }
     all
+}
+
+/// The type that a specification names; text without one.
+fn spec_type(spec: &Node) -> String {
+    spec.get("type").and_then(Node::scalar_text).unwrap_or_else(|| "str".to_owned())
+}
+
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+}
+
+/// Whether a value has the type of a specification, and is one of its choices. What a template comes to is not known.
+fn is_of_spec(value: &Node, spec: &Node) -> bool {
+    let is_choice = |value: &Node| {
+        let choices = spec.get("choices").and_then(Node::as_list);
+        choices.is_none_or(|choices| choices.iter().any(|choice| choice.value == value.value))
+    };
+    if value.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%")) {
+        return true;
+    }
+    let elements = spec.get("elements").and_then(Node::scalar_text);
+    match (&value.value, specified(&spec_type(spec))) {
+        (Value::List(items), Some("list")) => elements.is_none_or(|ty| {
+            items.iter().all(|item| {
+                item.as_str().is_some_and(|text| text.contains("{{")) || has_type(item, specified(&ty))
+            })
+        }),
+        (_, ty) => has_type(value, ty) && (value.is_null() || is_choice(value)),
+    }
+}
+
+fn has_type(value: &Node, ty: Option<&str>) -> bool {
+    match ty {
+        Some("str") => matches!(value.value, Value::String(_) | Value::Null),
+        Some("int") => matches!(value.value, Value::Int(_) | Value::UInt(_) | Value::Null),
+        Some("float") => {
+            matches!(value.value, Value::Float(_) | Value::Int(_) | Value::UInt(_) | Value::Null)
+        }
+        Some("bool") => matches!(value.value, Value::Bool(_) | Value::Null),
+        Some("list") => matches!(value.value, Value::List(_) | Value::Null),
+        Some("map") => matches!(value.value, Value::Map(_) | Value::Null),
+        _ => true,
+    }
 }
 
 fn of_spec(spec: Option<&Node>, ty: &str) -> Vec<(String, Node)> {

@@ -239,7 +239,7 @@ pub(crate) fn special(
     common: &mut Common,
 ) -> Result<(), ImportProblem> {
     let is_command = matches!(task.module.as_str(), "command" | "shell" | "raw");
-    let has_answer = is_command || matches!(task.module.as_str(), "uri" | "stat");
+    let has_answer = is_command || matches!(task.module.as_str(), "uri" | "stat" | "slurp");
     context.changed_when_false = says_no_change(task);
     context.ignores_errors = task.keyword("ignore_errors").is_some_and(is_true);
     context.register = task.keyword("register").and_then(Node::scalar_text);

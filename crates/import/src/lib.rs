@@ -12,6 +12,7 @@ mod handlers;
 mod includes;
 mod inputs;
 mod keywords;
+mod logins;
 mod loops;
 mod names;
 mod notices;
@@ -28,6 +29,7 @@ mod system;
 mod targets;
 mod task;
 mod tokens;
+mod uses;
 mod written;
 mod yaml;
 

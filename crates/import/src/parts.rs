@@ -133,8 +133,5 @@ impl Build<'_> {
                 }
             }
         }
-        // A later value of a task must not hide one of the file.
-        let known: Vec<String> = self.written.vars.iter().map(|named| named.name.clone()).collect();
-        self.inputs.extend(known);
     }
 }

@@ -335,7 +335,9 @@ impl Reader<'_> {
             }
         }
         let role = RoleFiles::new(name.clone(), self.shown.clone(), files);
-        let role = role.with_tasks(lists.into_iter().cloned().collect(), play.get("handlers").cloned());
+        let becomes = play.get("become").is_some_and(|value| value.as_bool() != Some(false));
+        let role =
+            role.with_tasks(lists.into_iter().cloned().collect(), play.get("handlers").cloned(), becomes);
         self.own.push(role);
         Some(made(name))
     }

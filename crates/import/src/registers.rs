@@ -35,6 +35,9 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
     for list in tasks {
         list.iter().for_each(|task| task.each(&mut |task| all.push(task)));
     }
+    all.retain(|task| !task.only_says());
+    let mut sure: Vec<&Task> = Vec::new();
+    tasks.iter().for_each(|list| unconditional(list, &mut sure));
     let (foreign, all): (Vec<&Task>, Vec<&Task>) = all.into_iter().partition(|task| task.foreign.is_some());
     let mut names: BTreeMap<String, Vec<&Task>> = BTreeMap::new();
     for task in &all {
@@ -70,13 +73,54 @@ pub(crate) fn registers(tasks: &[&[Task]], others: &[String]) -> Registers {
         for text in others {
             uses(text, &name, false, &mut paths);
         }
-        found.shapes.insert(name.clone(), shape_of(&name, &registering, &paths));
+        let is_sure = registering.iter().all(|task| sure.iter().any(|one| std::ptr::eq(*one, *task)));
+        let is_odd = all.iter().any(|task| compares_status(&task.text, &name))
+            || others.iter().any(|text| compares_status(text, &name));
+        found.shapes.insert(name.clone(), shape_of(&name, &registering, (is_sure, is_odd), &paths));
         found.uses.insert(name, paths);
     }
     found
 }
 
-fn shape_of(name: &str, tasks: &[&Task], paths: &BTreeSet<String>) -> RegisteredResult {
+/// Whether each status of a task but 0 is one and the same here.
+fn has_one_failure(task: &Task) -> bool {
+    let is = |key: &str, wanted: bool| {
+        task.keyword(key).is_some_and(|value| {
+            value.as_bool() == Some(wanted) || value.as_str() == Some(if wanted { "yes" } else { "false" })
+        })
+    };
+    task.keyword("failed_when").is_none() && is("ignore_errors", true) || is("failed_when", false)
+}
+
+/// Whether a text compares the exit status of a result with anything but 0.
+fn compares_status(text: &str, name: &str) -> bool {
+    text.split(&format!("{name}.rc")).skip(1).any(|rest| {
+        let rest = rest.trim_start().trim_start_matches("| int").trim_start();
+        let Some(sign) =
+            ["==", "!=", ">=", "<=", ">", "<", "in ", "not in "].iter().find(|sign| rest.starts_with(**sign))
+        else {
+            return false;
+        };
+        let value = rest.trim_start_matches(sign).trim_start();
+        let is_zero = value.starts_with('0') && !value.starts_with("0.");
+        !(is_zero && matches!(*sign, "==" | "!=" | ">"))
+    })
+}
+
+/// The tasks that are done on every host.
+fn unconditional<'t>(tasks: &'t [Task], found: &mut Vec<&'t Task>) {
+    for task in tasks.iter().filter(|task| task.keyword("when").is_none()) {
+        found.push(task);
+        unconditional(&task.block, found);
+    }
+}
+
+fn shape_of(
+    name: &str,
+    tasks: &[&Task],
+    (is_sure, is_odd): (bool, bool),
+    paths: &BTreeSet<String>,
+) -> RegisteredResult {
     if paths.is_empty() {
         return RegisteredResult::Changes(Vec::new());
     }
@@ -96,10 +140,29 @@ fn shape_of(name: &str, tasks: &[&Task], paths: &BTreeSet<String>) -> Registered
     if only_changes && task.module != "stat" && !says_no_change(task) {
         return RegisteredResult::Changes(Vec::new());
     }
+    if has_one_failure(task) && is_odd {
+        return RegisteredResult::Unknown(ImportProblem::new(
+            format!(
+                "the exit status of `{name}` is compared with one that is no success and no failure as such"
+            ),
+            "write `query` with `status`: the list of the statuses that are an answer",
+        ));
+    }
     let text = task.free.as_deref();
     let reads = says_no_change(task) || text.is_some_and(read_only);
     let fails = task.keyword("failed_when").is_some()
         || task.keyword("ignore_errors").is_some_and(|v| v.as_bool() == Some(true));
     let text = text.or_else(|| task.args.get("argv").map(|_| "argv"));
-    shape(&task.module, text, (reads, fails), paths, name)
+    let mut shape = shape(&task.module, text, (reads, fails), paths, name);
+    // What was done in any case has given its answer.
+    if let (RegisteredResult::Query(known), true) = (&mut shape, is_sure) {
+        let there: Vec<String> = known.keys().filter(|path| !path.contains(' ')).cloned().collect();
+        let parents = there.iter().map(|path| path.split('.').take(2).collect::<Vec<_>>().join("."));
+        let all: BTreeSet<String> = parents.chain(there.iter().cloned()).chain([String::new()]).collect();
+        for path in all.iter().filter(|path| !path.starts_with(".stat.") || *path == ".stat.exists") {
+            known.insert(format!("{path} is defined"), "true".to_owned());
+            known.insert(format!("{path} is undefined"), "false".to_owned());
+        }
+    }
+    shape
 }

@@ -41,6 +41,10 @@ impl Build<'_> {
         notified: Vec<String>,
     ) -> Result<Sections, (ImportProblem, Vec<Node>)> {
         let is_handler = !notified.is_empty();
+        if task.only_says() {
+            self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
+            return Ok(Sections::default());
+        }
         let fail = |problem: ImportProblem| (problem, Vec::new());
         let each = loop_of(task, &self.names).map_err(fail)?;
         let mut names = self.names.clone();
@@ -92,6 +96,9 @@ impl Build<'_> {
         self.note_query(task, free.as_deref(), &args);
         let mut remarks = read.remarks.clone();
         remarks.extend(converted.remarks.iter().cloned());
+        if self.has_logins && crate::logins::is_of_login(task, &converted.made) {
+            remarks.push(crate::logins::AS_LOGIN.to_owned());
+        }
         let kinds: Vec<&str> = converted.made.iter().map(|made| made.kind).collect();
         let became = converted.left_out.map_or_else(|| kinds.join(", "), str::to_owned);
         let resources: Vec<String> = made.iter().map(|(resource, _)| resource.name.clone()).collect();

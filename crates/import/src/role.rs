@@ -86,6 +86,12 @@ pub(crate) struct Build<'f> {
     pub open_items: usize,
     pub inputs: BTreeSet<String>,
     pub sets: Vec<(String, Vec<ConditionalValue>)>,
+    /// Whether tasks without `become` are done as the user of the login.
+    pub has_logins: bool,
+    /// The tasks so far, each without those below it.
+    pub passed: Vec<Task>,
+    /// The number of tasks that were passed when a variable was set last.
+    pub set_at: BTreeMap<String, usize>,
     /// The resource that writes a file whole, by its path.
     pub owners: BTreeMap<String, String>,
 }
@@ -146,6 +152,16 @@ impl Build<'_> {
         resource: &ConvertedResource,
         task: &Task,
     ) -> Result<(), ImportProblem> {
+        let home = resource.params.iter().find(|(key, value)| {
+            matches!(key.as_str(), "path" | "creates" | "on_host")
+                && value.as_str().is_some_and(|text| text.starts_with('~'))
+        });
+        if let Some((key, _)) = home {
+            return Err(ImportProblem::new(
+                format!("`{key}` begins with `~`, a home directory that the host knows"),
+                "write the whole path",
+            ));
+        }
         let mut entries: Vec<Node> = Vec::new();
         for (key, value) in &resource.params {
             if matches!(key.as_str(), "restart_on" | "reload_on" | "on_change") {
@@ -265,6 +281,9 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         open_items: 0,
         inputs: BTreeSet::new(),
         sets: Vec::new(),
+        has_logins: !files.given.becomes && crate::logins::is_mixed(&tasks),
+        passed: Vec::new(),
+        set_at: BTreeMap::new(),
         owners: BTreeMap::new(),
     };
     build.context.literals = literals(defaults.iter().chain(&vars));

@@ -40,13 +40,23 @@ const DISTRIBUTIONS: &[(&str, &[&str])] = &[
     ("Scientific", &["scientific"]),
     ("CloudLinux", &["cloudlinux"]),
     ("Gentoo", &["gentoo"]),
+    ("Flatcar", &["flatcar"]),
+    ("Flatcar Container Linux by Kinvolk", &["flatcar"]),
+    ("openEuler", &["openEuler"]),
+    ("Kylin Linux Advanced Server", &["kylin"]),
     ("FreeBSD", &[]),
     ("OpenBSD", &[]),
     ("MacOSX", &[]),
 ];
 
 /// Containers by Ansible's names, and by those of `systemd-detect-virt`.
-const CONTAINERS: &[(&str, &[&str])] = &[("docker", &["docker"]), ("podman", &["podman"]), ("lxc", &["lxc"])];
+const CONTAINERS: &[(&str, &[&str])] = &[
+    ("docker", &["docker"]),
+    ("podman", &["podman"]),
+    ("lxc", &["lxc", "lxc-libvirt"]),
+    ("openvz", &["openvz"]),
+    ("container", &["systemd-nspawn", "container-other", "rkt"]),
+];
 
 /// Systems that converge works on: those of Debian's family, by their `ID`.
 const TARGETS: &[&str] = &["debian", "ubuntu", "raspbian", "kali", "linuxmint"];

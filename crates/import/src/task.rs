@@ -133,6 +133,12 @@ impl Task {
         })
     }
 
+    /// Whether it only says something, whatever that is and when: nothing reads its result, and it fails nothing.
+    pub(crate) fn only_says(&self) -> bool {
+        self.module == "debug"
+            && ["register", "failed_when", "until", "notify"].iter().all(|key| self.keyword(key).is_none())
+    }
+
     /// The task and the tasks of its blocks, in order.
     pub(crate) fn each<'t>(&'t self, visit: &mut impl FnMut(&'t Self)) {
         visit(self);

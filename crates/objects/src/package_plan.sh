@@ -1,8 +1,8 @@
 # --- what apt would do for all items of packages of a host ---
 
 # cv_plan_packages STAGE...: each STAGE is one item, in their order: `STATE FLAGS INDEX NAME[=VERSION]...`, where STATE is present,
-# latest or absent, FLAGS has h (held packages may change) and p (purge), and INDEX is the key of the
-# package index (see apt_index.sh). Each is simulated on what those before it leave. For a stage with something to do it prints, after `stage N`:
+# latest or absent, FLAGS has h (held packages may change), p (purge), r (recommended packages come along) and c (they do where apt's settings
+# say so), and INDEX is the key of the package index (see apt_index.sh). Each is simulated on what those before it leave. For a stage with something to do it prints, after `stage N`:
 # `index INDEX STATE`, `dpkg STATE`, `choice DIGEST` (see cv_apt_choice), the lines of cv_simulate_package, `leaves NAME` of removed packages that leave something behind,
 # or `err TEXT` and `near NAME CANDIDATE...`, and `end STATUS` (72: there is no package index). In the end `was NAME STATE` and
 # `offered NAME` for every package in any of them.
@@ -61,6 +61,12 @@ cv_apt_choice() (
   sum=$(find -L "$CV_APT_ETC/apt.conf" "$CV_APT_ETC/apt.conf.d" "$CV_APT_ETC/preferences" "$CV_APT_ETC/preferences.d" "$CV_APT_ETC/sources.list" \
     "$CV_APT_ETC/sources.list.d" "$CV_APT_LISTS" -maxdepth 1 -type f ! -name lock -exec env TZ=UTC0 stat -L -c '%n %s %z' {} + 2>/dev/null | LC_ALL=C sort | sha256sum)
   printf '%s\n' "${sum%% *}"
+)
+
+# cv_apt_recommends: whether the settings of apt on this host bring recommended packages along; apt does where nothing is set.
+cv_apt_recommends() (
+  value=$(apt-config dump --format '%v' APT::Install-Recommends 2>/dev/null)
+  printf '%s\n' "${value:-true}"
 )
 
 # cv_plan_names STATE FLAGS INDEX NAME[=VERSION]...
@@ -220,6 +226,10 @@ cv_plan_stage() {
   cv_p_options='install --allow-downgrades'
   case $cv_p_flags in *h*) cv_p_options="$cv_p_options --allow-change-held-packages" ;; esac
   case $cv_p_flags in *p*) cv_p_options="$cv_p_options --purge" ;; esac
+  case $cv_p_flags in
+  *r*) cv_p_options="-o APT::Install-Recommends=true $cv_p_options" ;;
+  *c*) cv_p_options="-o APT::Install-Recommends=$(cv_apt_recommends) $cv_p_options" ;;
+  esac
   cv_p_out=$(cv_simulate_package $cv_p_options $cv_p_request 2>&1)
   cv_p_status=$?
   [ "$cv_p_status" -eq 0 ] || {

@@ -76,37 +76,47 @@ fn shown(folder: &Utf8Path) -> String {
     format!("{}/", folder.as_str().trim_end_matches('/'))
 }
 
-/// The files of a role. Links are not followed: they may lead anywhere.
+/// The files of a role. A link is read where it leads to a file of the same role: another one may lead anywhere.
 fn read_role(folder: &Utf8Path) -> Result<BTreeMap<String, RoleFile>, Failure> {
     let mut files = BTreeMap::new();
+    let Ok(root) = folder.canonicalize_utf8() else { return Ok(files) };
     for name in FOLDERS {
         let below = folder.join(name);
         if below.is_dir() && !below.is_symlink() {
-            read_below(&below, name, &mut files)?;
+            read_below(&below, name, &root, &mut files)?;
         }
     }
     Ok(files)
 }
 
-fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, RoleFile>) -> Result<(), Failure> {
+fn read_below(
+    folder: &Utf8Path,
+    lead: &str,
+    root: &Utf8Path,
+    files: &mut BTreeMap<String, RoleFile>,
+) -> Result<(), Failure> {
     let failed =
         |e: std::io::Error| Failure::usage(format!("{folder}: {e}"), "name a folder that can be read");
     for entry in folder.read_dir_utf8().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = format!("{lead}/{}", entry.file_name());
         let kind = entry.file_type().map_err(failed)?;
-        if kind.is_symlink() {
-            let help = "put the file itself there; a link may lead out of the role";
+        let is_link = kind.is_symlink();
+        let leads_to_own = || {
+            let target = entry.path().canonicalize_utf8();
+            target.is_ok_and(|target| target.starts_with(root) && target.is_file())
+        };
+        if is_link && !leads_to_own() {
             return Err(Failure::usage(
-                format!("{} is a link, and links are not followed", entry.path()),
-                help,
+                format!("{} is a link that leads to no file of the role, and is not followed", entry.path()),
+                "put the file itself there",
             ));
         }
         if kind.is_dir() {
-            read_below(entry.path(), &path, files)?;
+            read_below(entry.path(), &path, root, files)?;
             continue;
         }
-        if !kind.is_file() {
+        if !kind.is_file() && !is_link {
             continue;
         }
         if files.len() >= MAX_FILES {
@@ -115,7 +125,7 @@ fn read_below(folder: &Utf8Path, lead: &str, files: &mut BTreeMap<String, RoleFi
                 "import the role without them",
             ));
         }
-        let size = entry.metadata().map_err(failed)?.len();
+        let size = fs_err::metadata(entry.path()).map_err(failed)?.len();
         let is_read = !path.starts_with("files/") && size <= MAX_TEXT;
         let text = if is_read {
             fs_err::read(entry.path()).ok().and_then(|bytes| String::from_utf8(bytes).ok())

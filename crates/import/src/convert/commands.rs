@@ -97,10 +97,17 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportP
         out.push(("env".to_owned(), environment.clone()));
     }
     params.finish("command")?;
-    if context.is_query {
+    // What only reads changes nothing, whether anything reads its answer or not; a failure of it is one.
+    let unread = creates.is_none() && removes.is_none() && context.follows.is_empty() && read_only(&text);
+    if unread && !context.is_query && (context.ignores_errors || says_never(context.failed_when.as_ref())) {
+        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+    }
+    if context.is_query || unread {
         return query(text.as_str(), out, context);
     }
-    if context.failed_when.is_some() {
+    let own = context.register.as_deref().unwrap_or_default();
+    let usual = |when: &Node| failing(when, own).is_some_and(|all| all.is_some_and(|all| all == [0]));
+    if context.failed_when.as_ref().is_some_and(|when| !usual(when)) {
         return Err(ImportProblem::new(
             "`failed_when` decides what a failure is",
             "write it into `run`, with the guard of the command",
@@ -134,20 +141,19 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportP
                     .remarks
                     .push("the condition is its guard: after the command it must hold".to_owned());
             }
-            None => return Err(open(&text, context)),
+            None => return Err(open(context)),
         },
     }
     converted.made.push(made);
     Ok(converted)
 }
 
-fn open(text: &str, context: &Context) -> ImportProblem {
-    if context.changed_when_false && read_only(text) {
-        return ImportProblem::new(
-            "it only reads, and nothing here uses its answer",
-            "leave it out, or write `query` into `verify`",
-        );
-    }
+/// Whether `failed_when` says that nothing is a failure.
+fn says_never(failed_when: Option<&Node>) -> bool {
+    failed_when.is_some_and(|when| when.as_bool() == Some(false) || when.as_str() == Some("false"))
+}
+
+fn open(context: &Context) -> ImportProblem {
     if context.changed_when_false {
         return ImportProblem::new(
             "it says that it changes nothing, and runs in each run",
@@ -221,7 +227,7 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
         }
     }
     let mut made = ConvertedPart::new("query", out);
-    made.registers = true;
+    made.registers = context.is_query;
     Ok(Converted { made: vec![made], ..Converted::default() }
         .remark_if(!read_only(text), "every plan runs it: it must only read"))
 }

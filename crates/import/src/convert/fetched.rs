@@ -154,7 +154,9 @@ pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Im
     params.ignore(&["keep_newer", "list_files", "validate_certs", "decrypt", "io_buffer_size"]);
     let source = params.needed(&["src"])?;
     let on_host = params.flag(&["remote_src"])? == Some(true) || params.flag(&["copy"])? == Some(false);
-    if source.contains("://") {
+    // A variable of that name holds an address, whatever it is called with.
+    let is_address = source.starts_with("{{") && source.to_lowercase().contains("url");
+    if source.contains("://") || is_address {
         return Err(ImportProblem::new(
             "the archive is fetched from an address, and nothing says what it has to be",
             "write `download` with its `checksum`, then `archive` with `on_host`",

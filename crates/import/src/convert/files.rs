@@ -14,15 +14,20 @@ fn target(dest: &str, source: &str) -> String {
     if dest.ends_with('/') { format!("{dest}{}", base(source)) } else { dest.to_owned() }
 }
 
+/// A path that an earlier task makes a directory is one without a slash too.
+fn in_directory(dest: &str, context: &Context) -> String {
+    match context.paths.get(dest) {
+        Some(&"directory") => format!("{dest}/"),
+        _ => dest.to_owned(),
+    }
+}
+
 const NOT_FORCED: &str = "`force: false` makes the file only where it is missing";
 
 pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["backup", "decrypt", "follow", "local_follow", "checksum", "directory_mode"]);
     if params.flag(&["remote_src"])? == Some(true) {
-        return Err(ImportProblem::new(
-            "it copies a file of the host",
-            "write `file` with the content, `link`, or `command` with `unless: cmp -s A B`",
-        ));
+        return copied_on_host(params, context);
     }
     if params.flag(&["force"])? == Some(false) {
         return Err(ImportProblem::new(
@@ -67,7 +72,14 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, I
                     format!("put it to files/{source} of the role"),
                 ));
             }
-            out.push(param("path", target(&dest, &source)));
+            // What a variable leads with may be any path of the controller.
+            if source.starts_with("{{") && source.contains("}}/") {
+                return Err(ImportProblem::new(
+                    format!("`{source}`: the folder of the file is known on the host only"),
+                    "put the file below files/ of the role, and name it there",
+                ));
+            }
+            out.push(param("path", target(&in_directory(&dest, context), &source)));
             out.push(param("source", source));
         }
         (None, None) => {
@@ -81,6 +93,55 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, I
     params.same(&[("validate", "validate")], &mut out);
     params.finish("file")?;
     Ok(Converted::one("file", out))
+}
+
+/// A file of the host, copied there. A new one has the mode that it would have in Ansible; one that is there keeps it where none is given.
+fn copied_on_host(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+    let source = params.needed(&["src"])?;
+    let dest = target(&params.needed(&["dest"])?, &source);
+    let keeps = params.flag(&["force"])? == Some(false);
+    let is_directory = |path: &str| {
+        path.ends_with('/') || context.paths.get(path.trim_end_matches('/')) == Some(&"directory")
+    };
+    if is_directory(&source) || is_directory(&dest) {
+        return Err(ImportProblem::new(
+            "it copies into or from a directory of the host",
+            "write the path of each file, or `command` with a guard",
+        ));
+    }
+    let preserves = params.clone().text(&["mode"]).as_deref() == Some("preserve");
+    if preserves {
+        params.ignore(&["mode"]);
+    }
+    let mut attributes = vec![param("path", dest.clone())];
+    params.attributes(&mut attributes)?;
+    params.finish("command")?;
+    let (from, to) = (super::shell_text::word(&source), super::shell_text::word(&dest));
+    let has_mode = attributes.iter().any(|(key, _)| key == "mode");
+    let run = match (preserves, has_mode) {
+        (true, _) => format!("cp -f --preserve=mode -- {from} {to}"),
+        // Its mode comes with the next resource.
+        (false, true) => format!("umask 077; cp -f --no-preserve=mode -- {from} {to}"),
+        (false, false) => format!("cp -f --no-preserve=mode -- {from} {to}"),
+    };
+    let guard =
+        if keeps { param("creates", dest.clone()) } else { param("unless", format!("cmp -s {from} {to}")) };
+    let mut all = Converted::one("command", vec![param("run", run), guard]);
+    if attributes.len() > 1 {
+        let mut part = ConvertedPart::new("file", attributes);
+        part.suffix = "owner and mode";
+        all.made.push(part);
+    }
+    let is_file = |path: &str| {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        name.contains('.') || above.ends_with("bin") || context.paths.get(path) == Some(&"file")
+    };
+    Ok(all
+        .remark_if(
+            !is_file(&source) && !is_file(&dest),
+            "it is taken for a file: a directory is an error of the command",
+        )
+        .remark_if(preserves, "a file with the right content and another mode stays as it is"))
 }
 
 fn copied_folder(
@@ -147,7 +208,8 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Converte
         ));
     }
     let bare = source.strip_suffix(".j2").unwrap_or(&source).to_owned();
-    let mut out = vec![param("path", target(&dest, &bare)), param("template", source)];
+    let mut out =
+        vec![param("path", target(&in_directory(&dest, context), &bare)), param("template", source)];
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("file")?;
@@ -207,11 +269,10 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
             if is_known {
                 out.retain(|(key, _)| key != "parents");
             }
-            let all = Converted::one("directory", out).remark_if(
-                special && !is_known,
-                "directories above it that are missing become root's with mode 0755, not like this one",
-            );
-            Ok(all)
+            if special && !is_known {
+                out.insert(2, param("parents_alike", true));
+            }
+            Ok(Converted::one("directory", out))
         }
         "absent" => {
             params.ignore(&["src", "mode", "owner", "group", "recurse"]);

@@ -10,13 +10,15 @@ mod lines;
 mod packages;
 mod params;
 mod queries;
+mod readers;
 mod repositories;
 mod schedule;
 mod services;
 mod shell_text;
 
 pub(crate) use params::Params;
-pub(crate) use queries::{read_only, shape, stat_attribute};
+pub(crate) use queries::{shape, stat_attribute};
+pub(crate) use readers::read_only;
 
 use crate::expression::ImportProblem;
 use converge_syntax::Node;
@@ -137,6 +139,7 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("shell", commands::shell),
     ("raw", commands::shell),
     ("stat", queries::stat),
+    ("slurp", queries::slurp),
     ("get_url", fetched::get_url),
     ("uri", fetched::uri),
     ("unarchive", fetched::unarchive),

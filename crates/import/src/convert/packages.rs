@@ -6,9 +6,17 @@ use crate::expression::ImportProblem;
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
 
-/// The difference that holds for each package that apt of Ansible installs.
-pub(super) const RECOMMENDS: &str = "recommended packages are not installed along, and a new package starts no service: name those that are needed, and write `service` \
-    with `state: started`";
+/// apt's own ways with what it installs: recommended packages come along, where its settings do not say otherwise, and services of new
+/// packages are started.
+pub(super) fn as_apt_does(recommends: Option<bool>) -> Vec<(String, Node)> {
+    let word = match recommends {
+        Some(true) => Some("always"),
+        Some(false) => None,
+        None => Some("as_configured"),
+    };
+    let starts = param("starts_services", true);
+    word.map(|word| param("recommends", word)).into_iter().chain([starts]).collect()
+}
 
 /// Names as one text or a list; `a,b` is two.
 fn names(node: &Node) -> Result<Node, ImportProblem> {
@@ -52,21 +60,29 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
 }
 
 pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
-    params.ignore(&[
-        "force_apt_get",
-        "lock_timeout",
-        "only_upgrade",
-        "dpkg_options",
-        "policy_rc_d",
-        "allow_change_held_packages",
-        "fail_on_autoremove",
-    ]);
+    params.ignore(&["force_apt_get", "lock_timeout", "allow_change_held_packages", "fail_on_autoremove"]);
     if params.take(&["deb"]).is_some() {
         return Err(ImportProblem::new(
             "a package file is installed",
             "write `apt_repository` and `package`, or `download` and `command` with `unless: dpkg -s NAME`",
         ));
     }
+    if params.flag(&["only_upgrade"])? == Some(true) {
+        return Err(ImportProblem::new(
+            "it only touches packages that are installed",
+            "write `package` with `state: latest`, and `when` with the answer of a `query` that asks dpkg",
+        ));
+    }
+    let edited = params
+        .text(&["dpkg_options"])
+        .filter(|text| !text.split(',').all(|one| ["force-confold", "force-confdef"].contains(&one.trim())));
+    if let Some(options) = edited {
+        return Err(ImportProblem::new(
+            format!("`dpkg_options: {options}` decides what becomes of edited files"),
+            "an edited configuration file stays here: write `file` with the content that it is to have",
+        ));
+    }
+    let denied = params.text(&["policy_rc_d"]).is_some_and(|code| code == "101");
     let update = params.flag(&["update_cache"])? == Some(true);
     let age = params.take(&["cache_valid_time"]);
     let recommends = params.flag(&["install_recommends", "install-recommends"])?;
@@ -120,9 +136,13 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportPr
         _ => {}
     }
     let is_unsafe = params.flag(&["force", "allow_unauthenticated"])? == Some(true);
+    if !is_absent {
+        out.extend(
+            as_apt_does(recommends).into_iter().filter(|(key, _)| !denied || key != "starts_services"),
+        );
+    }
     params.finish("package")?;
     Ok(Converted::one("package", out)
-        .remark_if(!is_absent && recommends != Some(false), RECOMMENDS)
         .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
@@ -152,7 +172,12 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Impo
         out.push(param("max_age", 0i64));
     }
     params.finish("package")?;
-    Ok(Converted::one("package", out).remark_if(state != "absent", RECOMMENDS))
+    let is_dynamic = state.contains("{{");
+    if !is_dynamic && state != "absent" {
+        out.extend(as_apt_does(None));
+    }
+    Ok(Converted::one("package", out)
+        .remark_if(is_dynamic, "recommended packages are not installed along, and a new package starts no service: `recommends` and `starts_services` are for `state: present`"))
 }
 
 pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {

@@ -72,7 +72,15 @@ pub(crate) fn shape(
             }
             RegisteredResult::Query(known)
         }
-        "uri" | "find" | "slurp" | "getent" => unknown(
+        "slurp" => {
+            let mut known = BTreeMap::from([(".content".to_owned(), format!("{register}.stdout"))]);
+            let failed = if fails { format!("({register}.status != 0)") } else { "false".to_owned() };
+            for path in [".failed", " is failed", " is failure"] {
+                known.insert(path.to_owned(), failed.clone());
+            }
+            RegisteredResult::Query(known)
+        }
+        "uri" | "find" | "getent" => unknown(
             format!("`{register}` is the answer of `{module}`"),
             "write `query` with `register`; its answer is `stdout`, `lines`, `status` and `json`",
         ),
@@ -93,7 +101,7 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, I
     let path = params.needed(&["path", "dest", "name"])?;
     params.finish("query")?;
     if !context.is_query {
-        return Ok(Converted::nothing("nothing here reads its answer"));
+        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
     }
     let name = context.queries.get(context.register.as_deref().unwrap_or_default());
     let test = ATTRIBUTES.iter().find(|(own, _)| name.is_some_and(|name| name == own));
@@ -118,6 +126,22 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, I
     Ok(all)
 }
 
+/// Ansible gives the content in base64.
+pub(super) fn slurp(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+    let path = params.needed(&["src", "path"])?;
+    params.finish("query")?;
+    let read = format!("base64 -w0 {}", shell_text::word(&path));
+    let mut out = vec![param("run", read.clone())];
+    if context.ignores_errors {
+        out = vec![param("run", format!("{read} || exit 1")), statuses(&[0, 1])];
+    }
+    let mut all = Converted::one("query", out);
+    if let Some(made) = all.made.first_mut() {
+        made.registers = context.is_query;
+    }
+    Ok(all)
+}
+
 /// The attribute that a `stat` is for, to find its test again.
 pub(crate) fn stat_attribute(uses: &BTreeSet<String>) -> Option<String> {
     attribute(uses).map(str::to_owned)
@@ -125,151 +149,4 @@ pub(crate) fn stat_attribute(uses: &BTreeSet<String>) -> Option<String> {
 
 pub(super) fn statuses(all: &[i64]) -> (String, Node) {
     ("status".to_owned(), made(Value::List(all.iter().map(|status| made(*status)).collect())))
-}
-
-/// Programs that only read, with the first argument that makes them so where it is needed.
-const READERS: &[(&str, &[&str])] = &[
-    ("cat", &[]),
-    ("ls", &[]),
-    ("test", &[]),
-    ("[", &[]),
-    ("which", &[]),
-    ("type", &[]),
-    ("grep", &[]),
-    ("egrep", &[]),
-    ("stat", &[]),
-    ("uname", &[]),
-    ("id", &[]),
-    ("getent", &[]),
-    ("whoami", &[]),
-    ("nproc", &[]),
-    ("df", &[]),
-    ("free", &[]),
-    ("lsmod", &[]),
-    ("lsblk", &[]),
-    ("blkid", &[]),
-    ("findmnt", &[]),
-    ("readlink", &[]),
-    ("realpath", &[]),
-    ("head", &[]),
-    ("tail", &[]),
-    ("wc", &[]),
-    ("echo", &[]),
-    ("printf", &[]),
-    ("dpkg-query", &[]),
-    ("lspci", &[]),
-    ("nvidia-smi", &[]),
-    ("getconf", &[]),
-    ("pgrep", &[]),
-    ("ss", &[]),
-    ("sha256sum", &[]),
-    ("cut", &[]),
-    ("sort", &[]),
-    ("uniq", &[]),
-    ("tr", &[]),
-    ("jq", &[]),
-    ("basename", &[]),
-    ("dirname", &[]),
-    ("awk", &[]),
-    ("hostname", &[]),
-    ("file", &[]),
-    ("stty", &[]),
-    ("getcap", &[]),
-    ("locale", &[]),
-    ("groups", &[]),
-    ("true", &[]),
-    ("false", &[]),
-    ("command", &["-v"]),
-    (
-        "systemctl",
-        &["is-active", "is-enabled", "is-failed", "show", "status", "list-units", "list-unit-files", "cat"],
-    ),
-    (
-        "dpkg",
-        &[
-            "-l",
-            "-s",
-            "-S",
-            "-L",
-            "--get-selections",
-            "--print-architecture",
-            "--list",
-            "--status",
-            "--compare-versions",
-        ],
-    ),
-    ("rpm", &["-q", "-qa", "-ql"]),
-    ("sysctl", &["-n", "-a"]),
-    ("swapon", &["--show", "-s", "--summary"]),
-    ("apt-cache", &[]),
-    ("apt-mark", &["showhold", "showmanual", "showauto"]),
-    ("docker", &["info", "ps", "inspect", "version", "images", "--version", "-v"]),
-    ("kubectl", &["get", "version", "describe", "config"]),
-    ("helm", &["list", "ls", "version", "status", "get"]),
-    ("ip", &["addr", "route", "link", "a", "-o", "-4", "-6", "-j"]),
-    ("mountpoint", &[]),
-    ("ufw", &["status"]),
-    ("openssl", &["version", "x509", "verify"]),
-    ("timedatectl", &["show", "status"]),
-    ("containerd", &["config"]),
-    ("crictl", &["info", "version", "ps"]),
-];
-
-/// Whether a command text is known to change nothing: programs that only read, in pipes and lists.
-pub(crate) fn read_only(text: &str) -> bool {
-    let outside = shell_text::outside_of_templates(text);
-    let quiet = outside
-        .replace("2>&1", "")
-        .replace("2>/dev/null", "")
-        .replace("2> /dev/null", "")
-        .replace(">/dev/null", "")
-        .replace("> /dev/null", "");
-    if quiet.contains(['>', '`']) || quiet.contains("$(") {
-        return false;
-    }
-    let parts = quiet.split(['|', '&', ';', '\n']).map(str::trim).filter(|part| !part.is_empty());
-    let mut some = false;
-    let all = parts.into_iter().all(|part| {
-        some = true;
-        let mut words =
-            part.split_whitespace().filter(|word| *word != "!" && *word != "sudo" && *word != "set");
-        let program = words.next().unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or(program);
-        let first = words.next();
-        if matches!(first, Some("--version" | "-version" | "-V" | "version" | "-v")) && words.next().is_none()
-        {
-            return true;
-        }
-        if program == "-o" {
-            return true;
-        }
-        READERS.iter().any(|(name, verbs)| {
-            *name == program && (verbs.is_empty() || first.is_some_and(|first| verbs.contains(&first)))
-        })
-    });
-    some && all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_only_reads_is_told_from_what_changes() {
-        for text in [
-            "cat /etc/hosts",
-            "systemctl is-active x",
-            "helm version",
-            "dpkg -l | grep -c foo",
-            "/usr/bin/agent --version 2>/dev/null",
-            "command -v jq",
-        ] {
-            assert!(read_only(text), "{text}");
-        }
-        for text in
-            ["sysctl --system", "systemctl restart x", "cat a > b", "echo $(rm x)", "make", "", "ls; rm x"]
-        {
-            assert!(!read_only(text), "{text}");
-        }
-    }
 }

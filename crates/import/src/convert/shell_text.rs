@@ -84,12 +84,9 @@ pub(crate) fn usual(text: &str, follows: bool) -> Option<Converted> {
                     if let [one] = names {
                         out = vec![param("name", *one)];
                     }
-                    Some(
-                        Converted::one("package", out).remark_if(
-                            !rest.contains(&"--no-install-recommends"),
-                            super::packages::RECOMMENDS,
-                        ),
-                    )
+                    let bare = rest.contains(&"--no-install-recommends");
+                    out.extend(super::packages::as_apt_does(bare.then_some(false)));
+                    Some(Converted::one("package", out))
                 }
                 _ => None,
             }

@@ -20,6 +20,9 @@ pub struct Directory {
     /// Make the directories above it too, with mode 0755, where they are missing: root's, or below a user's directory that user's.
     #[serde(default)]
     parents: bool,
+    /// With `parents`: those that are missing get the owner, the group and the mode of this one.
+    #[serde(default)]
+    parents_alike: bool,
     /// Replace a regular file or a symbolic link that is in its place. A rollback restores it.
     #[serde(default)]
     force: bool,
@@ -48,6 +51,13 @@ impl Resource for Directory {
         let mut errors = Vec::new();
         check_path("/path", &self.path, &mut errors);
         self.attrs().validate(&mut errors);
+        if self.parents_alike && !self.parents {
+            errors.push(ParamError::new(
+                "/parents_alike",
+                "`parents_alike` goes with `parents: true`",
+                "add it, or leave this out",
+            ));
+        }
         errors
     }
 
@@ -87,6 +97,8 @@ impl Resource for Directory {
                 return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
             }
         };
+        let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
+        let attrs = self.attrs().settle(view, as_present, 0o755, &mut asks)?;
         if self.parents {
             let roots = || ("root".to_owned(), "root".to_owned());
             // Below a user's directory nothing is made in another owner's.
@@ -95,7 +107,10 @@ impl Resource for Directory {
                 match asks.take(path(view, &above))? {
                     Some(PathState::Absent) => {
                         let (owner, group) = rights.clone();
-                        targets.push((path_id(&above), PathState::Dir { mode: 0o755, owner, group }.into()));
+                        let usual = (0o755, owner, group);
+                        let (mode, owner, group) =
+                            attrs.clone().filter(|_| self.parents_alike).unwrap_or(usual);
+                        targets.push((path_id(&above), PathState::Dir { mode, owner, group }.into()));
                     }
                     Some(PathState::Dir { mode, owner, group }) => {
                         rights = if owner == "root" { roots() } else { (owner.clone(), group.clone()) };
@@ -111,8 +126,6 @@ impl Resource for Directory {
         } else if present.is_none() {
             asks.take(need_parent(view, "/path", &self.path))?;
         }
-        let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
-        let attrs = self.attrs().settle(view, as_present, 0o755, &mut asks)?;
         if let (Some((m, o, g)), Some(wanted)) = (&present, &attrs)
             && (m, o, g) != (&wanted.0, &wanted.1, &wanted.2)
         {
@@ -166,6 +179,17 @@ mod tests {
         settle(&kind, FakeView::new());
         let file = FakeView::new().file("/srv", 0o644, "");
         assert!(matches!(kind.plan(&file), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn parents_may_be_like_it() {
+        let params = json!({"path": "/srv/a/b", "parents": true, "parents_alike": true, "mode": "0750", "owner": "alice"});
+        let kind = read::<Directory>(params);
+        let after = settle(&kind, FakeView::new().dir("/srv").user("alice", 1000));
+        assert_eq!(line(&after, "/srv"), "dir 755 root root");
+        for path in ["/srv/a", "/srv/a/b"] {
+            assert_eq!(line(&after, path), "dir 750 alice root");
+        }
     }
 
     #[test]

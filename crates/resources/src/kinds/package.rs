@@ -17,10 +17,11 @@ use transaction::{DPKG, Transaction, broken, held_at, is_unfinished, settings, s
 /// Packages of Debian and Ubuntu, installed or removed in one transaction.
 ///
 /// The plan lists the whole transaction, as `apt-get -s` shows it: every dependency that comes along is in it with its exact
-/// version, and recommended packages are not. Nothing is removed and no held package changes unless a resource says so. A
+/// version, and recommended packages are not, unless `recommends` says so. Nothing is removed and no held package changes unless a resource says so. A
 /// package that is there is left at its version, unless `version` or `state: latest` says otherwise.
 ///
-/// The services of a new package are not started by its installation: add a `service` resource with `state: started`.
+/// The services of a new package are not started by its installation: add a `service` resource with `state: started`, or write
+/// `starts_services: true` to have them started as the distribution does.
 ///
 /// All package resources of a host are simulated together, each over what those before it leave, in one question that changes nothing.
 /// Where something is to be installed and the host has no package index (a fresh cloud or container image), a package source has none
@@ -32,7 +33,7 @@ use transaction::{DPKG, Transaction, broken, held_at, is_unfinished, settings, s
 ///
 /// Resources of packages that are neighbours in a host's order, of one role or of several, are applied as one transaction, each with its own
 /// result and its own records; nothing but packages may stand between them, whether it has something to do or not. A resource goes by itself
-/// that changes a package which one before it in the transaction changes too, is sensitive, replaces a version which cannot be had again, reads
+/// that changes a package which one before it in the transaction changes too, starts services, is sensitive, replaces a version which cannot be had again, reads
 /// facts that packages may alter, or removes without `purge` next to one that purges; so does each where apt would not do at that moment what the plan says.
 ///
 /// A version that is replaced or removed is kept on the host first, so that a rollback can bring it back. Where neither a
@@ -59,6 +60,25 @@ pub struct Package {
     /// The greatest age of the package index, in seconds, where something is to be installed or `state` is `latest`: an older one is
     /// refreshed first. Without it only an index that is not there is fetched.
     max_age: Option<u32>,
+    /// Whether recommended packages come along with what is installed. A package that is there already brings none.
+    #[serde(default)]
+    recommends: Recommended,
+    /// Let the installation start the services of new packages, where the host's own policy does not forbid it.
+    #[serde(default)]
+    starts_services: bool,
+}
+
+/// Whether recommended packages come along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Recommended {
+    /// They do not.
+    #[default]
+    Never,
+    /// They do.
+    Always,
+    /// As the settings of apt on the host say: they do where nothing is set.
+    AsConfigured,
 }
 
 /// Whether a package is installed.
@@ -249,13 +269,18 @@ impl Package {
         }
         targets.extend(self.along(view, &done, &named)?);
         if !new.is_empty() {
-            notes.push(format!(
-                "services of {} are not started by the installation: only `service` resources start them",
-                new.join(", ")
-            ));
+            let new = new.join(", ");
+            notes.push(if self.starts_services {
+                format!("the installation starts services of {new}, as the packages say")
+            } else {
+                format!("services of {new} are not started by the installation: only `service` resources start them")
+            });
         }
         let irreversible = done.lost(view, &targets)?;
-        let settings = settings(&irreversible, &done, self.stage());
+        let mut settings = settings(&irreversible, &done, self.stage());
+        if self.starts_services {
+            settings.push(("CV_SERVICES".to_owned(), "start".to_owned()));
+        }
         Ok(Wanted { targets, notes, settings, irreversible, incidental: done.was, ..Wanted::default() })
     }
 
@@ -364,6 +389,13 @@ impl Resource for Package {
         if self.max_age.is_some() && self.state == Installed::Absent {
             wrong("/max_age", "`max_age` goes with what is installed".to_owned(), "leave it out");
         }
+        for (name, given) in
+            [("recommends", self.recommends != Recommended::Never), ("starts_services", self.starts_services)]
+        {
+            if given && self.state == Installed::Absent {
+                wrong(&format!("/{name}"), format!("`{name}` goes with what is installed"), "leave it out");
+            }
+        }
         if self.hold == Some(true) && self.state == Installed::Absent {
             wrong("/hold", "what is absent cannot be held".to_owned(), "leave `hold` out");
         }
@@ -400,6 +432,11 @@ impl Resource for Package {
         }
         if self.purge {
             flags.push('p');
+        }
+        match self.recommends {
+            Recommended::Never => {}
+            Recommended::Always => flags.push('r'),
+            Recommended::AsConfigured => flags.push('c'),
         }
         let specs = self.specs().into_iter();
         let names: Vec<String> = specs

@@ -71,6 +71,35 @@ fn the_whole_transaction_is_planned() {
     settle(&kind, view);
 }
 
+/// The question says whether recommended packages come along; what starts services is told, and goes by itself.
+#[test]
+fn recommended_packages_and_services_are_asked_for() {
+    for (params, flags) in [
+        (json!({"name": "jq", "recommends": "always"}), "-r"),
+        (json!({"name": "jq", "recommends": "as_configured"}), "-c"),
+    ] {
+        assert_eq!(Resource::stage(&read::<Package>(params)).unwrap(), format!("present {flags} index jq"));
+    }
+    let kind = read::<Package>(json!({"name": "jq", "starts_services": true}));
+    let view = FakeView::new().has(package_id("jq"), PackageState::Absent).answer(
+        &asked(&kind),
+        0,
+        &said("inst jq 1\n"),
+    );
+    let wanted = kind.plan(&view).unwrap();
+    assert!(wanted.notes[0].contains("starts services of jq"), "{:?}", wanted.notes);
+    assert!(
+        wanted.settings.contains(&("CV_SERVICES".to_owned(), "start".to_owned())),
+        "{:?}",
+        wanted.settings
+    );
+    for name in ["recommends", "starts_services"] {
+        let value = if name == "recommends" { json!("always") } else { json!(true) };
+        let errors = read::<Package>(json!({"name": "jq", "state": "absent", name: value})).validate();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+}
+
 #[test]
 fn one_round_asks_all() {
     let kind = read::<Package>(json!({"name": "jq"}));

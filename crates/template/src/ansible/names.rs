@@ -18,7 +18,11 @@ const fn other(sort: AnsibleSort, name: &'static str, instead: &'static str) -> 
 
 /// Names that a role or playbook holds.
 pub(super) const NAMES: &[AnsibleName] = &[
-    imported("copy", &["file"], "write `file` with `content` or `source`"),
+    imported(
+        "copy",
+        &["file", "command"],
+        "write `file` with `content` or `source`; `command` with cp for a file of the host",
+    ),
     imported("template", &["file"], "write `file` with `template`"),
     imported(
         "file",
@@ -74,7 +78,7 @@ pub(super) const NAMES: &[AnsibleName] = &[
     ),
     imported("stat", &["query"], "write `query`"),
     module("find", &["query"], "write `query` with find"),
-    module("slurp", &["query"], "write `query` with cat"),
+    imported("slurp", &["query"], "write `query` with `base64 -w0`, or with cat"),
     module("getent", &["query"], "write `query` with getent"),
     module("service_facts", &["query"], "write `query`, or use `facts`"),
     module("package_facts", &["query"], "write `query`, or use `facts`"),

@@ -1,0 +1,465 @@
+//! Commands that are known to change nothing.
+
+use super::shell_text::outside_of_templates;
+
+/// Where a program only reads.
+enum Reads {
+    /// Always.
+    Always,
+    /// Where its first words are one of these.
+    With(&'static [&'static str]),
+    /// Where none of its words begins with one of these.
+    Without(&'static [&'static str]),
+    /// Where each of its words begins with one of these, or is a value behind one.
+    Only(&'static [&'static str]),
+}
+
+use Reads::{Always, Only, With, Without};
+
+/// Programs that only read, and when.
+const READERS: &[(&str, Reads)] = &[
+    ("cat", Always),
+    ("tac", Always),
+    ("ls", Always),
+    ("test", Always),
+    ("[", Always),
+    ("[[", Always),
+    ("which", Always),
+    ("type", Always),
+    ("grep", Always),
+    ("egrep", Always),
+    ("fgrep", Always),
+    ("zgrep", Always),
+    ("stat", Always),
+    ("uname", Always),
+    ("arch", Always),
+    ("id", Always),
+    ("getent", Always),
+    ("whoami", Always),
+    ("nproc", Always),
+    ("lscpu", Always),
+    ("df", Always),
+    ("du", Always),
+    ("free", Always),
+    ("lsmod", Always),
+    ("modinfo", Always),
+    ("lsblk", Always),
+    ("findmnt", Always),
+    ("lvs", Always),
+    ("vgs", Always),
+    ("pvs", Always),
+    ("ps", Always),
+    ("pidof", Always),
+    ("pgrep", Always),
+    ("readlink", Always),
+    ("realpath", Always),
+    ("head", Always),
+    ("tail", Without(&["-f", "-F", "--follow"])),
+    ("wc", Always),
+    ("echo", Always),
+    ("printf", Always),
+    ("seq", Always),
+    ("expr", Always),
+    ("dpkg-query", Always),
+    ("lspci", Always),
+    ("getconf", Always),
+    ("sha1sum", Always),
+    ("sha256sum", Always),
+    ("sha512sum", Always),
+    ("md5sum", Always),
+    ("base64", Always),
+    ("cmp", Always),
+    ("diff", Always),
+    ("cut", Always),
+    ("tr", Always),
+    ("jq", Always),
+    ("basename", Always),
+    ("dirname", Always),
+    ("file", Always),
+    ("getcap", Always),
+    ("locale", Always),
+    ("groups", Always),
+    ("true", Always),
+    ("false", Always),
+    (":", Always),
+    ("exit", Always),
+    ("return", Always),
+    ("set", Always),
+    ("read", Always),
+    ("cd", Always),
+    ("break", Always),
+    ("continue", Always),
+    ("apt-cache", Always),
+    ("mountpoint", Always),
+    ("ss", Without(&["-K", "--kill"])),
+    ("blkid", Without(&["-g"])),
+    ("sort", Without(&["-o", "--output"])),
+    ("dmesg", Without(&["-c", "-C", "-D", "-E", "-n", "--clear", "--read-clear", "--console"])),
+    ("date", Without(&["-s", "--set"])),
+    ("find", Without(&["-delete", "-exec", "-ok", "-fprint", "-fls"])),
+    (
+        "journalctl",
+        Without(&[
+            "--vacuum",
+            "--rotate",
+            "--flush",
+            "--sync",
+            "--relinquish",
+            "--setup",
+            "--update",
+            "-f",
+            "--follow",
+        ]),
+    ),
+    (
+        "hostname",
+        Only(&["-f", "-s", "-i", "-I", "-A", "-d", "--fqdn", "--short", "--all", "--ip", "--domain"]),
+    ),
+    ("uniq", Only(&["-"])),
+    ("stty", Only(&["-a", "--all", "size", "-F"])),
+    ("nvidia-smi", Only(&["-L", "-q", "-i", "--query", "--format", "--id", "--list", "--display", "-x"])),
+    ("nvidia-smi", With(&["topo"])),
+    ("command", With(&["-v", "-V"])),
+    (
+        "systemctl",
+        With(&[
+            "is-active",
+            "is-enabled",
+            "is-failed",
+            "is-system-running",
+            "show",
+            "status",
+            "list-units",
+            "list-unit-files",
+            "list-timers",
+            "cat",
+        ]),
+    ),
+    (
+        "dpkg",
+        With(&[
+            "-l",
+            "-s",
+            "-S",
+            "-L",
+            "--get-selections",
+            "--print-architecture",
+            "--print-foreign-architectures",
+            "--list",
+            "--status",
+            "--compare-versions",
+            "--audit",
+        ]),
+    ),
+    ("rpm", With(&["-q", "-qa", "-ql", "-qi", "--query"])),
+    ("sysctl", With(&["-n", "-a"])),
+    ("swapon", With(&["--show", "-s", "--summary"])),
+    ("apt-mark", With(&["showhold", "showmanual", "showauto"])),
+    ("apt-config", With(&["dump", "shell"])),
+    ("apt", With(&["list", "show", "policy"])),
+    (
+        "docker",
+        With(&[
+            "info",
+            "ps",
+            "inspect",
+            "version",
+            "images",
+            "image inspect",
+            "image ls",
+            "network ls",
+            "network inspect",
+            "volume ls",
+            "--version",
+            "-v",
+        ]),
+    ),
+    (
+        "kubectl",
+        With(&[
+            "get",
+            "version",
+            "describe",
+            "config view",
+            "config current-context",
+            "config get-contexts",
+            "cluster-info",
+            "api-resources",
+            "explain",
+        ]),
+    ),
+    ("helm", With(&["list", "ls", "version", "status", "get", "repo list", "history"])),
+    ("gh", With(&["auth status", "alias list", "extension list"])),
+    ("git", With(&["rev-parse", "ls-remote", "describe", "log", "status", "--version"])),
+    (
+        "ip",
+        Without(&["add", "del", "set", "flush", "replace", "change", "append", "prepend", "netns", "tuntap"]),
+    ),
+    ("ufw", With(&["status", "--version"])),
+    ("openssl", Without(&["-out", "-keyout", "-signkey", "genrsa", "req", "ca", "rand", "genpkey"])),
+    ("timedatectl", With(&["show", "status"])),
+    ("containerd", With(&["config dump", "config default"])),
+    ("crictl", With(&["info", "version", "ps", "pods", "images", "inspect"])),
+    ("mokutil", With(&["--sb-state"])),
+];
+
+/// Words of the shell's own in front of a command.
+const WORDS: &[&str] = &["!", "sudo", "if", "then", "elif", "else", "while", "until", "do", "{", "time"];
+
+/// Whether a command text is known to change nothing: programs that only read, in pipes and lists, with conditions and loops of the shell.
+pub(crate) fn read_only(text: &str) -> bool {
+    let text = outside_of_templates(text);
+    let mut count = 0;
+    reads(&text, 0, &mut count) && count > 0
+}
+
+/// Whether each command of a text only reads.
+fn reads(text: &str, depth: usize, count: &mut usize) -> bool {
+    depth < 8
+        && commands(text, depth, count)
+            .is_some_and(|all| all.iter().all(|words| words.is_empty() || reads_alone(words, count)))
+}
+
+/// The simple commands of a text, each as its words without quotes. `None` where it writes, or where it cannot be taken apart.
+fn commands(text: &str, depth: usize, count: &mut usize) -> Option<Vec<Vec<String>>> {
+    let mut all: Vec<Vec<String>> = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let chars: Vec<char> = text.chars().collect();
+    let mut at = 0;
+    let end_word = |word: &mut Option<String>, all: &mut Vec<Vec<String>>| {
+        if let (Some(word), Some(last)) = (word.take(), all.last_mut()) {
+            last.push(word);
+        }
+    };
+    while let Some(&c) = chars.get(at) {
+        let next = chars.get(at + 1).copied();
+        match c {
+            '\\' => {
+                word.get_or_insert_default().extend(next.filter(|c| *c != '\n'));
+                at += 1;
+            }
+            '\'' => {
+                let rest = chars.get(at + 1..)?;
+                let length = rest.iter().position(|c| *c == '\'')?;
+                word.get_or_insert_default().extend(rest.get(..length)?);
+                at += length + 1;
+            }
+            '"' => {
+                word.get_or_insert_default();
+                at += 1;
+                loop {
+                    match chars.get(at)? {
+                        '"' => break,
+                        '\\' => {
+                            at += 1;
+                            word.get_or_insert_default().push(*chars.get(at)?);
+                        }
+                        '`' => return None,
+                        '$' if chars.get(at + 1) == Some(&'(') => at = inner(&chars, at, depth, count)?,
+                        c => word.get_or_insert_default().push(*c),
+                    }
+                    at += 1;
+                }
+            }
+            '`' => return None,
+            '$' if next == Some('(') => {
+                word.get_or_insert_default().push('x');
+                at = inner(&chars, at, depth, count)?;
+            }
+            '#' if word.is_none() => {
+                while chars.get(at + 1).is_some_and(|c| *c != '\n') {
+                    at += 1;
+                }
+            }
+            '>' => {
+                // Only to nowhere, or to another of its own outputs.
+                let rest: String = chars.get(at + 1..)?.iter().take(64).collect();
+                let target = rest.trim_start_matches('>').trim_start();
+                let used = if target.starts_with("/dev/null") {
+                    rest.len() - target.len() + "/dev/null".len()
+                } else if rest.starts_with('&') && rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit()) {
+                    2
+                } else {
+                    return None;
+                };
+                if word.as_deref().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
+                    word = None;
+                }
+                at += used;
+            }
+            '&' if next == Some('>') => {}
+            '<' if next == Some('<') || next == Some('(') => return None,
+            '|' | '&' | ';' | '\n' | '(' | ')' => {
+                end_word(&mut word, &mut all);
+                all.push(Vec::new());
+            }
+            c if c.is_whitespace() => end_word(&mut word, &mut all),
+            c => word.get_or_insert_default().push(c),
+        }
+        at += 1;
+    }
+    end_word(&mut word, &mut all);
+    Some(all)
+}
+
+/// The place of the bracket that closes `$(` at a place, where what is inside only reads. An arithmetic expression does.
+fn inner(chars: &[char], at: usize, depth: usize, count: &mut usize) -> Option<usize> {
+    let mut open = 0usize;
+    let mut quote: Option<char> = None;
+    for (place, c) in chars.iter().enumerate().skip(at + 1) {
+        match (quote, c) {
+            (Some(own), c) if own == *c => quote = None,
+            (Some('\''), _) => {}
+            (None, '\'' | '"') => quote = Some(*c),
+            (_, '(') => open += 1,
+            (_, ')') => {
+                open -= 1;
+                if open == 0 {
+                    let inside: String = chars.get(at + 2..place)?.iter().collect();
+                    let is_number = inside.starts_with('(') && inside.ends_with(')');
+                    return (is_number && !inside.contains("$(") || reads(&inside, depth + 1, count))
+                        .then_some(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether one command only reads.
+fn reads_alone(words: &[String], count: &mut usize) -> bool {
+    let mut words: &[String] = words;
+    let is_name = |word: &str| {
+        word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+        })
+    };
+    while let [first, rest @ ..] = words
+        && (WORDS.contains(&first.as_str()) || is_name(first))
+    {
+        words = rest;
+    }
+    let Some((program, rest)) = words.split_first() else { return true };
+    match program.as_str() {
+        "fi" | "done" | "}" | "esac" | "for" => return true,
+        _ => {}
+    }
+    *count += 1;
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+    if let ["--version" | "-version" | "-V" | "version" | "-v" | "--help"] = rest.as_slice() {
+        return true;
+    }
+    match program {
+        "awk" | "gawk" | "mawk" => return reads_awk(&rest),
+        "sed" => return reads_sed(&rest),
+        "service" => return matches!(rest.as_slice(), [_, "status"]),
+        _ => {}
+    }
+    let begins = |word: &str, leads: &[&str]| leads.iter().any(|lead| word.starts_with(lead));
+    READERS.iter().filter(|(name, _)| *name == program).any(|(_, reads)| match reads {
+        Always => true,
+        With(firsts) => {
+            let [one, two] = [rest.first().copied().unwrap_or(""), rest.get(1).copied().unwrap_or("")];
+            firsts.contains(&one) || firsts.contains(&format!("{one} {two}").as_str())
+        }
+        Without(bad) => !rest.iter().any(|word| begins(word, bad)),
+        Only(good) => rest.iter().enumerate().all(|(place, word)| {
+            let follows = place.checked_sub(1).and_then(|before| rest.get(before));
+            begins(word, good)
+                || !word.starts_with('-') && follows.is_some_and(|flag| matches!(*flag, "-i" | "--id" | "-F"))
+        }),
+    })
+}
+
+/// A program of awk may write files and run commands.
+fn reads_awk(words: &[&str]) -> bool {
+    words.iter().all(|word| {
+        let prints = word.split("print").skip(1);
+        let writes = prints
+            .into_iter()
+            .any(|rest| rest.split([';', '}', '\n']).next().is_some_and(|rest| rest.contains(['>', '|'])));
+        !writes
+            && !word.contains("system(")
+            && !word.contains("getline")
+            && *word != "-i"
+            && *word != "inplace"
+    })
+}
+
+/// A program of sed may write files, in place or by a command of it.
+fn reads_sed(words: &[&str]) -> bool {
+    !words.iter().any(|word| {
+        (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
+            || word.starts_with("--in-place")
+            || word.contains(" w")
+            || ["/w", "/e", "|w", "|e", "#w", "#e", ",w", ",e"]
+                .iter()
+                .any(|bad| word.ends_with(bad) || word.contains(&format!("{bad} ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_reads_is_told_from_what_changes() {
+        for text in [
+            "cat /etc/hosts",
+            "systemctl is-active x",
+            "helm version",
+            "dpkg -l | grep -c foo",
+            "/usr/bin/agent --version 2>/dev/null",
+            "command -v jq",
+            "grep -E \"a b|c d\" /proc/cpuinfo",
+            "set -o pipefail && awk -F: '$3 >= 1000 {print $1}' /etc/passwd | sort",
+            "if lspci -nn | grep -q '10de'; then echo yes; else echo no; fi",
+            "for d in /sys/bus/*; do n=$(cat $d/name); echo \"$n: $(wc -l <$d/x)\"; done",
+            "echo $((1 + 2)) >&2",
+            "ip -o addr show",
+            "hostname -f",
+            "nvidia-smi --query-gpu=name --format=csv,noheader -i 0",
+            "sed -n 's/^a=//p' /etc/x",
+            "find /etc -name '*.conf' -mtime +1",
+            "ls /x &>/dev/null",
+        ] {
+            assert!(read_only(text), "{text}");
+        }
+        for text in [
+            "sysctl --system",
+            "systemctl restart x",
+            "cat a > b",
+            "cat a >>/dev/nullx b >c",
+            "echo $(rm x)",
+            "echo \"$(rm x)\"",
+            "echo `rm x`",
+            "make",
+            "",
+            "# nothing",
+            "ls; rm x",
+            "ip addr add 10.0.0.1/8 dev lo",
+            "ip link set eth0 up",
+            "hostname other",
+            "nvidia-smi -pm 1",
+            "nvidia-smi -i 0 -mig 1",
+            "kubectl config set-context x",
+            "sed -i 's/a/b/' /etc/x",
+            "sed -Ei 's/a/b/' /etc/x",
+            "find / -name x -delete",
+            "awk '{print > \"/etc/x\"}' a",
+            "awk 'BEGIN {system(\"rm x\")}'",
+            "sort -o a a",
+            "if true; then touch /x; fi",
+            "a=1 touch x",
+            "cat <<E\nx\nE",
+            "openssl x509 -in a -out b",
+            "uniq a b",
+            "(((",
+            "$($($($($($($($($($(ls))))))))))",
+        ] {
+            assert!(!read_only(text), "{text}");
+        }
+    }
+}
