@@ -334,7 +334,7 @@ mod tests {
         let labels = |state| text(state)?.pointer("/metadata/labels").cloned();
         assert_eq!(changes.len(), 1);
         assert_eq!(labels(&changes[0].from), Some(json!({"own": "x"})));
-        assert_eq!(text(&changes[0].to), Some(json!({"metadata": {"name": "n"}})));
+        assert_eq!(labels(&changes[0].to), Some(json!({})));
     }
 
     /// As a rollback does: the file gets back the number that it had while the account was gone, and then the account comes back.
