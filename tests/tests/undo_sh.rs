@@ -485,30 +485,3 @@ fn a_run_that_was_passed_over_is_not_in_the_way_of_an_older_one() {
     // The newest run put the file from 2 to 3; that it is absent now is nobody else's doing.
     assert_eq!(exec(host, "sh /var/lib/converge/undo.sh 2>&1"), "there is no run to undo");
 }
-
-#[test]
-fn a_unit_that_stays_enabled_is_not_taken_for_restored() {
-    let world = World::new(&format!("undo-ro{}", std::process::id()), 1).unwrap();
-    let host = &world.hosts()[0];
-    let role = r#"resources:
-  - name: daemon
-    unit:
-      name: undone
-      state: started
-      enabled: true
-      content: |
-        [Service]
-        ExecStart=/bin/sleep infinity
-        [Install]
-        WantedBy=multi-user.target
-"#;
-    world.only_role("undone", role).unwrap();
-    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
-    exec(host, "mount --bind /etc /etc; mount -o remount,ro,bind /etc");
-    let (done, said) = undo(host);
-    assert!(!done, "{said}");
-    exec(host, "umount /etc");
-    let (done, said) = undo(host);
-    assert!(done, "{said}");
-    assert_eq!(exec(host, "find /etc/systemd/system -name 'undone*'"), "", "{said}");
-}

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
+#[path = "unhealthy_hosts/read_only.rs"]
+mod read_only;
 #[path = "unhealthy_hosts/store.rs"]
 mod store;
 

@@ -154,7 +154,7 @@ fn shape_of(
         || task.keyword("ignore_errors").is_some_and(|v| v.as_bool() == Some(true));
     let text = text.or_else(|| task.args.get("argv").map(|_| "argv"));
     let mut shape = shape(&task.module, text, (reads, fails), paths, name);
-    // What was done in any case has given its answer.
+    // A task that was done in any case has given its answer.
     if let (RegisteredResult::Query(known), true) = (&mut shape, is_sure) {
         let there: Vec<String> = known.keys().filter(|path| !path.contains(' ')).cloned().collect();
         let parents = there.iter().map(|path| path.split('.').take(2).collect::<Vec<_>>().join("."));

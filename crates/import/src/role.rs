@@ -250,12 +250,11 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let mut names = ExpressionNames::default();
     let text_of = |key: &Node| key.scalar_text().unwrap_or_default();
     names.declared.extend(defaults.iter().chain(&vars).map(|(key, _)| text_of(key)));
-    let templates: Vec<String> = files
+    let mut others: Vec<String> = files
         .below("templates")
         .iter()
         .filter_map(|path| files.text(&format!("templates/{path}")).map(str::to_owned))
         .collect();
-    let mut others: Vec<String> = templates;
     others.extend(defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()));
     let found = registers(&[&tasks, &handlers], &others);
     names.registered = found.shapes;

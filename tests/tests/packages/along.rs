@@ -1,4 +1,4 @@
-//! What comes along with a package where its resource says so: recommended packages, and services that are started.
+//! Things that come along with a package where its resource says so: recommended packages, and services that are started.
 
 use super::{apply, converge, packages, roles, world};
 use converge_tests::exec;

@@ -97,7 +97,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportP
         out.push(("env".to_owned(), environment.clone()));
     }
     params.finish("command")?;
-    // What only reads changes nothing, whether anything reads its answer or not; a failure of it is one.
+    // A command that only reads changes nothing, whether anything reads its answer or not; a failure of it is one.
     let unread = creates.is_none() && removes.is_none() && context.follows.is_empty() && read_only(&text);
     if unread && !context.is_query && (context.ignores_errors || says_never(context.failed_when.as_ref())) {
         return Ok(Converted { left_out: Some("left out"), ..Converted::default() });

@@ -72,7 +72,7 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, I
                     format!("put it to files/{source} of the role"),
                 ));
             }
-            // What a variable leads with may be any path of the controller.
+            // A path that a variable begins may be any path of the controller.
             if source.starts_with("{{") && source.contains("}}/") {
                 return Err(ImportProblem::new(
                     format!("`{source}`: the folder of the file is known on the host only"),

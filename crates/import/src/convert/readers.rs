@@ -3,7 +3,7 @@
 use super::shell_text::outside_of_templates;
 
 /// Where a program only reads.
-enum Reads {
+enum ReadingRule {
     /// Always.
     Always,
     /// Where its first words are one of these.
@@ -14,10 +14,10 @@ enum Reads {
     Only(&'static [&'static str]),
 }
 
-use Reads::{Always, Only, With, Without};
+use ReadingRule::{Always, Only, With, Without};
 
 /// Programs that only read, and when.
-const READERS: &[(&str, Reads)] = &[
+const READERS: &[(&str, ReadingRule)] = &[
     ("cat", Always),
     ("tac", Always),
     ("ls", Always),
@@ -191,10 +191,6 @@ const READERS: &[(&str, Reads)] = &[
     ("helm", With(&["list", "ls", "version", "status", "get", "repo list", "history"])),
     ("gh", With(&["auth status", "alias list", "extension list"])),
     ("git", With(&["rev-parse", "ls-remote", "describe", "log", "status", "--version"])),
-    (
-        "ip",
-        Without(&["add", "del", "set", "flush", "replace", "change", "append", "prepend", "netns", "tuntap"]),
-    ),
     ("ufw", With(&["status", "--version"])),
     ("openssl", Without(&["-out", "-keyout", "-signkey", "genrsa", "req", "ca", "rand", "genpkey"])),
     ("timedatectl", With(&["show", "status"])),
@@ -354,6 +350,7 @@ fn reads_alone(words: &[String], count: &mut usize) -> bool {
     match program {
         "awk" | "gawk" | "mawk" => return reads_awk(&rest),
         "sed" => return reads_sed(&rest),
+        "ip" => return reads_ip(&rest),
         "service" => return matches!(rest.as_slice(), [_, "status"]),
         _ => {}
     }
@@ -386,6 +383,12 @@ fn reads_awk(words: &[&str]) -> bool {
             && *word != "-i"
             && *word != "inplace"
     })
+}
+
+/// `ip OBJECT [COMMAND]`; commands may be abbreviated, so only those that read are known.
+fn reads_ip(words: &[&str]) -> bool {
+    let command = words.iter().filter(|word| !word.starts_with('-')).nth(1);
+    command.is_none_or(|command| ["show", "list", "ls", "lst", "get"].contains(command))
 }
 
 /// A program of sed may write files, in place or by a command of it.

@@ -254,7 +254,7 @@ mod tests {
         let Err(Stop::Ask(probes)) = kind.plan(&view) else { panic!() };
         let numeric = account_probe(crate::look::Account::Group, "12");
         let expected =
-            [Probe::Object(path_id("/srv")), Probe::Object(ObjectId::new("user", "alice")), numeric.clone()];
+            [Probe::Object(ObjectId::new("user", "alice")), numeric.clone(), Probe::Object(path_id("/srv"))];
         assert_eq!(probes, expected);
         let after = settle(&kind, FakeView::new().dir("/srv").user("alice", 1000).answer(&numeric, 2, ""));
         assert_eq!(line(&after, "/srv/x"), "dir 755 alice 12");
