@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
+#[path = "prune/makers.rs"]
+mod makers;
 #[path = "prune/moved.rs"]
 mod moved;
 #[path = "prune/narrowed.rs"]

@@ -182,6 +182,8 @@ impl RunDoc {
             seq: c.seq,
             object: c.object,
             before: c.before,
+            // A record of a cluster names one state after.
+            goal: c.after.clone(),
             after: c.after,
             item: c.item,
             owner: c.owner,

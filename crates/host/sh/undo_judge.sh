@@ -3,6 +3,9 @@
 # cv_undo_keeps: whether the row is not taken back at all.
 cv_undo_keeps() { command -v "cv_keeps_$row_kind" >/dev/null 2>&1 && "cv_keeps_$row_kind" "$row_before"; }
 
+# cv_undo_is_bare LINE OTHER: whether the object is absent by the one line, and by the other there through another object alone.
+cv_undo_is_bare() { [ "$1" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$2"; }
+
 # cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
 # CV_NOW.
 cv_undo_judge() {
@@ -18,7 +21,7 @@ cv_undo_judge() {
     judged="$cv_l_why, then undo this again: left alone"
   elif [ "$CV_NOW" = "$row_before" ]; then
     judged=same
-  elif [ "$CV_NOW" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$row_before"; then
+  elif cv_undo_is_bare "$CV_NOW" "$row_before"; then
     # It went with what brings it.
     judged=same
   elif [ "$row_lost" != - ]; then
@@ -33,8 +36,10 @@ cv_undo_judge() {
   elif [ "$row_last" = '?' ] && command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_open" "$row_after"; then
     # The step that was cut off passes through it.
     judged=restore
-  elif [ "$row_last" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$CV_NOW"; then
-    # Another object has brought it since, and nobody has touched it.
+  elif command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_last" "$row_before" && cv_undo_cut_off; then
+    judged=restore
+  elif cv_undo_is_bare "$row_last" "$CV_NOW" || cv_undo_is_bare "$CV_NOW" "$row_last"; then
+    # Another object has brought it since, and nobody has touched it; or it went with what brought it.
     judged=restore
   elif command -v "cv_shows_$row_kind" >/dev/null 2>&1 && "cv_shows_$row_kind" "$CV_NOW" "$row_before" "$row_last"; then
     judged=restore
@@ -283,6 +288,22 @@ cv_undo_overtaken() {
     else
       cv_o_older="$cv_o_older$cv_o_run "
     fi
+  done
+  return 1
+}
+
+# cv_undo_cut_off: whether a later rollback of the run has set out to take the object of the row back, and was cut off in that.
+cv_undo_cut_off() {
+  cv_o_later=
+  for cv_o_run in $(cv_order); do
+    if [ -n "$cv_o_later" ] && cv_undo_is_back "$cv_o_run"; then
+      cv_lines_of "$cv_o_run" | CV_U_KEY=$row_key awk -F '\t' -v kind="$row_kind" -v run="$CV_FROM_RUN" '
+        ($1 == "undoes" || $1 == "attempts") && $2 == run { of_run = 1 }
+        $1 == "begin" && $3 == kind && $4 == ENVIRON["CV_U_KEY"] { open[$2] }
+        $1 == "done" || $1 == "off" || $1 == "failed" || $1 == "putback" { delete open[$2] }
+        END { for (seq in open) exit !of_run; exit 1 }' && return 0
+    fi
+    [ "$cv_o_run" != "$CV_FROM_RUN" ] || cv_o_later=yes
   done
   return 1
 }

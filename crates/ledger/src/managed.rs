@@ -98,8 +98,9 @@ impl Managed {
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
 ///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
-/// * An object that others share by its fields is given back by a change without a role that came out as planned: a prune takes the project's own fields
-///   and leaves what others have there.
+/// * A change without a role that came out as planned gives the object back, also short of the state before: a prune takes the project's own fields
+///   and leaves what others have there, and it stops a unit whose file goes after it. So does foreign code that brings an object back to where its maker
+///   found it, in a run that gives the maker back.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
 /// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too.
@@ -283,9 +284,11 @@ impl Table {
             return;
         }
         if change.outcome == SavedOutcome::Moved {
+            let went_with_maker = self.goes_with_its_maker((run, scope), change);
             if let Some(entry) = self.get(change, scope).filter(|e| e.gone_by.is_none()) {
                 left(&mut entry.thing, change);
-                if change.after.is_absent() && reverts.contains(entry.thing.run.as_str()) {
+                let reverted = change.after.is_absent() && reverts.contains(entry.thing.run.as_str());
+                if reverted || went_with_maker {
                     entry.gone_by = Some(run.id.clone());
                 }
             }
@@ -338,16 +341,33 @@ impl Table {
         }
         thing.node_removal = change.node_removal.clone().or(thing.node_removal.take());
         thing.guard = change.guard.clone().or(thing.guard.take());
-        // A prune leads an object that is shared to where the project has nothing of it, and not to the state before.
-        let pruned = is_by_fields(&change.object) && own.is_none() && !run.is_rollback();
+        // A prune leads an object that is shared to where the project has nothing of it, and not to the state before; a unit to where nothing is left
+        // to take but its file, which goes after it.
+        let is_shared = is_by_fields(&change.object);
+        let found = std::iter::once(&thing.before).chain(thing.moved.as_ref().map(|moved| &moved.before));
+        let pruned = own.is_none()
+            && !run.is_rollback()
+            && (is_shared || found.into_iter().any(|state| *state == change.goal));
         let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
         let is_heir = thing.before.is_absent() || thing.heir_by.is_some();
         let back = (change.is_known() && change.after == thing.before) || put_back;
         if back && !stays(thing, run, change, reverts) {
             entry.gone_by = Some(run.id.clone());
         }
-        let leaves = (put_back && pruned && is_heir && !change.after.is_absent()).then_some(&run.id);
+        let leaves =
+            (put_back && pruned && is_shared && is_heir && !change.after.is_absent()).then_some(&run.id);
         self.inherit(change, scope, gone_by.as_ref(), leaves);
+    }
+
+    /// Whether foreign code has brought an object back to where its maker found it, in a run that gives the maker back: a prune of a command takes along
+    /// what the command had made, also where another item has edited that.
+    fn goes_with_its_maker(&self, (run, scope): (&RunRecord, &ProjectName), change: &SavedChange) -> bool {
+        let entry = self.place(change, scope).and_then(|at| self.entries.get(at)?.as_ref());
+        let Some(moved) = entry.and_then(|entry| entry.thing.moved.as_ref()) else { return false };
+        let is_gone = |entry: &Entry| entry.gone_by.as_deref() == Some(run.id.as_str());
+        let is_maker =
+            |entry: &Entry| entry.thing.item == moved.by && entry.thing.scope.is_same_project(scope);
+        change.after == moved.before && self.entries.iter().flatten().any(|e| is_maker(e) && is_gone(e))
     }
 
     /// The other projects in an object that a project made: a prune of its leaves the object to them, until that is rolled back.

@@ -118,6 +118,8 @@ pub struct SavedChange {
     pub before: State,
     /// The state that the run left; while it is unknown, the planned one.
     pub after: State,
+    /// The state to which it was to lead.
+    pub goal: State,
     /// The address of the item.
     pub item: String,
     /// The role whose own the object becomes by it; none in a rollback or a prune, and of what changes besides.
@@ -363,6 +365,7 @@ impl RunReader {
             seq,
             object,
             before,
+            goal: after.clone(),
             after,
             item,
             owner: None,

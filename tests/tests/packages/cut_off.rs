@@ -133,3 +133,25 @@ fn a_package_whose_removal_was_cut_off_is_installed_again_where_it_is_wanted() {
         exec(host, "rm -rf /var/lib/converge");
     }
 }
+
+/// `undo.sh` is cut off while a package is removed: it completes that itself.
+#[test]
+fn an_undo_sh_that_was_cut_off_in_a_package_is_completed_by_the_next() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    roles(&world, &[("r", GOES)]);
+    apply(&world).expect(0);
+    exec(host, "rm -f /srv/go /srv/begun; systemd-run -q --unit undoing sh /var/lib/converge/undo.sh");
+    until_exec(host, 60, "test -e /srv/begun");
+    exec(host, "systemctl kill -s KILL undoing; systemctl reset-failed undoing 2>/dev/null || true");
+    assert!(packages(host).contains("t-goes 1 half-configured"), "{}", packages(host));
+    exec(host, "touch /srv/go");
+    until_exec(host, 60, "flock -n /var/lib/converge/lock true");
+    let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+    assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+    assert_eq!(packages(host), before, "{}", undone.stdout);
+    assert_eq!(exec(host, "cd /srv; ls below above 2>/dev/null || true; dpkg --audit"), "");
+    let again = exec(host, "sh /var/lib/converge/undo.sh");
+    assert_eq!(again, "there is no run to undo", "{again}");
+}

@@ -103,9 +103,11 @@ pub(crate) fn shows(undo: &Undo, now: &State, known: &Knowledge) -> bool {
         Some(object) => object.shared().shows(now, &Past { left, ..undo.past() }, &content),
         None => *now == undo.left,
     };
-    // An object that another one has brought since, and nobody has touched, is as good as absent.
-    let bare = || converge_objects::object(&undo.object.kind).is_some_and(|o| o.links().bare(now));
-    (undo.left.is_absent() && bare())
+    // An object that another one has brought, and nobody has touched, is as good as absent, before it comes and when it has gone.
+    let bare =
+        |state: &State| converge_objects::object(&undo.object.kind).is_some_and(|o| o.links().bare(state));
+    (undo.left.is_absent() && bare(now))
+        || (now.is_absent() && bare(&undo.left))
         || as_left(&undo.left)
         || undo.open.as_ref().is_some_and(|open| as_left(open) || is_amid(undo, open, now))
 }
