@@ -155,7 +155,7 @@ fn time_and_chance_are_those_of_the_plan() {
     assert_eq!(there.stdout.lines().collect::<Vec<_>>(), shown(&retained.stdout));
     // Of another version: the file says so, and nothing is applied.
     let path = world.dir().join("kept.plan");
-    let text = std::fs::read_to_string(&path).unwrap().replacen("\"version\":4", "\"version\":2", 1);
+    let text = std::fs::read_to_string(&path).unwrap().replacen("\"version\":5", "\"version\":2", 1);
     std::fs::write(&path, text).unwrap();
     world
         .converge(&["apply", "kept.plan", "--yes"])

@@ -163,6 +163,8 @@ cv_live() {
     }
     # The stacks of its objects, by what is known of their ends.
     function layers(  i) {
+      # Somebody may have led a link back since the runs before this one.
+      for (i = n[R]; i >= 1; i--) if (kind[i] == "path" && ((kind[i], key[i]) in spot) && lead(b[R, i]) != "") is[spot[kind[i], key[i]]] = lead(b[R, i])
       for (i = 1; i <= n[R]; i++) {
         o[R, i] = name[R, i] OFS layer(kind[i], key[i])
         follow(kind[i], key[i], b[R, i], last[R, i] == "?" ? to[R, i] : last[R, i], how[R, i] == "moved")
@@ -182,12 +184,12 @@ cv_live() {
     }
     function by_lines(k) { return index(k, "path" OFS "/etc/fstab" OFS) == 1 }
     # Whether steps that are no targets stand on the first of those that are. In gone are those of projects that have brought the object back to where
-    # their first one found it. The same rule as in crates/ledger/src/fold/others.rs.
+    # their first one found it. The same rule as in crates/ledger/src/stacks/others.rs.
     function others(k,   c, j, m, s, t, steps, first, begin, end, stand, list) {
       gone = ""
       c = split(stack[k], steps, " ")
       for (j = 1; j <= c && !first; j++) { split(steps[j], s, ":"); if (s[1] in target) first = s[1] + 0 }
-      for (t in target) if ((!first || t + 0 < first) && taken[t, k] given[t, k] != "") first = t + 0
+      for (t in target) if ((!first || t + 0 < first) && (taken[t, k] given[t, k] != "" || (is_back[t] && did(t, k)))) first = t + 0
       if (!first) return 0
       for (j = 1; j <= c; j++) {
         split(steps[j], s, ":"); t = s[1] + 0; m = whose[t]
@@ -197,6 +199,11 @@ cv_live() {
       }
       for (m in begin) if (begin[m] == end[m] && !by_lines(k)) gone = gone list[m]; else stand = 1
       return stand
+    }
+    # Whether a run may have changed an object that is not forgotten since.
+    function did(t, k,   i) {
+      for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return 1
+      return 0
     }
     # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
     function revert(k,   t, old, c, steps) {
@@ -258,6 +265,7 @@ cv_live() {
     }
     function end_of_run(  i, k, whole) {
       if (!R) return
+      is_back[R] = back
       layers()
       if (!back) {
         for (i = 1; i <= n[R]; i++) if (happened(R, i)) {

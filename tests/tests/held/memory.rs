@@ -57,3 +57,32 @@ fn a_file_system_in_memory_is_not_lost_with_what_others_have_in_it() {
         }
     }
 }
+
+/// A role that takes the place of a file system in memory says that what it holds will be gone.
+#[test]
+fn a_plan_says_that_the_content_of_a_file_system_in_memory_will_be_gone() {
+    let world = World::new("memory-gone", 1).unwrap();
+    let host = &world.hosts()[0];
+    let role = |source: &str, fstype: &str| {
+        let text = format!(
+            "resources:\n  - name: other\n    directory: {{path: /srv/other}}\n  \
+             - name: memory\n    mount: {{path: /mnt/m, source: {source}, fstype: {fstype}}}\n"
+        );
+        world.only_role("held", &text).unwrap();
+    };
+    role("tmpfs", "tmpfs");
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    // An empty one comes back as it was.
+    role("/srv/other", "bind");
+    let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);
+    assert!(!planned.all().contains("in memory"), "{}", planned.all());
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(host, "findmnt -no FSTYPE /mnt/m"), "tmpfs");
+    exec(host, "echo data >/mnt/m/theirs");
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("what it holds in memory goes with it");
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    let back = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
+    println!("{}", back.all());
+    back.says("what it holds in memory goes with it");
+}

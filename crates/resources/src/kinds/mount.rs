@@ -6,7 +6,7 @@ use crate::kinds::kernel_module::yes;
 use crate::kinds::line::Presence;
 use crate::look::{Asks, check_path, kernel_may_change, normal, path, path_id, state};
 use crate::names::Names;
-use converge_objects::{FilesystemState, MountState, PathState};
+use converge_objects::{FilesystemState, MountState, PathState, is_container};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -199,6 +199,18 @@ impl Mount {
         }
     }
 
+    /// Whether something that is in memory only goes when the present mount gives way to this state.
+    fn takes_from_memory(&self, view: &dyn View, to: &MountState) -> Result<bool, Stop> {
+        let now = state::<MountState>(view, &self.id())?;
+        let stays = matches!((&now, to), (MountState::Mount { source: a, bind: c, .. }, MountState::Mount { source: b, bind: d, .. })
+            if a == b && c == d);
+        if stays || !is_container(&self.id(), &now.into()) {
+            return Ok(false);
+        }
+        let listed = view.run(&Probe::run(format!("ls -A -- {}", quote(&self.at()))))?;
+        Ok(!listed.stdout.trim().is_empty())
+    }
+
     fn unmounted(&self, view: &dyn View) -> Result<MountState, Stop> {
         if state::<MountState>(view, &self.id())? != MountState::Absent {
             need_root_only(view, "/path", &self.at(), "unmounting", REMEDY)?;
@@ -337,6 +349,9 @@ impl Resource for Mount {
         };
         if self.now {
             let to = if here { self.mounted(view)? } else { self.unmounted(view)? };
+            if self.takes_from_memory(view, &to)? {
+                wanted.irreversible.push((self.id(), "what it holds in memory goes with it".to_owned()));
+            }
             let mount = (self.id(), to.into());
             // systemd knows the line before the mount comes, and until it has gone.
             wanted.targets.insert(if here { wanted.targets.len() } else { 0 }, mount);
@@ -424,6 +439,26 @@ mod tests {
             let shown = "mount /dev/sda1 ext4 ro,relatime /srv/b";
             assert_eq!(settle(&kind, view().has(kind.id(), State::from_line(shown))).line(&kind.id()), shown);
             assert!(matches!(kind.plan(&host()), Err(Stop::Invalid { .. })));
+        }
+    }
+
+    #[test]
+    fn a_file_system_in_memory_that_holds_something_cannot_come_back() {
+        let other =
+            read::<Mount>(json!({"path": "/mnt/m", "source": "/srv", "fstype": "bind", "boot": false}));
+        let gone = read::<Mount>(json!({"path": "/mnt/m", "state": "absent", "boot": false}));
+        let smaller =
+            read::<Mount>(json!({"path": "/mnt/m", "fstype": "tmpfs", "options": "size=1m", "boot": false}));
+        let listed = Probe::run("ls -A -- /mnt/m");
+        for (kind, holds, lost) in [
+            (&other, "data\n", 1),
+            (&gone, "data\n", 1),
+            (&other, "", 0),
+            (&gone, "", 0),
+            (&smaller, "data\n", 0),
+        ] {
+            let view = observed(kind, "mount tmpfs tmpfs rw,size=2m -").dir("/srv").answer(&listed, 0, holds);
+            assert_eq!(kind.plan(&view).unwrap().irreversible.len(), lost, "{kind:?} {holds:?}");
         }
     }
 
