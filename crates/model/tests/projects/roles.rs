@@ -148,7 +148,7 @@ verify: nothing
       help: kinds there are: file, package, service, command, query, assert
     error[unknown-kind]: there is no kind `copy`
       --> 20:5: not known here
-      help: write `file` with `content` or `source`
+      help: write `file` with `content` or `source`; `command` with cp for a file of the host
     error[unknown-key]: a resource has no key `mode`
       --> 22:5: not known here
       help: `mode` is a parameter of `file`: indent it below `file:`
