@@ -154,6 +154,14 @@ const CASES: &[Case] = &[
         reset: "hostname h1; echo h1 >/etc/hostname",
     },
     Case {
+        role: "a_disk",
+        item: "filesystem: {device: /srv/m/disk, fstype: ext4}",
+        named: "/srv/m/disk",
+        mutate: "mkfs.ext3 -qF /srv/m/disk",
+        stays: "[ $(blkid -p -o value -s TYPE /srv/m/disk) = ext3 ]",
+        reset: "rm -f /srv/m/disk; truncate -s 16M /srv/m/disk",
+    },
+    Case {
         role: "a_locale",
         item: "locale: {names: de_DE.UTF-8}",
         named: "de_DE.UTF-8",
