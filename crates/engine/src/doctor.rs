@@ -365,8 +365,13 @@ fn tell_tools(chart: &mut HostDoctor, answer: &CheckAnswers) {
     }
 }
 
+/// A value that the host has told, unless it is empty.
+fn answered<'a>(answer: &'a CheckAnswers, key: &str) -> Option<&'a str> {
+    answer.get(key).map(String::as_str).filter(|value| !value.is_empty())
+}
+
 fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
-    let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let get = |key: &str| answered(answer, key);
     let is_root = get("uid") == Some("0");
     tell_records(chart, answer);
     match get("locked") {
@@ -380,13 +385,8 @@ fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
         None => {}
     }
     for (key, unit) in [("disk", "room"), ("inodes", "files")] {
-        let numbers: Vec<u64> = answer
-            .get(key)
-            .map(String::as_str)
-            .unwrap_or_default()
-            .split(' ')
-            .map_while(|word| word.parse().ok())
-            .collect();
+        let numbers: Vec<u64> =
+            get(key).unwrap_or_default().split(' ').map_while(|word| word.parse().ok()).collect();
         let [free, all, ..] = numbers.as_slice() else { continue };
         let percent = free.saturating_mul(100).checked_div(*all).unwrap_or(100);
         let found = if key == "disk" {
@@ -426,7 +426,7 @@ fn tell_state(chart: &mut HostDoctor, answer: &CheckAnswers) {
 
 /// Whether runs can be recorded on the host.
 fn tell_records(chart: &mut HostDoctor, answer: &CheckAnswers) {
-    let get = |key: &str| answer.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let get = |key: &str| answered(answer, key);
     let is_root = get("uid") == Some("0");
     if get("readonly").is_some() {
         chart.say(

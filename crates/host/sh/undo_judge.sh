@@ -1,10 +1,17 @@
 # --- undo: whether a change can be undone now ---
 
+# cv_undo_asks QUESTION WORD...: whether the kind of the row has the function cv_QUESTION_KIND, and that says yes.
+cv_undo_asks() {
+  cv_u_asked=cv_$1_$row_kind
+  shift
+  command -v "$cv_u_asked" >/dev/null 2>&1 && "$cv_u_asked" "$@"
+}
+
 # cv_undo_keeps: whether the row is not taken back at all.
-cv_undo_keeps() { command -v "cv_keeps_$row_kind" >/dev/null 2>&1 && "cv_keeps_$row_kind" "$row_before"; }
+cv_undo_keeps() { cv_undo_asks keeps "$row_before"; }
 
 # cv_undo_is_bare LINE OTHER: whether the object is absent by the one line, and by the other there through another object alone.
-cv_undo_is_bare() { [ "$1" = absent ] && command -v "cv_bare_$row_kind" >/dev/null 2>&1 && "cv_bare_$row_kind" "$2"; }
+cv_undo_is_bare() { [ "$1" = absent ] && cv_undo_asks bare "$2"; }
 
 # cv_undo_judge ROW: what is to be done with it, in judged: restore, same, or the reason why not. Its present line is in
 # CV_NOW.
@@ -33,15 +40,16 @@ cv_undo_judge() {
     judged="the later run $cv_u_later $cv_u_why: undo that one first"
   elif [ "$CV_NOW" = "$row_last" ] || { [ "$row_last" = '?' ] && cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; } || [ "$CV_NOW" = "$row_open" ]; then
     judged=restore
-  elif [ "$row_last" = '?' ] && command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_open" "$row_after"; then
+  elif [ "$row_last" = '?' ] && cv_undo_asks amid "$CV_NOW" "$row_open" "$row_after"; then
     # The step that was cut off passes through it.
     judged=restore
-  elif command -v "cv_amid_$row_kind" >/dev/null 2>&1 && "cv_amid_$row_kind" "$CV_NOW" "$row_last" "$row_before" && cv_undo_cut_off; then
+  elif cv_undo_asks amid "$CV_NOW" "$row_last" "$row_before" && cv_undo_cut_off; then
+    # So does the step back.
     judged=restore
   elif cv_undo_is_bare "$row_last" "$CV_NOW" || cv_undo_is_bare "$CV_NOW" "$row_last"; then
     # Another object has brought it since, and nobody has touched it; or it went with what brought it.
     judged=restore
-  elif command -v "cv_shows_$row_kind" >/dev/null 2>&1 && "cv_shows_$row_kind" "$CV_NOW" "$row_before" "$row_last"; then
+  elif cv_undo_asks shows "$CV_NOW" "$row_before" "$row_last"; then
     judged=restore
   elif [ -n "$force" ] || cv_undo_moved_by_undo; then
     judged=restore

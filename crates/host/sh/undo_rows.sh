@@ -178,8 +178,13 @@ cv_live() {
       for (j = 1; j <= c; j++) { split(steps[j], s, ":"); if (b[s[1], s[2]] == last[R, i]) return 1 }
       return 0
     }
+    # The place of the first change of a run that may have happened to an object, and is not forgotten since; 0 where there is none.
+    function did(t, k,   i) {
+      for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return i
+      return 0
+    }
     function goal(k,   t, i) {
-      for (t = 1; t <= R; t++) if (t in target) for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return b[t, i]
+      for (t = 1; t <= R; t++) if ((t in target) && (i = did(t, k))) return b[t, i]
       return ""
     }
     function by_lines(k) { return index(k, "path" OFS "/etc/fstab" OFS) == 1 }
@@ -199,11 +204,6 @@ cv_live() {
       }
       for (m in begin) if (begin[m] == end[m] && !by_lines(k)) gone = gone list[m]; else stand = 1
       return stand
-    }
-    # Whether a run may have changed an object that is not forgotten since.
-    function did(t, k,   i) {
-      for (i = 1; i <= n[t]; i++) if (o[t, i] == k && happened(t, i) && !((t, i) in forgotten)) return 1
-      return 0
     }
     # Takes the steps of the targets off the stack of an object; where one is a rollback, what it had taken off comes back.
     function revert(k,   t, old, c, steps) {

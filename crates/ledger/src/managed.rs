@@ -98,8 +98,9 @@ impl Managed {
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
 ///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
-/// * A change without a role that came out as planned gives the object back, also short of the state before: a prune takes the project's own fields
-///   and leaves what others have there, and it stops a unit whose file goes after it. So does foreign code that brings an object back to where its maker
+/// * A change without a role that came out as planned gives an object that others share by its fields back, and any other that it was to lead to where
+///   the project, or the maker, found it: a prune takes the project's own fields and leaves what others have there, and it stops a unit whose file goes
+///   after it. So does foreign code that brings an object back to where its maker
 ///   found it, in a run that gives the maker back.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
@@ -344,10 +345,9 @@ impl Table {
         // A prune leads an object that is shared to where the project has nothing of it, and not to the state before; a unit to where nothing is left
         // to take but its file, which goes after it.
         let is_shared = is_by_fields(&change.object);
-        let found = std::iter::once(&thing.before).chain(thing.moved.as_ref().map(|moved| &moved.before));
-        let pruned = own.is_none()
-            && !run.is_rollback()
-            && (is_shared || found.into_iter().any(|state| *state == change.goal));
+        let is_to_end = change.goal == thing.before
+            || thing.moved.as_ref().is_some_and(|moved| moved.before == change.goal);
+        let pruned = own.is_none() && !run.is_rollback() && (is_shared || is_to_end);
         let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
         let is_heir = thing.before.is_absent() || thing.heir_by.is_some();
         let back = (change.is_known() && change.after == thing.before) || put_back;

@@ -24,6 +24,13 @@ pub enum MountState {
 }
 
 impl MountState {
+    /// Whether both are mounts of the same device or path, which differ in their options at most.
+    #[must_use]
+    pub fn is_remount_of(&self, other: &Self) -> bool {
+        matches!((other, self), (Self::Mount { source: a, bind: c, .. }, Self::Mount { source: b, bind: d, .. })
+            if a == b && c == d)
+    }
+
     fn words(&self) -> Vec<String> {
         match self {
             Self::Absent => vec!["absent".to_owned()],
@@ -53,12 +60,6 @@ state_of_words!(MountState);
 /// The object.
 pub struct Mount;
 
-/// Same device or path: only options differ.
-fn remount(from: &MountState, to: &MountState) -> bool {
-    matches!((from, to), (MountState::Mount { source: a, bind: c, .. }, MountState::Mount { source: b, bind: d, .. })
-        if a == b && c == d)
-}
-
 impl Object for Mount {
     const KIND: &'static str = "mount";
     const SHELL: &'static str = include_str!("mount.sh");
@@ -71,7 +72,7 @@ impl Object for Mount {
     fn title(key: &str, from: &MountState, to: &MountState) -> String {
         let verb = match to {
             MountState::Absent => "unmount",
-            MountState::Mount { .. } if remount(from, to) => "change the options of",
+            MountState::Mount { .. } if to.is_remount_of(from) => "change the options of",
             MountState::Mount { .. } => "mount",
         };
         format!("{verb} {key}")
@@ -92,7 +93,7 @@ impl Object for Mount {
 
     /// Every path below the mount point becomes another one.
     fn opaque(from: &MountState, to: &MountState) -> bool {
-        !remount(from, to)
+        !to.is_remount_of(from)
     }
 
     fn facets(state: &MountState) -> Facets {
@@ -120,7 +121,7 @@ impl Object for Mount {
 
 impl Links for Mount {
     fn covers(key: &str, from: &MountState, to: &MountState) -> Option<String> {
-        (!remount(from, to)).then(|| key.to_owned())
+        (!to.is_remount_of(from)).then(|| key.to_owned())
     }
 }
 

@@ -156,17 +156,13 @@ impl ReleaseDrift {
         in_force: &[Value],
     ) -> Result<Vec<PreservedField>, fields::FieldError> {
         let mut preserved = Vec::new();
-        for (object, live) in &self.live {
-            let is = |m: &Value| release::is(m, object, namespace);
-            let Some(then) = in_force.iter().find(|m| is(m)) else { continue };
-            let Some(manifest) = manifests.iter_mut().find(|m| is(m)) else { continue };
-            for field in fields::leaf_differences(then, manifest) {
-                if is_dropped_of_others(&field, live, manifest) {
-                    fields::write(manifest, &field.path, fields::read(live, &field.path).cloned())?;
-                    preserved.push(PreservedField { object: object.clone(), path: field.path });
-                }
+        self.each_difference(namespace, in_force, manifests, |object, live, manifest, field| {
+            if is_dropped_of_others(&field, live, manifest) {
+                fields::write(manifest, &field.path, fields::read(live, &field.path).cloned())?;
+                preserved.push(PreservedField { object: object.clone(), path: field.path });
             }
-        }
+            Ok(())
+        })?;
         Ok(preserved)
     }
 
@@ -182,18 +178,33 @@ impl ReleaseDrift {
         in_force: &[Value],
     ) -> Result<Vec<Value>, fields::FieldError> {
         let mut manifests = manifests.to_vec();
+        self.each_difference(namespace, in_force, &mut manifests, |_, live, manifest, field| {
+            let is_declared = || field.after.is_some() && !of_others(live, &field).is_empty();
+            if is_declared() || is_dropped_of_others(&field, live, manifest) {
+                fields::write(manifest, &field.path, field.before)?;
+            }
+            Ok(())
+        })?;
+        Ok(manifests)
+    }
+
+    /// Goes over the fields in which manifests differ from those of the revision in force: each with its object, that as it is, and its manifest.
+    fn each_difference(
+        &self,
+        namespace: &str,
+        in_force: &[Value],
+        manifests: &mut [Value],
+        mut with: impl FnMut(&ApiRef, &Value, &mut Value, Field) -> Result<(), fields::FieldError>,
+    ) -> Result<(), fields::FieldError> {
         for (object, live) in &self.live {
             let is = |m: &Value| release::is(m, object, namespace);
             let Some(then) = in_force.iter().find(|m| is(m)) else { continue };
             let Some(manifest) = manifests.iter_mut().find(|m| is(m)) else { continue };
             for field in fields::leaf_differences(then, manifest) {
-                let is_declared = || field.after.is_some() && !of_others(live, &field).is_empty();
-                if is_declared() || is_dropped_of_others(&field, live, manifest) {
-                    fields::write(manifest, &field.path, field.before)?;
-                }
+                with(object, live, manifest, field)?;
             }
         }
-        Ok(manifests)
+        Ok(())
     }
 
     /// Declared fields that a user has changed by hand, where they are not taken back.

@@ -202,9 +202,7 @@ impl Mount {
     /// Whether something that is in memory only goes when the present mount gives way to this state.
     fn takes_from_memory(&self, view: &dyn View, to: &MountState) -> Result<bool, Stop> {
         let now = state::<MountState>(view, &self.id())?;
-        let stays = matches!((&now, to), (MountState::Mount { source: a, bind: c, .. }, MountState::Mount { source: b, bind: d, .. })
-            if a == b && c == d);
-        if stays || !is_container(&self.id(), &now.into()) {
+        if to.is_remount_of(&now) || !is_container(&self.id(), &now.into()) {
             return Ok(false);
         }
         let listed = view.run(&Probe::run(format!("ls -A -- {}", quote(&self.at()))))?;
