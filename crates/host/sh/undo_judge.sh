@@ -2,9 +2,9 @@
 
 # cv_undo_asks QUESTION WORD...: whether the kind of the row has the function cv_QUESTION_KIND, and that says yes.
 cv_undo_asks() {
-  cv_u_asked=cv_$1_$row_kind
+  cv_u_question=cv_$1_$row_kind
   shift
-  command -v "$cv_u_asked" >/dev/null 2>&1 && "$cv_u_asked" "$@"
+  command -v "$cv_u_question" >/dev/null 2>&1 && "$cv_u_question" "$@"
 }
 
 # cv_undo_keeps: whether the row is not taken back at all.
