@@ -3,7 +3,7 @@
 use crate::process::{Result, output, workspace};
 use crate::tools;
 use fs_err as fs;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -68,6 +68,9 @@ pub fn check() -> Result<usize> {
     wrong.extend(undeclared(&one, &rust).into_iter().map(|name| {
         format!("{name}: neither the shell of {} nor any Rust sets it, and it has no default", ONE.join(", "))
     }));
+    wrong.extend(inputs_set_twice(&one).into_iter().map(|(name, function)| {
+        format!("{function}: it sets {name}, which another function takes as an input, and so do others: its comment names it")
+    }));
     if wrong.is_empty() { Ok(files.len() + bash.len()) } else { Err(wrong.join("\n").into()) }
 }
 
@@ -126,6 +129,63 @@ fn undeclared<'a>(shell: &'a str, rust: &str) -> BTreeSet<&'a str> {
     used.map(|(_, name, _)| *name).filter(|name| !set.contains(name) && !rust.contains(name)).collect()
 }
 
+/// A function of shell: its comment, and its lines.
+struct Function<'a> {
+    name: &'a str,
+    comment: String,
+    body: Vec<&'a str>,
+}
+
+/// All functions that begin a line.
+fn functions(shell: &str) -> Vec<Function<'_>> {
+    let (mut found, mut comment, mut is_open) = (Vec::<Function>::new(), String::new(), false);
+    for line in shell.lines() {
+        let head = line.split_once("() ").filter(|(name, _)| name.starts_with(PREFIX) && !name.contains(' '));
+        if let (false, Some((name, body))) = (is_open, head) {
+            is_open = !body.trim_end().ends_with(['}', ')']);
+            found.push(Function { name, comment: std::mem::take(&mut comment), body: vec![body] });
+        } else if let (true, Some(last)) = (is_open, found.last_mut()) {
+            last.body.push(line);
+            is_open = line != "}" && line != ")";
+        } else if line.starts_with('#') {
+            comment.push_str(line);
+        } else {
+            comment.clear();
+        }
+    }
+    found
+}
+
+/// Variables that a function reads with a default (`${x:-}`) before it sets them, and that several functions set: each with such a function whose
+/// comment does not name it. Two meanings of one name show nowhere else.
+fn inputs_set_twice(shell: &str) -> BTreeSet<(&str, &str)> {
+    let functions = functions(shell);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut inputs, mut setters) = (BTreeSet::new(), BTreeMap::<&str, Vec<&Function>>::new());
+    for function in &functions {
+        let mut own = BTreeSet::new();
+        for line in &function.body {
+            for (at, _) in line.match_indices(PREFIX) {
+                let (before, rest) = line.split_at(at);
+                let (name, behind) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+                let is_set = behind.starts_with('=') && !before.ends_with(is_name);
+                if is_set || before.ends_with("for ") || before.ends_with("read -r ") {
+                    own.insert(name);
+                } else if before.ends_with("${")
+                    && [":-", ":+", "-", "+"].iter().any(|sign| behind.starts_with(sign))
+                    && !own.contains(name)
+                {
+                    inputs.insert(name);
+                }
+            }
+        }
+        own.into_iter().for_each(|name| setters.entry(name).or_default().push(function));
+    }
+    let several = setters.into_iter().filter(|(name, by)| by.len() > 1 && inputs.contains(name));
+    let silent = several.flat_map(|(name, by)| by.into_iter().map(move |function| (name, function)));
+    silent.filter(|(name, by)| !by.comment.contains(*name)).map(|(name, by)| (name, by.name)).collect()
+}
+
 /// Functions without the prefix, with their lines.
 fn badly_named(text: &str) -> Vec<(usize, &str)> {
     let name = |line: &'_ str| -> Option<usize> {
@@ -181,6 +241,14 @@ mod tests {
     fn a_global_that_nothing_sets_is_found() {
         let shell = "# $CV_A\necho \"$CV_B ${CV_C#x} ${CV_D:-1} ${CV_E-}\"\nCV_B=1\nread -r CV_F x\nfor CV_I; do :; done\necho $CV_F ${CV_G} $CV_H $CV_I";
         assert_eq!(undeclared(shell, "CV_H="), BTreeSet::from(["CV_C", "CV_G"]));
+    }
+
+    #[test]
+    fn an_input_that_two_functions_set_is_found() {
+        let asks = "cv_asks() { cv_x=$1; }\n";
+        let takes = "# cv_takes: sets cv_x for its own calls.\ncv_takes() {\n  [ -z \"${cv_x:-}\" ] || return 1\n  cv_x=yes cv_y=1\n  echo ${cv_y:-}\n}\ncv_y() { cv_y=2; }\n";
+        assert!(inputs_set_twice(takes).is_empty());
+        assert_eq!(inputs_set_twice(&format!("{asks}{takes}")), BTreeSet::from([("cv_x", "cv_asks")]));
     }
 
     #[test]

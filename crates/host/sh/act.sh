@@ -70,7 +70,7 @@ cv_act_waits() {
 }
 
 # cv_act_until_done: reverts. A step that failed may come right when its cause goes (a full disk, a read-only file system): it is tried again for an hour,
-# after 2 s, 4 s and so on, at least once a minute.
+# after 2 s, 4 s and so on, at least once a minute. Sets cv_a_down, the units that did not start, to none.
 cv_act_until_done() {
   cv_a_first=yes cv_a_down= cv_a_pause=2 cv_a_netplan=
   cv_switch_clock
@@ -102,7 +102,7 @@ cv_act_turn() {
   [ -z "$cv_a_why" ]
 }
 
-# cv_act_failed CAUSE
+# cv_act_failed CAUSE: the first of a turn, in cv_a_why.
 cv_act_failed() { cv_a_why=${cv_a_why:-$1}; }
 
 # Whether it is time, and why in CV_DUE.

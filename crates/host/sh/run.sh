@@ -165,14 +165,14 @@ cv_run_alone() {
   cv_living | {
     IFS=' ' read -r cv_a_run cv_a_what cv_a_pid || exit 0
     case $cv_a_what in
-    session) cv_a_why="its session, process $cv_a_pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file)" ;;
+    session) cv_a_lives="its session, process $cv_a_pid, lives, and does not hold $CV_ROOT/lock (somebody has removed or exchanged that file)" ;;
     *)
       cv_a_name=
       { IFS= read -r cv_a_name <"/proc/$cv_a_pid/comm"; } 2>/dev/null
-      cv_a_why="a step of it, process $cv_a_pid${cv_a_name:+ ($cv_a_name)}, lives, though its session has ended"
+      cv_a_lives="a step of it, process $cv_a_pid${cv_a_name:+ ($cv_a_name)}, lives, though its session has ended"
       ;;
     esac
-    cv_say "run $cv_a_run has not ended and may still be at work: $cv_a_why. Wait until it has ended, or end that process, and begin again"
+    cv_say "run $cv_a_run has not ended and may still be at work: $cv_a_lives. Wait until it has ended, or end that process, and begin again"
     exit 1
   }
 }

@@ -4,7 +4,8 @@
 # CV_ROWS (rows SEQ package KEY BEFORE AFTER ITEM FLAGS ROLE, those of one item together) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED
 # ITEM). What an item does by itself is done here once for all: look, save, journal, change, look. Where anything is not as it was
 # planned, nothing is done: all items are told as `alone`, and come again each by itself, where it says what is wrong with it.
-# Each item's end is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`. Status 73: not all is as planned.
+# Each item's end is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`; the status of all, where one holds for all, is in
+# cv_g_all. Status 73: not all is as planned.
 cv_packages_together() {
   cv_run_dir
   CV_ITEM= CV_FLAGS=-

@@ -105,7 +105,8 @@ cv_undo_why() {
   esac
 }
 
-# cv_undo_group: restores the gathered rows (CV_ROWS: SEQ KIND KEY PRESENT BEFORE) as one item of the new run.
+# cv_undo_group: restores the gathered rows (CV_ROWS: SEQ KIND KEY PRESENT BEFORE) as one item of the new run; cv_u_ran: foreign code
+# ran.
 cv_undo_group() {
   [ -n "$CV_ROWS" ] || return 0
   cv_u_out=$(
@@ -158,7 +159,7 @@ cv_undo_group() {
   CV_ROWS= CV_FLAGS=-
 }
 
-# cv_undo_can RUN: whether something of it can be reverted now.
+# cv_undo_can RUN: whether something of it can be reverted now. Its calls are told by cv_c_asks that nothing is done.
 cv_undo_can() (
   CV_FROM_RUN=$1 cv_u_stays= cv_c_left=
   unset cv_u_alone
@@ -185,7 +186,7 @@ cv_undo_can() (
   done | sort -u
 )
 
-# cv_undo_main ARGUMENTS: undo.sh.
+# cv_undo_main ARGUMENTS: undo.sh. For each run, no foreign code ran at first (cv_u_ran).
 # shellcheck disable=SC2086
 cv_undo_main() {
   umask 077

@@ -138,7 +138,8 @@ cv_undo_role_stays() {
 }
 
 # cv_undo_ready ROWS: the numbers of those rows of paths that can be restored now, in cv_u_ready, where foreign code of the other rows may change them
-# on the way: a package that comes back brings its files, a command makes its own again.
+# on the way: a package that comes back brings its files, a command makes its own again. Its calls are told by cv_c_asks that nothing is done, and by
+# cv_u_ran that nothing was.
 cv_undo_ready() {
   cv_u_ready=
   case $CV_NL$1 in *"${CV_TAB}command$CV_TAB"* | *"${CV_TAB}package$CV_TAB"*) ;; *) return 0 ;; esac

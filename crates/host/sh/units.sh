@@ -5,7 +5,8 @@
 # CV_WINDOW (as cv_packages_together) and cv_content_SEQ. The steps of an item are taken here for all of them: look, save, journal, files, one
 # daemon-reload, starts in order, one watch, look. A unit that does not start or dies while it is watched fails its own item, and the others go on:
 # what comes after the group waits for it. Where anything is not as planned, nothing is done or recorded, and all are told as `alone`. Each item's end
-# is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`. Status 73: not all is as planned.
+# is told as that of an item: `member SEQ`, what an item tells, `ended SEQ STATUS`; cv_g_all as in cv_packages_together. Status 73: not all is as
+# planned.
 # shellcheck disable=SC2086
 cv_units_together() {
   cv_run_dir

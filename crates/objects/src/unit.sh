@@ -13,6 +13,7 @@ cv_unit_show() {
       -p FragmentPath -p ActiveEnterTimestamp -- "$@"
 }
 
+# cv_see_unit UNIT...: cv_u_aliases, what cv_unit_by_alias keeps, is read anew by each call.
 cv_see_unit() (
   [ $# -gt 0 ] || return 0
   [ -d "$CV_SYSTEMD" ] || {
