@@ -1,33 +1,58 @@
 //! One command on many hosts, side by side.
 
 use crate::context::RunContext;
-use crate::tasks::side_by_side;
+use crate::tasks::on_each;
 use crate::{Event, HostRan, RanCommand, TargetError};
 use converge_ssh::{Batch, ShellEvent as Said, ShellItem, Status, Stderr};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 
 /// Bytes of each stream of one host that are kept; what is shown as it comes is not cut.
 const RETAINED: usize = 1 << 20;
+/// Pieces of output that wait to be shown; a host that writes faster waits.
+const UNSHOWN: usize = 64;
+
+/// A piece of a host's output: the host, whether it is standard error, bytes.
+type Piece = (String, bool, Vec<u8>);
 
 /// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
 /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
 pub(crate) async fn run_command(
-    context: &RunContext,
+    context: &Arc<RunContext>,
     script: &str,
     limit: Duration,
     observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
 ) -> Vec<HostRan> {
-    let hosts = context.machines();
-    let running = hosts.iter().map(|host| async move {
-        let _permit = context.permit(host).await;
-        let begun = Instant::now();
-        let result = run_on(context, host, script, limit, observed).await;
-        if let Err(lost) = &result {
-            context.events.send(Event::Lost { host: host.clone(), message: lost.to_string() });
+    let hosts: Vec<String> = context.machines().to_vec();
+    // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
+    // It goes through a pipe: all users of the host can read the list of processes.
+    let script: Arc<str> = converge_resource::unlisted("", script).into();
+    let (output, mut pieces) = mpsc::channel::<Piece>(UNSHOWN);
+    let mut running = pin!(on_each(context, &hosts, |context, host| {
+        let (script, output) = (Arc::clone(&script), output.clone());
+        async move {
+            let _permit = context.permit(&host).await;
+            let begun = Instant::now();
+            let result = run_on(&context, &host, &script, limit, &output).await;
+            if let Err(lost) = &result {
+                context.events.send(Event::Lost { host: host.clone(), message: lost.to_string() });
+            }
+            HostRan { host, result, took: begun.elapsed() }
         }
-        HostRan { host: host.clone(), result, took: begun.elapsed() }
-    });
-    side_by_side(running.collect()).await
+    }));
+    let ran = loop {
+        tokio::select! {
+            biased;
+            Some((host, error, bytes)) = pieces.recv() => observed(&host, error, &bytes),
+            ran = &mut running => break ran,
+        }
+    };
+    while let Ok((host, error, bytes)) = pieces.try_recv() {
+        observed(&host, error, &bytes);
+    }
+    ran
 }
 
 async fn run_on(
@@ -35,13 +60,10 @@ async fn run_on(
     host: &str,
     script: &str,
     limit: Duration,
-    observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
+    output: &mpsc::Sender<Piece>,
 ) -> Result<RanCommand, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
-    // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
-    // It goes through a pipe: all users of the host can read the list of processes.
-    let script = converge_resource::unlisted("", script);
-    let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script) };
+    let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script.to_owned()) };
     let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut ran = RanCommand::default();
@@ -49,7 +71,8 @@ async fn run_on(
     while let Some(event) = events.next().await {
         match event.map_err(|e| link.lost(&e))? {
             Said::Output { bytes, stderr: err, .. } => {
-                observed(host, err, &bytes);
+                // The caller has gone: so has this task, soon.
+                let _gone = output.send((host.to_owned(), err, bytes.to_vec())).await;
                 let retained = if err { &mut stderr } else { &mut stdout };
                 let room = RETAINED.saturating_sub(retained.len()).min(bytes.len());
                 ran.cut |= room < bytes.len();

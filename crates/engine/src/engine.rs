@@ -173,7 +173,7 @@ impl Engine {
         limit: Duration,
         observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
     ) -> Vec<HostRan> {
-        crate::ad_hoc::run_command(&self.0, script, limit, observed).await
+        crate::ad_hoc::run_command(&self.context(), script, limit, observed).await
     }
 
     /// Runs a shell script on a host with the privilege of the run. For tests of roles: a plan never does.

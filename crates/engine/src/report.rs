@@ -261,9 +261,30 @@ pub struct HostVerify {
     /// The inventory's name.
     pub host: String,
     /// Address and what went wrong; `None` when the check holds.
-    pub checks: Vec<(String, Option<String>)>,
+    pub checks: Vec<(String, Option<CheckFailure>)>,
     /// The reason why nothing could be checked.
     pub lost: Option<TargetError>,
+}
+
+/// Why a live check does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum CheckFailure {
+    /// What is there is not as it should be, in words for people.
+    Differs(String),
+    /// Nobody could look: another check comes first and does not hold, at this address.
+    Behind(String),
+    /// Nobody could look, for this reason.
+    NotChecked(String),
+}
+
+impl std::fmt::Display for CheckFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Differs(why) => f.write_str(why),
+            Self::Behind(first) => write!(f, "not checked: `{first}` comes first and does not hold"),
+            Self::NotChecked(why) => write!(f, "not checked: {why}"),
+        }
+    }
 }
 
 /// The snapshots of one host.

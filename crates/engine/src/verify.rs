@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::plan::source::ItemSelection;
 use crate::tasks::on_each;
-use crate::{Activity, HostVerify, TargetError};
+use crate::{Activity, CheckFailure, HostVerify, TargetError};
 use converge_executor::Questions;
 use converge_planner::{History, HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, State, Wait};
@@ -53,7 +53,7 @@ pub(crate) async fn verify_what_is_in_place(context: &Arc<RunContext>, hosts: &[
 async fn checks_in_place(
     context: &RunContext,
     host: &str,
-) -> Result<Vec<(String, Option<String>)>, TargetError> {
+) -> Result<Vec<(String, Option<CheckFailure>)>, TargetError> {
     let target = crate::connect::target::connect(context, host).await?;
     let (nothing, mut known) = (BTreeSet::new(), Knowledge::default());
     let questions = Questions { probes: &nothing, facts: None, managed: true };
@@ -73,18 +73,18 @@ async fn checks_in_place(
 }
 
 /// The address of each check, with the reason why it does not hold.
-fn checks(plan: &HostPlan) -> Vec<(String, Option<String>)> {
+fn checks(plan: &HostPlan) -> Vec<(String, Option<CheckFailure>)> {
     let bad = differences(plan);
     let why = |address: &str| bad.iter().find(|(a, _)| a == address).map(|(_, w)| w.clone());
     plan.items.iter().map(|item| (item.address.clone(), why(&item.address))).collect()
 }
 
 /// The reason why nobody could look at an item: one before it is not as it should be, or what it stands in is not there.
-fn not_checked(plan: &HostPlan, wait: &Wait) -> String {
+fn not_checked(plan: &HostPlan, wait: &Wait) -> CheckFailure {
     // Where it stands on another one that could not be looked at, what is behind both is what people need.
     match first_open(plan, wait) {
-        Some(first) => format!("not checked: `{}` comes first and does not hold", first.address),
-        None => format!("not checked: {}", wait.reason),
+        Some(first) => CheckFailure::Behind(first.address.clone()),
+        None => CheckFailure::NotChecked(wait.reason.clone()),
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
 
 /// The differences, for users: items that could not be looked at stand with the one that is to blame, not by themselves. Leaves out `known` failures.
 pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<String> {
-    let found: Vec<(String, String)> =
+    let found: Vec<(String, CheckFailure)> =
         differences(plan).into_iter().filter(|(address, _)| !known(address)).collect();
     let behind = |address: &str| {
         let item = plan.items.iter().find(|item| item.address == address)?;
@@ -142,7 +142,7 @@ pub(crate) fn folded(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Strin
             *after.entry(first).or_default() += 1;
         }
     }
-    let shown = |(address, why): &(String, String)| {
+    let shown = |(address, why): &(String, CheckFailure)| {
         let more = match after.get(address) {
             None => String::new(),
             Some(1) => " (1 resource behind it was not checked)".to_owned(),
@@ -169,21 +169,21 @@ fn first_open<'a>(plan: &'a HostPlan, wait: &Wait) -> Option<&'a Item> {
 }
 
 /// The differences that a plan after the apply still shows.
-pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, String)> {
+pub(crate) fn differences(plan: &HostPlan) -> Vec<(String, CheckFailure)> {
     plan.items
         .iter()
         .filter_map(|item| {
             let why = match &item.outcome {
                 Outcome::Changed(_) if !item.awaits().is_empty() && !item.notes.is_empty() => {
-                    item.notes.join("; ")
+                    CheckFailure::Differs(item.notes.join("; "))
                 }
                 Outcome::Changed(changes) => {
                     let objects: Vec<String> = changes.iter().map(|c| c.change.object.to_string()).collect();
-                    format!("{} differs from the plan", objects.join(", "))
+                    CheckFailure::Differs(format!("{} differs from the plan", objects.join(", ")))
                 }
                 Outcome::Deferred { wait, .. } => not_checked(plan, wait),
-                Outcome::Failed(problem) => problem.message.clone(),
-                Outcome::Refused(why) => why.clone(),
+                Outcome::Failed(problem) => CheckFailure::Differs(problem.message.clone()),
+                Outcome::Refused(why) => CheckFailure::Differs(why.clone()),
                 Outcome::Unchanged | Outcome::Adopt(_) | Outcome::Forget(_) | Outcome::Skipped(_) => {
                     return None;
                 }
@@ -228,7 +228,7 @@ mod tests {
             item(6, "r", &[], Outcome::Unchanged),
         ];
         let plan = HostPlan { items, ..HostPlan::default() };
-        let why: Vec<String> = differences(&plan).into_iter().map(|(_, why)| why).collect();
+        let why: Vec<String> = differences(&plan).into_iter().map(|(_, why)| why.to_string()).collect();
         let blamed = "not checked: `r/1` comes first and does not hold";
         assert_eq!(why, ["node a offers 4", blamed, blamed, "no", "not checked: there is no cluster yet"]);
         // One cause is one message.

@@ -384,7 +384,7 @@ fn checked(all: &[HostVerify]) -> Vec<Value> {
             let checks: Vec<Value> = host
                 .checks
                 .iter()
-                .map(|(address, why)| json!({"address": address, "holds": why.is_none(), "message": why}))
+                .map(|(address, why)| json!({"address": address, "holds": why.is_none(), "message": why.as_ref().map(ToString::to_string)}))
                 .collect();
             json!({"host": host.host, "checks": checks, "lost": host.lost.as_ref().map(lost)})
         })

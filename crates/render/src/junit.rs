@@ -259,7 +259,7 @@ pub fn verify_junit(all: &[HostVerify]) -> Suites {
                 let (class, name) = address.split_once('/').unwrap_or(("", address));
                 let end = match why {
                     None => JunitEnd::Passed,
-                    Some(why) => JunitEnd::Failed { message: why.clone(), text: String::new() },
+                    Some(why) => JunitEnd::Failed { message: why.to_string(), text: String::new() },
                 };
                 JunitCase { class: class.to_owned(), name: name.to_owned(), took: Duration::ZERO, end }
             });

@@ -3,7 +3,7 @@
 use crate::names::fold_names;
 use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
-use converge_engine::{HostSnapshots, HostVerify, Snapshot};
+use converge_engine::{CheckFailure, HostSnapshots, HostVerify, Snapshot};
 use converge_resource::counted;
 
 /// The playbook of a run, behind the name of its project.
@@ -139,26 +139,25 @@ pub fn verified(all: &[HostVerify], verbose: bool) -> Text {
         };
         text.push(line);
         // One cause is one message: checks that depend on a failed one are counted.
-        let behind = |why: &str| why.starts_with("not checked: `");
         let mut hidden: Vec<(&str, usize)> = Vec::new();
         for (address, why) in &host.checks {
             match why {
-                Some(why) if behind(why) && !verbose => {
-                    match hidden.iter_mut().find(|(w, _)| *w == why.as_str()) {
+                Some(CheckFailure::Behind(first)) if !verbose => {
+                    match hidden.iter_mut().find(|(f, _)| f == first) {
                         Some((_, number)) => *number += 1,
-                        None => hidden.push((why, 1)),
+                        None => hidden.push((first, 1)),
                     }
                 }
                 Some(why) => {
                     text.push(Line::at(4).say(Tone::Bad, "✗ ").say(Tone::Strong, address.as_str()));
-                    text.prose(6, Tone::Plain, "", why);
+                    text.prose(6, Tone::Plain, "", &why.to_string());
                 }
                 None if verbose => text.push(Line::at(4).say(Tone::Good, "✓ ").plain(address.as_str())),
                 None => {}
             }
         }
-        for (why, number) in hidden {
-            let why = why.strip_prefix("not checked: ").unwrap_or(why);
+        for (first, number) in hidden {
+            let why = format!("`{first}` comes first and does not hold");
             text.push(Line::at(4).say(Tone::Warn, format!("- {number} not checked: ")).plain(why).fold(6));
         }
     }
@@ -231,7 +230,7 @@ mod tests {
 
     #[test]
     fn failed_checks_say_why() {
-        let host = |name: &str, checks: Vec<(String, Option<String>)>| HostVerify {
+        let host = |name: &str, checks: Vec<(String, Option<CheckFailure>)>| HostVerify {
             host: name.into(),
             checks,
             lost: None,
@@ -239,7 +238,7 @@ mod tests {
         let good = vec![("nginx/answers".to_owned(), None)];
         let bad = vec![
             ("nginx/answers".to_owned(), None),
-            ("nginx/port".to_owned(), Some("nothing listens on 80".to_owned())),
+            ("nginx/port".to_owned(), Some(CheckFailure::Differs("nothing listens on 80".to_owned()))),
         ];
         let all = [host("a", good.clone()), host("b", good), host("c", bad), host("d", vec![])];
         insta::assert_snapshot!(verified(&all, false).draw(&Look::PLAIN));

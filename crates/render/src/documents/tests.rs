@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::samples::{fleet, idle, lost, rich};
-use converge_engine::{HostAnswer, HostSnapshots, HostVerify, Purpose, Snapshot};
+use converge_engine::{CheckFailure, HostAnswer, HostSnapshots, HostVerify, Purpose, Snapshot};
 use serde_json::json;
 
 /// The same schema, but nothing that it does not name may be there.
@@ -35,7 +35,7 @@ fn every_document_fits_its_schema_and_has_nothing_else() {
     fits("plan", &crate::plan_json(&plan));
     plan.purpose = Purpose::Rollback(vec![("web1".into(), "r1".into())]);
     fits("plan", &crate::plan_json(&plan));
-    let check = ("a/b".to_owned(), Some("no".to_owned()));
+    let check = ("a/b".to_owned(), Some(CheckFailure::Differs("no".to_owned())));
     let checks = [HostVerify { host: "h".into(), checks: vec![check], lost: None }];
     fits("apply", &crate::apply_json(&crate::report::sample(), &[], &[]));
     fits("apply", &crate::apply_json(&crate::report::sample(), &checks, &crate::timings::tests::slowest()));

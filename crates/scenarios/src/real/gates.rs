@@ -134,7 +134,7 @@ impl CaseRun<'_> {
             checks += host.checks.len();
             for (address, why) in host.checks.into_iter().filter_map(|(a, why)| Some((a, why?))) {
                 let what = format!("`{address}` does not hold on {}", host.host);
-                findings.wrong.push(Mismatch::new(what).lines(why.lines().map(str::to_owned)));
+                findings.wrong.push(Mismatch::new(what).lines(why.to_string().lines().map(str::to_owned)));
             }
         }
         for after in &self.case.scenario.expect.after {
