@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(to(verdict(&few, &[undo.object.to_string()])), undo.before);
     }
 
-    /// What somebody else has put back already, beside changes of their own, is nothing to do and no reason for a refusal.
+    /// Fields that somebody else has put back already, beside changes of their own, are nothing to do and no reason for a refusal.
     #[test]
     fn fields_that_are_back_already_are_nothing_to_do() {
         let node = |labels: Value| {

@@ -30,7 +30,7 @@ pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, serde_yaml::Error> {
     Ok(found)
 }
 
-/// What YAML 1.1 takes a plain word for, where our reader takes it for another value.
+/// The value that a plain word has in YAML 1.1, where our reader takes it for another one.
 fn meaning(word: &str) -> Option<String> {
     match word {
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What sigs.k8s.io/yaml makes of the same.
+    /// The values are those that sigs.k8s.io/yaml makes of the same.
     #[test]
     fn words_mean_what_helm_takes_them_for() {
         let text = "---\nkind: ConfigMap\ndata: {n: new, y: 'y', \"on\": 'off', q: \"n\"}\n---\n# none: yes\nspec:\n  - No\n  - &a yes\n  - *a\n  \

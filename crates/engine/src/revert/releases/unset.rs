@@ -83,7 +83,7 @@ impl ChangesKept {
         fields::differences(manifest, &without).into_iter().map(|field| field.path).collect()
     }
 
-    /// What they have taken away of an object, all in all. What helm itself took away is no patch of anybody's.
+    /// The fields that they have taken away of an object, all in all. Those that helm itself took away are no patch of anybody's.
     fn taken_away(&self, object: &ObjectId, known: &Knowledge) -> Vec<Field> {
         let mut gone: Vec<Field> = Vec::new();
         for change in self.0.get(object).into_iter().flatten() {
@@ -110,7 +110,7 @@ mod tests {
     use converge_objects::k8s::K8sState;
     use serde_json::json;
 
-    /// What stays unset of a manifest after these changes of its object, each by a release or not.
+    /// The fields of a manifest that stay unset after these changes of its object, each by a release or not.
     fn unset(changes: &[(bool, Value, Value)], manifest: &Value, live: &Value) -> Vec<String> {
         let object = ObjectId::new("k8s", "v1/ConfigMap/ns/a");
         let mut known = Knowledge::default();
