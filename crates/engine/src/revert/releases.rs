@@ -17,7 +17,7 @@ use converge_resource::{
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use unset::ChangesKept;
+pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;
@@ -41,7 +41,7 @@ type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 pub(crate) async fn releases_back(
     target: &Target,
     plan: &mut HostPlan,
-    kept: &ChangesKept,
+    retained: &RetainedChanges,
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let mut undone = Undone::new();
@@ -52,7 +52,7 @@ pub(crate) async fn releases_back(
             if is_of_api(&change.object) {
                 undone.insert(change.object.clone(), as_it_will_be(change, known));
             }
-            back(target, item, change, (&undone, kept), known).await?;
+            back(target, item, change, (&undone, retained), known).await?;
         }
     }
     Ok(())
@@ -70,7 +70,7 @@ async fn back(
     target: &Target,
     item: &mut Item,
     change: &Change,
-    (undone, kept): (&Undone, &ChangesKept),
+    (undone, retained): (&Undone, &RetainedChanges),
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
@@ -83,7 +83,7 @@ async fn back(
     let Some(ReleaseState::Installed { status, chart, digest }) = to else { return Ok(()) };
     let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
     let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
-    let unset = stays_unset(target, namespace, &manifests, kept, known).await?;
+    let unset = stays_unset(target, namespace, &manifests, retained, known).await?;
     if !unset.is_empty() {
         item.notes.extend(unset.iter().map(|field| {
             format!(
@@ -157,23 +157,23 @@ async fn stays_unset(
     target: &Target,
     namespace: &str,
     manifests: &[Value],
-    kept: &ChangesKept,
+    retained: &RetainedChanges,
     known: &mut Knowledge,
 ) -> Result<Vec<PreservedField>, TargetError> {
     let object = |manifest: &Value| {
         let named = ApiRef::of(manifest)?;
         let placed = ApiRef { namespace: Some(namespace.to_owned()), ..named.clone() };
-        [named, placed].into_iter().find(|o| kept.has(&o.object()) && release::is(manifest, o, namespace))
+        [named, placed].into_iter().find(|o| retained.has(&o.object()) && release::is(manifest, o, namespace))
     };
     // No value of a Secret is known.
     let known_values = manifests.iter().filter(|m| m.get("kind").and_then(Value::as_str) != Some("Secret"));
     let touched: Vec<(ApiRef, &Value)> = known_values.filter_map(|m| Some((object(m)?, m))).collect();
-    kept.learn(&touched.iter().map(|(object, _)| object.object()).collect(), target, known).await?;
+    retained.learn(&touched.iter().map(|(object, _)| object.object()).collect(), target, known).await?;
     let probe = |object: &ApiRef| Probe::Api(ApiProbe::Get(object.clone()));
     target.look(&touched.iter().map(|(object, _)| probe(object)).collect(), known).await?;
     let unset = touched.into_iter().flat_map(|(object, manifest)| {
         let paths = match known.answer(&probe(&object)) {
-            Some(Answer::Api(live)) => kept.unset(&object.object(), manifest, live, known),
+            Some(Answer::Api(live)) => retained.unset(&object.object(), manifest, live, known),
             _ => Vec::new(),
         };
         paths.into_iter().map(move |path| PreservedField { object: object.clone(), path })

@@ -21,9 +21,9 @@ struct InForce {
 
 /// The changes of a cluster's objects that stay in force, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct ChangesKept(BTreeMap<ObjectId, Vec<InForce>>);
+pub(crate) struct RetainedChanges(BTreeMap<ObjectId, Vec<InForce>>);
 
-impl ChangesKept {
+impl RetainedChanges {
     /// Those that these reverts of the runs `reverted` leave.
     pub(crate) fn by(undos: &[Undo], ledger: &Ledger<'_>, reverted: &[usize]) -> Self {
         let objects: BTreeSet<&ObjectId> = undos.iter().map(|undo| &undo.object).collect();
@@ -31,15 +31,15 @@ impl ChangesKept {
         let goes = |at: usize, change: &SavedChange| {
             reverted.contains(&at) && (by_release(change) || objects.contains(&change.object))
         };
-        let mut kept: BTreeMap<ObjectId, Vec<InForce>> = BTreeMap::new();
+        let mut retained: BTreeMap<ObjectId, Vec<InForce>> = BTreeMap::new();
         for (at, change) in ledger.changes_in_force() {
             if is_of_api(&change.object) && change.may_have_happened() && !goes(at, change) {
                 let (before, after) = (change.before.clone(), change.after.clone());
                 let change_in_force = InForce { by_release: by_release(change), before, after };
-                kept.entry(change.object.clone()).or_default().push(change_in_force);
+                retained.entry(change.object.clone()).or_default().push(change_in_force);
             }
         }
-        Self(kept)
+        Self(retained)
     }
 
     /// Brings the contents of these objects' changes.
@@ -124,9 +124,9 @@ mod tests {
             before: state(before),
             after: state(after),
         });
-        let kept = ChangesKept(BTreeMap::from([(object.clone(), all.collect())]));
+        let retained = RetainedChanges(BTreeMap::from([(object.clone(), all.collect())]));
         let data = |data: &Value| json!({"data": data});
-        let paths = kept.unset(&object, &data(manifest), &data(live), &known);
+        let paths = retained.unset(&object, &data(manifest), &data(live), &known);
         paths.iter().map(|path| fields::shown(path)).collect()
     }
 
