@@ -2,6 +2,7 @@
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
 use crate::connect::{Access, Cluster};
+use crate::fault::Fault;
 use crate::login;
 use crate::options::ClusterOptions;
 use crate::program::{environment, in_path};
@@ -76,6 +77,8 @@ pub(crate) enum HelmError {
     Manifests(serde_yaml::Error),
     #[error("what helm rendered cannot be read: {0}")]
     Rendered(io::Error),
+    #[error("{object}: fields that were unset cannot be taken away again: {fault}")]
+    Unset { object: String, fault: Fault },
 }
 
 impl HelmError {

@@ -149,7 +149,11 @@ pub fn changed_by(live: &Value, before: Option<&Value>, left: &Value) -> Option<
         fields::leaf_differences(from, to).into_iter().map(|field| field.path).collect()
     };
     let now = normalised(live);
-    let all = paths(left, &now);
+    // A field that has the value of before already is no reason.
+    let is_back =
+        |path: &fields::FieldPath| before.is_some_and(|b| fields::read(b, path) == fields::read(&now, path));
+    let mut all = paths(left, &now);
+    all.retain(|path| !is_back(path));
     let own = before.map(|before| paths(before, left)).unwrap_or_default();
     let of_runs: Vec<&fields::FieldPath> =
         all.iter().filter(|path| own.iter().any(|own| fields::touch(own, path))).collect();

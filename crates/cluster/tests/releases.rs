@@ -104,6 +104,7 @@ fn spec(namespace: &str, chart: &Content, values: Value, seconds: u64) -> Releas
         wait_seconds: Some(seconds),
         seconds: Some(seconds),
         keep: Vec::new(),
+        unset: Vec::new(),
     }
 }
 

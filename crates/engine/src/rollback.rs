@@ -7,6 +7,7 @@ use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
+use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, role_of,
     without_gone_workloads,
@@ -359,12 +360,15 @@ async fn plan_back(
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             holders::leave_those_of_others(&mut undos, &ledger, &records.runs, &runs, &project);
             restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
+            let retained = RetainedChanges::by(&undos, &ledger, &runs);
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
             let again = again(start.and_then(|start| records.runs.get(start.place())), roles);
-            plan_undos(context, target, undos, &accounts, &again).await.map(|planned| (planned, ids))
+            plan_undos(context, target, undos, &accounts, &retained, &again)
+                .await
+                .map(|planned| (planned, ids))
         }
     };
     let (result, runs, halts, hidden) = match planned {
@@ -391,6 +395,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
+    retained: &RetainedChanges,
     again: &str,
 ) -> Result<Planned, TargetError> {
     let mut known = Knowledge::default();
@@ -429,7 +434,7 @@ async fn plan_undos(
         item.needs = revert::needs(&plan.items, &item, &after);
         plan.items.push(item);
     }
-    revert::complete(context, target, &mut plan, &mut known).await?;
+    revert::complete(context, target, &mut plan, retained, &mut known).await?;
     Ok(Planned { plan, halts, hidden })
 }
 

@@ -264,7 +264,7 @@ impl Effects for K8s {
 }
 
 impl Shared for K8s {
-    /// The fields that were made are as they were left; others may have moved.
+    /// The fields that were made are as they were left, or as they were before already; others may have moved.
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {
             (now, left, _) if now == left && is_unbroken(past) => true,
@@ -272,7 +272,7 @@ impl Shared for K8s {
             // owners.
             (K8sState::Present(_), K8sState::Present(_), K8sState::Absent) => true,
             _ => match (read(now, content), fields_back(past, content)) {
-                (Some(now), Some(back)) => fields::deviating(&now, &back, false).is_empty(),
+                (Some(now), Some(back)) => fields::elsewhere(&now, &back).is_empty(),
                 _ => false,
             },
         }
@@ -413,6 +413,14 @@ mod tests {
             &content
         ));
         assert!(!K8s::apart(&one, &[(K8sState::Absent, labelled.clone())], &content), "it is another object");
+        // Somebody has taken the label away already: that is where it goes, and the taint goes still.
+        let (halfway, content_then) = K8sState::of(&node(own.clone(), true, json!([mine])));
+        let content = |digest: &Digest| {
+            content(digest).or_else(|| Some(content_then.clone()).filter(|c| c.digest() == digest))
+        };
+        assert!(K8s::shows(&halfway, &past, &content));
+        let (_, back) = K8s::back(&halfway, &past, &content);
+        assert_eq!(from_text(&back.unwrap()), Some(normalised(&node(own, true, json!([])))));
         // The label is another now: a user has changed what was made.
         let (other, changed) = K8sState::of(&node(json!({"os": "linux", "gpu": "no"}), true, json!([mine])));
         let content = |digest: &Digest| content(digest).or_else(|| Some(changed.clone()));

@@ -1,11 +1,13 @@
 //! A helm release. Its key is `NAMESPACE/NAME`.
 
+mod reader;
+
 use crate::k8s::normalised;
 use converge_resource::{
     ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects, DynShared,
     Effects, Erased, Facets, MayBring, Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
 };
-use serde::Deserialize as _;
+pub use reader::{documents, manifests};
 use serde_json::{Value, json};
 
 /// The status of helm's newest revision, and the revision that is in force ([`in_force`]).
@@ -249,29 +251,6 @@ pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
     let mut value = crate::k8s::from_text(text)?;
     *value.get_mut("manifests")? = Value::Array(manifests.iter().map(one).collect());
     Some(Content::new(crate::k8s::text(&value).into_bytes()))
-}
-
-/// The objects in a text of several YAML documents, as helm renders it.
-///
-/// # Errors
-/// It is no YAML, and where.
-pub fn manifests(text: &str) -> Result<Vec<Value>, serde_yaml::Error> {
-    Ok(documents(text)?.into_iter().map(|(_, document)| document).collect())
-}
-
-/// The same, each with its number in the text: empty documents have one too.
-///
-/// # Errors
-/// It is no YAML, and where.
-pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, serde_yaml::Error> {
-    let mut found = Vec::new();
-    for (number, document) in (1..).zip(serde_yaml::Deserializer::from_str(text)) {
-        match Value::deserialize(document)? {
-            Value::Null => {}
-            value => found.push((number, value)),
-        }
-    }
-    Ok(found)
 }
 
 /// Whether a manifest of a release is this object; one without a namespace belongs to that of the release.

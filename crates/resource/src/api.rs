@@ -218,9 +218,12 @@ pub struct ReleaseSpec {
     /// Fields of its objects that belong to other managers: an upgrade leaves them as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<PreservedField>,
+    /// Fields of its objects that are away by a run in force: helm lays them, and they are taken away again behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<PreservedField>,
 }
 
-/// A field that a release leaves to another manager.
+/// A field that a release leaves to another manager, or away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreservedField {
     /// The object.

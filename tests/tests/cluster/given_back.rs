@@ -65,6 +65,30 @@ fn fields_that_others_have_set_since_survive_a_rollback() {
     }
 }
 
+/// Somebody else has taken away a label that a rollback would take away: that is no reason to leave the node.
+#[test]
+fn what_is_away_already_keeps_nothing_from_going_back() {
+    let lab = Lab::get();
+    let name = lab.api.nodes(&NodeSpec::new("labelled", 1)).unwrap().remove(0);
+    lab.role(
+        "labelled",
+        &format!(
+            "scope: cluster\nresources:\n  - name: labels\n    node: {{name: {name}, labels: {{own: one, gpus: '8'}}}}\n"
+        ),
+    );
+    lab.apply().expect(0);
+    for takes in [&["gpus-"][..], &["gpus-", "own-"]] {
+        lab.kubectl(&[&["label", "node", &name, "theirs=yes"], takes].concat());
+        let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+        let labels = lab.value(&["node", &name], "/metadata/labels").unwrap();
+        let is = |label: &str| labels.get(label).is_some();
+        assert!(!is("own") && !is("gpus") && is("theirs"), "{labels}: {}", back.all());
+        lab.kubectl(&["label", "node", &name, "theirs-"]);
+        lab.apply().expect(0);
+    }
+    lab.kubectl(&["delete", "node", &name]);
+}
+
 /// The plan of a rollback shows what goes, whether the taints came in one resource, in two, or in two runs.
 #[test]
 fn a_rollback_of_two_taints_shows_both() {

@@ -144,3 +144,60 @@ fn a_field_that_one_of_chart_and_patch_leaves_out_is_the_others_to_say() {
     nothing_to_change(&lab);
     lab.kubectl(&["delete", "namespace", "held"]);
 }
+
+/// A field that a patch takes away, and a release that goes back to a chart which declares it.
+#[test]
+fn a_field_that_a_patch_takes_away_stays_away_when_the_release_goes_back() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    let with_patch = |own: &str| {
+        declare(&lab, own, None);
+        let release = std::fs::read_to_string(lab.world.dir().join("roles/held/role.yaml")).unwrap();
+        let patch = "  - name: a patch\n    k8s_patch: {target: configmap/held, namespace: held, unset: [/data/both]}\n";
+        lab.role("held", &format!("{release}{patch}"));
+    };
+    declare(&lab, "1", None);
+    lab.apply().expect(0);
+    with_patch("1");
+    lab.apply().expect(0);
+    let unset = json!({"own": "1"});
+    assert_eq!(data(&lab), unset);
+
+    // The chart drops the field.
+    lay_chart(&lab, &MAP.replace(", both: {{ .Values.both | quote }}", ""));
+    with_patch("2");
+    lab.apply().expect(0);
+    assert_eq!(data(&lab), json!({"own": "2"}));
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    says_all(&back, &["configmap held/held: .data.both stays unset"]);
+    assert_eq!(data(&lab), unset, "{}", back.all());
+    lay_chart(&lab, MAP);
+    with_patch("1");
+    nothing_to_change(&lab);
+
+    // The chart lays it anew, and the patch takes it away in the same run.
+    with_patch("3");
+    lab.apply().expect(0);
+    assert_eq!(data(&lab), json!({"own": "3"}));
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), unset, "{}", back.all());
+    with_patch("1");
+    nothing_to_change(&lab);
+
+    // With the patch itself the field comes back.
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), json!({"own": "1", "both": "1"}));
+    lab.kubectl(&["delete", "namespace", "held"]);
+}
+
+/// helm and kubectl read YAML 1.1, in which a plain `n` is a truth value.
+#[test]
+fn a_chart_with_words_of_yaml_settles() {
+    let lab = Lab::get();
+    lay_chart(&lab, &MAP.replace("data: {", "data: {n: new, on: 'on', "));
+    declare(&lab, "1", None);
+    lab.apply().expect(0);
+    assert_eq!((&data(&lab)["false"], &data(&lab)["true"]), (&json!("new"), &json!("on")));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "namespace", "held"]);
+}

@@ -16,7 +16,7 @@ use crate::sealed::{seal, unseal};
 use crate::takeover::TakeOverError;
 use crate::work::WorkEnd;
 use converge_objects::k8s::field_set::FieldSet;
-use converge_objects::k8s::fields::{self, Field, Segment, deviating, leaf_differences};
+use converge_objects::k8s::fields::{self, Field, Segment, deviating, elsewhere, leaf_differences};
 use converge_objects::k8s::{K8sState, normalised};
 use converge_resource::{ApiCall, ApiRef, State};
 use owners::WriteBack;
@@ -120,7 +120,7 @@ impl<'a> PlannedWrite<'a> {
                 let moved = match self.to {
                     // With the whole object everything goes that anybody has put there.
                     None => deviating(&live, &leaf_differences(from, &live), false),
-                    Some(_) => deviating(&live, &self.fields, false),
+                    Some(_) => elsewhere(&live, &self.fields),
                 };
                 if moved.is_empty() {
                     return Ok(());

@@ -1,5 +1,7 @@
 //! Helm releases: installed, upgraded, rolled back, taken away; what hangs is put right before.
 
+mod unset;
+
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
 use crate::helm::{Helm, HelmError, HelmFileError};
@@ -87,6 +89,8 @@ struct HelmCall {
     arguments: Vec<String>,
     /// Fields of others, which it leaves as they are.
     keep: Vec<PreservedField>,
+    /// Fields that are taken away again behind it.
+    unset: Vec<PreservedField>,
     seconds: u64,
 }
 
@@ -178,6 +182,12 @@ impl Cluster {
     /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
     /// failed so has the object, so the same call knows it then.
     async fn call(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
+        let said = self.run_helm(helm, action, namespace).await?;
+        self.take_away(&action.unset).await?;
+        Ok(said)
+    }
+
+    async fn run_helm(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
         let limit = Duration::from_secs(action.seconds);
         if !action.keep.is_empty() {
             return helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await;
@@ -201,17 +211,20 @@ impl Cluster {
         let ReleaseState::Installed { chart, .. } = to else { return Ok(found.uninstall(patience)) };
         let name = found.name;
         let digest = content_of(to, call).ok_or(ActionError::NoContent)?;
-        let keep = match call {
-            Some(ReleaseSpec { chart: Chart::SavedRelease(_), keep, .. }) => keep.clone(),
+        let (keep, unset) = match call {
+            Some(ReleaseSpec { chart: Chart::SavedRelease(_), keep, unset, .. }) => {
+                (keep.clone(), unset.clone())
+            }
             Some(spec) => {
                 return Ok(HelmCall {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
                     arguments: upgrade(helm.chart(self, spec)?, spec),
                     keep: spec.keep.clone(),
+                    unset: spec.unset.clone(),
                     seconds: seconds(spec),
                 });
             }
-            None => Vec::new(),
+            None => (Vec::new(), Vec::new()),
         };
         let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
         let at = release::revision_of(&found.revisions, &digest);
@@ -223,7 +236,7 @@ impl Cluster {
         }
         // helm's own rollback has no place for what belongs to others.
         if let Some(at) = at.filter(|_| stays && keep.is_empty()) {
-            return Ok(found.back(number(at), patience));
+            return Ok(HelmCall { unset, ..found.back(number(at), patience) });
         }
         let waits = found.waits(at, waits);
         let spec = ReleaseSpec {
@@ -236,6 +249,7 @@ impl Cluster {
             wait_seconds: waits.then_some(WAIT),
             seconds: Some(WAIT),
             keep: keep.clone(),
+            unset: unset.clone(),
         };
         let saved_release = self.saved_release(found, &digest, chart).await?;
         let mut arguments = upgrade(saved_release.lay(helm.folder())?, &spec);
@@ -244,6 +258,7 @@ impl Cluster {
             what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
             arguments,
             keep,
+            unset,
             seconds: WAIT,
         })
     }
@@ -380,7 +395,7 @@ impl FoundRelease<'_> {
         if waits {
             arguments.push("--wait".to_owned());
         }
-        HelmCall { what, arguments, keep: Vec::new(), seconds }
+        HelmCall { what, arguments, keep: Vec::new(), unset: Vec::new(), seconds }
     }
 
     fn uninstall(&self, patience: Patience) -> HelmCall {

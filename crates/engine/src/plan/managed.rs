@@ -12,6 +12,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::Accounts;
+use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
@@ -291,7 +292,7 @@ async fn add_prune_items(
             own.items.push(item);
         }
     }
-    revert::complete(context, target, &mut own, known).await?;
+    revert::complete(context, target, &mut own, &RetainedChanges::default(), known).await?;
     join(plan, own);
     Ok(())
 }

@@ -44,10 +44,11 @@ pub(crate) async fn complete(
     context: &RunContext,
     target: &Target,
     plan: &mut HostPlan,
+    retained: &releases::RetainedChanges,
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
-    releases::releases_back(target, plan, known).await?;
+    releases::releases_back(target, plan, retained, known).await?;
     crate::backup_notes::note_backups(plan);
     plan.base = undo::base_of(plan, known);
     undo::take_contents(plan, known);

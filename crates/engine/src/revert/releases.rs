@@ -1,4 +1,7 @@
-//! Releases in a rollback: fields of their objects that belong to others stay with these, as in an upgrade.
+//! Releases in a rollback: fields of their objects that belong to others stay with these, as in an upgrade, and those that a patch in force has taken away
+//! stay away.
+
+mod unset;
 
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -8,11 +11,13 @@ use converge_objects::release::{self, ReleaseState};
 use converge_objects::{is_of_api, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
 use converge_resource::{
-    Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, Probe, ReleaseSpec, Stop,
+    Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, PreservedField, Probe, ReleaseSpec,
+    Stop,
 };
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;
@@ -32,10 +37,11 @@ enum NotKnown {
 /// The reverts of earlier items of the plan: the fields and the object as it will be; `None` for one that goes.
 type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 
-/// Plans what releases of a rollback leave to others.
+/// Plans what releases of a rollback leave to others, and what they leave away.
 pub(crate) async fn releases_back(
     target: &Target,
     plan: &mut HostPlan,
+    retained: &RetainedChanges,
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let mut undone = Undone::new();
@@ -46,7 +52,7 @@ pub(crate) async fn releases_back(
             if is_of_api(&change.object) {
                 undone.insert(change.object.clone(), as_it_will_be(change, known));
             }
-            back(target, item, change, &undone, known).await?;
+            back(target, item, change, (&undone, retained), known).await?;
         }
     }
     Ok(())
@@ -64,7 +70,7 @@ async fn back(
     target: &Target,
     item: &mut Item,
     change: &Change,
-    undone: &Undone,
+    (undone, retained): (&Undone, &RetainedChanges),
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
@@ -74,12 +80,21 @@ async fn back(
         item.notes.extend(namespace_stays(target, namespace, known).await?);
         item.notes.extend(definitions_stay(target, namespace, name, known).await?);
     }
-    let (Some(ReleaseState::Installed { digest: now, .. }), Some(to)) = (state(&change.from), to) else {
-        return Ok(());
-    };
-    let ReleaseState::Installed { status, chart, digest } = to else { return Ok(()) };
+    let Some(ReleaseState::Installed { status, chart, digest }) = to else { return Ok(()) };
     let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
     let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
+    let unset = stays_unset(target, namespace, &manifests, retained, known).await?;
+    if !unset.is_empty() {
+        item.notes.extend(unset.iter().map(|field| {
+            format!(
+                "{}: {} stays unset, as a run that is not reverted has left it",
+                field.object.shown(),
+                fields::shown(&field.path)
+            )
+        }));
+        item.calls.push(ApiCall::Release(saved(name, namespace, &digest, Vec::new(), unset.clone())));
+    }
+    let Some(ReleaseState::Installed { digest: now, .. }) = state(&change.from) else { return Ok(()) };
     let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
     let mut drift =
         match drift(target, InstalledRelease { name, namespace, force: false }, &manifests, known).await? {
@@ -104,7 +119,22 @@ async fn back(
     };
     let Some(content) = release::with_manifests(&content, &manifests) else { return Ok(()) };
     item.notes.extend(drift.notes());
-    item.calls.push(ApiCall::Release(ReleaseSpec {
+    item.calls.retain(|call| !is_of(call, name, namespace));
+    item.calls.push(ApiCall::Release(saved(name, namespace, &digest, keep, unset)));
+    leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
+    known.learn_content(content);
+    Ok(())
+}
+
+/// A release as it was, with fields of others in it and without those that stay unset.
+fn saved(
+    name: &str,
+    namespace: &str,
+    digest: &Digest,
+    keep: Vec<PreservedField>,
+    unset: Vec<PreservedField>,
+) -> ReleaseSpec {
+    ReleaseSpec {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
         chart: Chart::SavedRelease(digest.as_str().to_owned()),
@@ -114,10 +144,41 @@ async fn back(
         wait_seconds: None,
         seconds: None,
         keep,
-    }));
-    leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
-    known.learn_content(content);
-    Ok(())
+        unset,
+    }
+}
+
+fn is_of(call: &ApiCall, name: &str, namespace: &str) -> bool {
+    matches!(call, ApiCall::Release(spec) if spec.name == name && spec.namespace == namespace)
+}
+
+/// The fields of these manifests that stay unset.
+async fn stays_unset(
+    target: &Target,
+    namespace: &str,
+    manifests: &[Value],
+    retained: &RetainedChanges,
+    known: &mut Knowledge,
+) -> Result<Vec<PreservedField>, TargetError> {
+    let object = |manifest: &Value| {
+        let named = ApiRef::of(manifest)?;
+        let placed = ApiRef { namespace: Some(namespace.to_owned()), ..named.clone() };
+        [named, placed].into_iter().find(|o| retained.has(&o.object()) && release::is(manifest, o, namespace))
+    };
+    // No value of a Secret is known.
+    let known_values = manifests.iter().filter(|m| m.get("kind").and_then(Value::as_str) != Some("Secret"));
+    let touched: Vec<(ApiRef, &Value)> = known_values.filter_map(|m| Some((object(m)?, m))).collect();
+    retained.learn(&touched.iter().map(|(object, _)| object.object()).collect(), target, known).await?;
+    let probe = |object: &ApiRef| Probe::Api(ApiProbe::Get(object.clone()));
+    target.look(&touched.iter().map(|(object, _)| probe(object)).collect(), known).await?;
+    let unset = touched.into_iter().flat_map(|(object, manifest)| {
+        let paths = match known.answer(&probe(&object)) {
+            Some(Answer::Api(live)) => retained.unset(&object.object(), manifest, live, known),
+            _ => Vec::new(),
+        };
+        paths.into_iter().map(move |path| PreservedField { object: object.clone(), path })
+    });
+    Ok(unset.collect())
 }
 
 /// Says that the namespace stays, where helm has made it for a release (`create_namespace`) that goes.

@@ -144,6 +144,16 @@ pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     state
 }
 
+/// Whether there is nothing of an object to put back: it is as before the runs, or all fields are that they have changed, whatever else is another's.
+pub(crate) fn is_back(undo: &Undo, now: &State, known: &Knowledge) -> bool {
+    let content = |digest: &Digest| known.content(digest).cloned();
+    let by_fields = || {
+        let object = converge_objects::object(&undo.object.kind).filter(|o| o.cluster().of_api());
+        object.is_some_and(|object| object.shared().back(now, &undo.past(), &content).0 == *now)
+    };
+    same(&undo.object, now, &undo.before) || by_fields()
+}
+
 /// The reason why the state before cannot be restored.
 pub(crate) fn lost(undo: &Undo) -> Option<String> {
     let forward = Change { object: undo.object.clone(), from: undo.before.clone(), to: undo.left.clone() };
@@ -306,5 +316,34 @@ mod tests {
         let Verdict::Stays(why) = verdict(&few, &[]) else { panic!("it is overwritten") };
         assert!(why.contains("not saved any more") && why.contains("--allow-destroy"), "{why}");
         assert_eq!(to(verdict(&few, &[undo.object.to_string()])), undo.before);
+    }
+
+    /// Fields that somebody else has put back already, beside changes of their own, are nothing to do and no reason for a refusal.
+    #[test]
+    fn fields_that_are_back_already_are_nothing_to_do() {
+        let node = |labels: Value| {
+            K8sState::of(
+                &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}),
+            )
+        };
+        let (before, left) = (node(json!({"os": "l"})), node(json!({"os": "l", "gpus": "8", "own": "1"})));
+        let mut undo = undo("k8s", "v1/Node/n", "absent", "absent");
+        (undo.before, undo.left) = (before.0.clone().into(), left.0.clone().into());
+        let verdict = |labels: Value| {
+            let mut known = Knowledge::default();
+            let (now, content) = node(labels);
+            [&before.1, &left.1, &content]
+                .into_iter()
+                .for_each(|content| known.learn_content(content.clone()));
+            let observed = Observed::new(now.into(), None);
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
+            judge(&undo, &mut known, &[])
+        };
+        assert_eq!(verdict(json!({"os": "l", "theirs": "1"})), Verdict::Same);
+        let Verdict::Back(change) = verdict(json!({"os": "l", "own": "1", "theirs": "1"})) else {
+            panic!("the other label goes still")
+        };
+        assert_eq!(change.to, node(json!({"os": "l", "theirs": "1"})).0.into());
+        assert!(matches!(verdict(json!({"os": "l", "own": "2"})), Verdict::Stays(_)));
     }
 }

@@ -275,6 +275,12 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
+/// Whether two values of a field are one to the server: an empty map or list and none are the same.
+fn is_same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let blank = |v: Option<&Value>| v.is_none_or(|v| v.is_null() || is_empty(v));
+    a == b || (blank(a) && blank(b))
+}
+
 /// Fields that do not have the value on this side, with what they have. `after` tells which side.
 pub fn deviating(live: &Value, wanted: &[Field], after: bool) -> Vec<Deviation> {
     wanted
@@ -282,12 +288,21 @@ pub fn deviating(live: &Value, wanted: &[Field], after: bool) -> Vec<Deviation> 
         .filter_map(|field| {
             let expected = if after { &field.after } else { &field.before };
             let found = read(live, &field.path);
-            // An empty map or list and none are the same to the server.
-            let blank = |v: Option<&Value>| v.is_none_or(|v| v.is_null() || is_empty(v));
-            let same = found == expected.as_ref() || (blank(found) && blank(expected.as_ref()));
+            let same = is_same(found, expected.as_ref());
             (!same).then(|| (field.path.clone(), expected.clone(), found.cloned()))
         })
         .collect()
+}
+
+/// Fields of a change that somebody has given a third value: neither the one before it nor, already, the one after it.
+pub fn elsewhere(live: &Value, change: &[Field]) -> Vec<Deviation> {
+    let open: Vec<Field> = change.iter().filter(|field| !is_after(live, field)).cloned().collect();
+    deviating(live, &open, false)
+}
+
+/// Whether a field has the value after its change already.
+pub fn is_after(live: &Value, field: &Field) -> bool {
+    is_same(read(live, &field.path), field.after.as_ref())
 }
 
 #[cfg(test)]

@@ -126,6 +126,7 @@ impl HelmRelease {
             wait_seconds: self.wait.then_some(self.timeout),
             seconds: Some(self.timeout),
             keep: Vec::new(),
+            unset: Vec::new(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Follows the owners of an object's fields in a cluster through recorded runs, and judges what a rollback may take again. Pure.
 
-use crate::revert::undo::{Verdict, changed_by, owners_probe, same, text_of};
+use crate::revert::undo::{Verdict, changed_by, is_back, owners_probe, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::field_set::FieldSet;
-use converge_objects::k8s::fields::{Field, leaf_differences, shown};
+use converge_objects::k8s::fields::{Field, leaf_differences, read, shown};
 use converge_objects::k8s::owners::{entries, is_own, owners_of_part, staying};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
@@ -167,14 +167,16 @@ pub(crate) fn given_has_changed(undo: &Undo, now: &State, known: &Knowledge) -> 
     let (live, _) = answer(&undo.object, known)?;
     let text = |state: &State| text_of(&undo.object, state, known);
     let given = GivenFields::by(undo);
-    let changed = leaf_differences(&text(&undo.left)?, &text(now)?);
+    let mut changed = leaf_differences(&text(&undo.left)?, &text(now)?);
+    if let Some(before) = text(&undo.before) {
+        changed.retain(|field| read(&before, &field.path) != field.after.as_ref());
+    }
     changed.iter().any(|field| given.has_brought(field, live)).then(|| changed_by(undo, known))
 }
 
 /// The verdict on an object that has the values of before, or of which the runs have changed nothing but owners; `None` for any other.
 pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
-    let is_same = || same(&undo.object, now, &undo.before);
-    judge_owners(undo, now, known).or_else(|| is_same().then_some(Verdict::Same))
+    judge_owners(undo, now, known).or_else(|| is_back(undo, now, known).then_some(Verdict::Same))
 }
 
 /// The verdict on an object of which nothing but the owners goes back; `None` for any other.
@@ -204,7 +206,7 @@ impl MovedOwners {
     /// `None` where the runs have changed no owners, or values which somebody has not put back.
     fn by(undo: &Undo, now: &State, known: &Knowledge) -> Option<Self> {
         let is_moved = |owners: &Option<FieldOwners>| owners.as_ref().is_some_and(FieldOwners::moved);
-        let is_back = undo.theirs.is_none() && same(&undo.object, now, &undo.before);
+        let is_back = undo.theirs.is_none() && is_back(undo, now, known);
         let is_same = is_back || undo.states.iter().all(|known| known.state == undo.before);
         let last = undo.owners.last()?.as_ref().filter(|_| is_same && undo.owners.iter().any(is_moved))?;
         let (live, own) = answer(&undo.object, known)?;
