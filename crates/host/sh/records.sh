@@ -69,7 +69,7 @@ cv_order() (
   metas=$(cv_order_metas)
   {
     printf '%s\n' "$metas"
-    printf '%s\n' "$metas" | grep '/meta$' | xargs -r grep -aEHsm 1 -e "^seq$CV_TAB[0-9]{1,15}($CV_TAB|\$)" --
+    printf '%s\n' "$metas" | grep '/meta$' | xargs -r grep -aEHsm 1 -e "^seq${CV_TAB}[0-9]{1,15}($CV_TAB|\$)" --
   } | awk -F '\t' '
     { run = $1; sub(/\/.*/, "", run) }
     run != "" && !(run in number) { number[run] = 0 }
