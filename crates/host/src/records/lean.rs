@@ -3,7 +3,7 @@
 
 /// The text without lines of comments, indentation and empty lines. A text whose quotes or parentheses this does not understand stays whole.
 pub(super) fn lean(text: &str) -> String {
-    let mut reader = Reader::new(text);
+    let mut reader = ShellReader::new(text);
     reader.read().map_or_else(|| text.to_owned(), |()| reader.lean)
 }
 
@@ -28,20 +28,20 @@ enum Inside {
 }
 
 /// A here-document that begins at the end of the line.
-struct Here<'a> {
+struct HereDocument<'a> {
     end: &'a str,
     /// `<<-`: tabs may stand before its end.
     tabs: bool,
 }
 
-struct Reader<'a> {
+struct ShellReader<'a> {
     text: &'a str,
     at: usize,
     /// Where the text begins that was read and not yet kept.
     kept: usize,
     lean: String,
     inside: Vec<Inside>,
-    here: Vec<Here<'a>>,
+    here: Vec<HereDocument<'a>>,
     /// A line of code begins.
     fresh: bool,
     /// The next word is a command or a word of the grammar, not an argument.
@@ -56,7 +56,7 @@ const SPECIAL: &str = "\\'\"`$";
 const BEFORE_COMMANDS: &[&str] =
     &["if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "esac"];
 
-impl<'a> Reader<'a> {
+impl<'a> ShellReader<'a> {
     fn new(text: &'a str) -> Self {
         let inside = vec![Inside::Code { cases: 0 }];
         let (lean, here) = (String::with_capacity(text.len()), Vec::new());
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         let length = word.find(|c| BETWEEN.contains(c)).unwrap_or(word.len());
         let end = word.get(..length)?.trim_matches(['\'', '"']);
         let is_plain = !end.is_empty() && end.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        self.here.push(Here { end, tabs });
+        self.here.push(HereDocument { end, tabs });
         self.at += 2 + usize::from(tabs) + length;
         is_plain.then_some(())
     }
