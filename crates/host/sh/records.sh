@@ -60,26 +60,34 @@ cv_version() {
 }
 
 # cv_order: the recorded runs, oldest first: by their numbers; those that have none before all others, by their names. A run whose meta is no
-# regular file is none of them: its number and its project are not known.
+# regular file is none of them: its number and its project are not known. One grep reads the numbers of all: it names the file beside each line, so
+# that no content can pass for another run's.
 cv_order() (
   LC_ALL=C
   export LC_ALL
   cd "$CV_ROOT/runs" 2>/dev/null || return 0
-  set --
+  metas=$(cv_order_metas)
+  {
+    printf '%s\n' "$metas"
+    printf '%s\n' "$metas" | grep '/meta$' | xargs -r grep -aEHsm 1 -e "^seq${CV_TAB}[0-9]{1,15}($CV_TAB|\$)" --
+  } | awk -F '\t' '
+    { run = $1; sub(/\/.*/, "", run) }
+    run != "" && !(run in number) { number[run] = 0 }
+    NF > 1 { number[run] = $2 }
+    END { for (run in number) printf "%s\t%s\n", number[run], run }' | sort -k 1,1n -k 2,2 | cut -f 2
+)
+
+# cv_order_metas: in the folder of the runs: RUN/meta of each that counts, RUN/ where there is only a journal. It starts no process.
+cv_order_metas() {
   for run in *; do
     case $run in *[!0-9A-Za-z._-]*) continue ;; esac
-    if cv_plain "$run/meta" || { cv_plain "$run/journal" && [ ! -e "$run/meta" ] && [ ! -L "$run/meta" ]; }; then
-      set -- "$@" "$run"
+    if cv_plain "$run/meta"; then
+      printf '%s\n' "$run/meta"
+    elif cv_plain "$run/journal" && [ ! -e "$run/meta" ] && [ ! -L "$run/meta" ]; then
+      printf '%s\n' "$run/"
     fi
   done
-  for run; do
-    seq=0
-    if cv_plain "$run/meta"; then
-      seq=$(cv_text_of "$run/meta" | awk -F '\t' '$1 == "seq" && $2 ~ /^[0-9]+$/ && length($2) < 16 { print $2; exit }')
-    fi
-    printf '%s\t%s\n' "${seq:-0}" "$run"
-  done | sort -k 1,1n -k 2,2 | cut -f 2
-)
+}
 
 # cv_seq_next: the number of the next run.
 cv_seq_next() {

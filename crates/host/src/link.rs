@@ -43,7 +43,7 @@ impl Link {
         let lost = |error: ShellError| lost(&session, &error);
         let shell = session.shell(&become_).await.map_err(lost)?;
         // Nothing waits for this answer: the first questions follow in the same packet.
-        let prelude = Batch { prelude: Some(library()), ..Batch::default() };
+        let prelude = Batch { prelude: Some(library().to_owned()), ..Batch::default() };
         let _answers = shell.run(&prelude).map_err(lost)?;
         Ok(Self {
             host: host.to_owned(),
@@ -115,7 +115,7 @@ impl Link {
     pub async fn aside(&self) -> Result<Aside, ShellError> {
         let shell = self.session.shell(&self.become_).await?;
         // As for the session's own shell: nothing waits for this answer.
-        let _answers = shell.run(&Batch { prelude: Some(library()), ..Batch::default() })?;
+        let _answers = shell.run(&Batch { prelude: Some(library().to_owned()), ..Batch::default() })?;
         Ok(Aside(shell))
     }
 

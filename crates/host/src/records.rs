@@ -2,10 +2,11 @@
 //!
 //! They lie in [`ROOT`] on the host itself. All writing is done by shell functions ([`library`]) that the session has
 //! read once; this module builds the calls and reads what they print. `undo.sh` beside the records holds the same
-//! functions and needs no `converge`.
+//! functions, with their comments, and needs no `converge`.
 
 mod group;
 mod item;
+mod lean;
 mod together;
 mod units;
 pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
@@ -16,6 +17,7 @@ pub use units::{StartedUnit, units_piece};
 use converge_executor::{RunEnd, RunMeta};
 use converge_ledger::{Adoption, NewBase, ProjectName, Renaming};
 use converge_resource::{Content, Digest, ObjectId, State, encode_field, quote};
+use std::sync::LazyLock;
 
 /// Where the records lie on a host.
 pub const ROOT: &str = "/var/lib/converge";
@@ -26,8 +28,14 @@ pub const LOCKED: i32 = 75;
 /// Status of [`open_script`] when the host cannot take records (no root, a foreign format, a full disk); it prints why.
 pub const UNFIT: i32 = 76;
 
-/// All shell functions of objects and records: the prelude of a session.
-pub fn library() -> String {
+/// All shell functions of objects and records, as a session is given them before all else: without comments and indentation.
+pub fn library() -> &'static str {
+    static LEAN: LazyLock<String> = LazyLock::new(|| lean::lean(&readable_library()));
+    &LEAN
+}
+
+/// The same as people read it.
+fn readable_library() -> String {
     let runtime = [
         include_str!("../sh/records.sh"),
         include_str!("../sh/run.sh"),
@@ -47,7 +55,7 @@ pub fn library() -> String {
 pub fn undo_text() -> String {
     format!(
         "#!/bin/sh\n# Restores what a run of converge changed on this machine, without converge: sh undo.sh --help\n{}\n{}",
-        library(),
+        readable_library(),
         [
             include_str!("../sh/act.sh"),
             include_str!("../sh/undo_rows.sh"),

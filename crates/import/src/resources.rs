@@ -1,6 +1,6 @@
 //! From a task to its resources, each checked against its kind.
 
-use crate::convert::{Converted, ConvertedPart, Params, convert};
+use crate::convert::{Context, Converted, ConvertedPart, Params, convert};
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, whole_expression};
 use crate::includes::listed;
 use crate::keywords::{Common, common, special};
@@ -72,24 +72,7 @@ impl Build<'_> {
         let free = task.free.as_deref().map(|text| names.template(text)).transpose().map_err(fail)?;
         let converted =
             convert(&task.module, Params::new(&task.module, &args, free.clone()), &context).map_err(fail)?;
-        if read.become_user.is_some()
-            && !converted.made.iter().all(|made| matches!(made.kind, "command" | "query"))
-        {
-            return Err(fail(ImportProblem::new(
-                format!("`become_user` goes to `{}`", task.module),
-                "write `owner` at a file, `user` at `git`; a `command` takes `become_user`",
-            )));
-        }
-        if !context.follows.is_empty()
-            && !converted.made.is_empty()
-            && !converted.made.iter().any(|made| made.follows.is_some())
-            && !is_settled(&converted, is_handler)
-        {
-            return Err(fail(ImportProblem::new(
-                "it is done only when another task has changed something",
-                "write what the host has to be in any case, or `command` with `on_change`",
-            )));
-        }
+        can_be_said(task, &read, &converted, &context).map_err(fail)?;
         let notifies = self.handlers_of(task).map_err(fail)?;
         let made =
             self.made(task, &converted, &read, each.map(|each| each.each), &context.follows).map_err(fail)?;
@@ -223,6 +206,34 @@ impl Build<'_> {
         self.check_resource(&numbers, task).map_err(|_| problem)?;
         Ok(numbers)
     }
+}
+
+/// Whether the resources mean what the task does: as which user, and when.
+fn can_be_said(
+    task: &Task,
+    read: &Common,
+    converted: &Converted,
+    context: &Context,
+) -> Result<(), ImportProblem> {
+    if read.become_user.is_some()
+        && !converted.made.iter().all(|made| matches!(made.kind, "command" | "query"))
+    {
+        return Err(ImportProblem::new(
+            format!("`become_user` goes to `{}`", task.module),
+            "write `owner` at a file, `user` at `git`; a `command` takes `become_user`",
+        ));
+    }
+    if !context.follows.is_empty()
+        && !converted.made.is_empty()
+        && !converted.made.iter().any(|made| made.follows.is_some())
+        && !is_settled(converted, context.is_handler)
+    {
+        return Err(ImportProblem::new(
+            "it is done only when another task has changed something",
+            "write what the host has to be in any case, or `command` with `on_change`",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether a handler's resource says what the host has in any case: a unit that runs, say.

@@ -221,6 +221,26 @@ fn literals<'a>(variables: impl Iterator<Item = &'a (Node, Node)>) -> BTreeMap<S
     found
 }
 
+/// The tasks and the handlers: those that were given, or those of the files of the role.
+fn tasks_and_handlers(files: &RoleFiles, diags: &mut Diagnostics) -> (Vec<Task>, Vec<Task>) {
+    if files.given.tasks.is_empty() {
+        let mut main = |folder| files.main(folder).map(|path| includes::load(files, &path, diags));
+        (main("tasks").unwrap_or_default(), main("handlers").unwrap_or_default())
+    } else {
+        let mut all = |list: &Node| includes::load_given(files, list, diags);
+        let tasks: Vec<Task> = files.given.tasks.iter().flat_map(&mut all).collect();
+        (tasks, files.given.handlers.as_ref().map(all).unwrap_or_default())
+    }
+}
+
+/// Reads the role that was made, as a plan would.
+fn check(name: &str, text: &str, catalog: &KindCatalog) -> Result<(), Diagnostics> {
+    let mut complaints = Diagnostics::new();
+    let source = Source::new("role.yaml", text.to_owned());
+    Role::parse(name, Utf8Path::new("."), source, catalog, &mut complaints);
+    if complaints.has_errors() { Err(complaints) } else { Ok(()) }
+}
+
 /// Imports a role.
 ///
 /// # Errors
@@ -229,14 +249,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let mut diags = Diagnostics::new();
     let defaults = files.values("defaults", &mut diags);
     let vars = files.values("vars", &mut diags);
-    let (tasks, handlers) = if files.given.tasks.is_empty() {
-        let mut main = |folder| files.main(folder).map(|path| includes::load(files, &path, &mut diags));
-        (main("tasks").unwrap_or_default(), main("handlers").unwrap_or_default())
-    } else {
-        let mut all = |list: &Node| includes::load_given(files, list, &mut diags);
-        let tasks: Vec<Task> = files.given.tasks.iter().flat_map(&mut all).collect();
-        (tasks, files.given.handlers.as_ref().map(all).unwrap_or_default())
-    };
+    let (tasks, handlers) = tasks_and_handlers(files, &mut diags);
     let meta = files.main("meta").and_then(|path| files.yaml(&path, &mut diags));
     let specs = ["meta/argument_specs.yml", "meta/argument_specs.yaml"]
         .iter()
@@ -311,17 +324,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
             .into());
     }
     let text = build.written.write();
-    let mut complaints = Diagnostics::new();
-    Role::parse(
-        &files.name,
-        Utf8Path::new("."),
-        Source::new("role.yaml", text.clone()),
-        catalog,
-        &mut complaints,
-    );
-    if complaints.has_errors() {
-        return Err(complaints);
-    }
+    check(&files.name, &text, catalog)?;
     outputs.insert(0, ImportedFile { path: "role.yaml".to_owned(), content: ImportedContent::Text(text) });
     Ok(ImportedRole { files: outputs, findings: build.findings, requires: build.written.requires })
 }

@@ -81,11 +81,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
         let all: Vec<&str> = hosts.keys().map(String::as_str).collect();
         empty::refuse(options, &inventory, &playbook, (&all, &selected), &mut diags, &mut warnings);
     }
-    roles.values().for_each(|role| stray::role_files(role, &mut warnings));
-    stray::reserved_names(&inventory, &mut warnings);
-    if broken.is_empty() {
-        stray::misspelt_variables(&inventory, &roles, &mut warnings);
-    }
+    stray::all(&inventory, &roles, broken.is_empty(), &mut warnings);
     let playbook_dir = folder_of(&playbook_path);
     let playbook_dir = playbook_dir.canonicalize_utf8().unwrap_or_else(|_| playbook_dir.to_owned());
     let mut inner = Inner {

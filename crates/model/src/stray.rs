@@ -11,8 +11,22 @@ use crate::inventory::{Assignment, Inventory};
 use crate::magic::MAGIC;
 use crate::role::Role;
 
+/// Warns of all that is not read, or does not mean what it seems to. Variables are judged only where all roles could be read.
+pub(crate) fn all(
+    inventory: &Inventory,
+    roles: &IndexMap<String, Arc<Role>>,
+    all_roles_read: bool,
+    warnings: &mut Diagnostics,
+) {
+    roles.values().for_each(|role| role_files(role, warnings));
+    reserved_names(inventory, warnings);
+    if all_roles_read {
+        misspelt_variables(inventory, roles, warnings);
+    }
+}
+
 /// Warns about files of an Ansible role beside `role.yaml`.
-pub(crate) fn role_files(role: &Role, warnings: &mut Diagnostics) {
+fn role_files(role: &Role, warnings: &mut Diagnostics) {
     for (folder, instead) in ANSIBLE {
         if let Some(path) = main_file(&role.dir, folder) {
             warnings.push(
@@ -25,7 +39,7 @@ pub(crate) fn role_files(role: &Role, warnings: &mut Diagnostics) {
 }
 
 /// Warns about variables of the inventory that have a name which converge sets itself.
-pub(crate) fn reserved_names(inventory: &Inventory, warnings: &mut Diagnostics) {
+fn reserved_names(inventory: &Inventory, warnings: &mut Diagnostics) {
     let mut found: Vec<&Assignment> =
         inventory.assignments().filter(|found| MAGIC.contains(&found.name.as_str())).collect();
     found.sort_by(|a, b| (a.key.source.name(), a.key.start).cmp(&(b.key.source.name(), b.key.start)));
@@ -42,7 +56,7 @@ pub(crate) fn reserved_names(inventory: &Inventory, warnings: &mut Diagnostics) 
 }
 
 /// Warns about a variable of the inventory that is nearly an input of a role, and that nothing else names.
-pub(crate) fn misspelt_variables(
+fn misspelt_variables(
     inventory: &Inventory,
     roles: &IndexMap<String, Arc<Role>>,
     warnings: &mut Diagnostics,

@@ -33,23 +33,6 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
         Line::at(0).say(Tone::Strong, host).plain(" ".repeat(gap))
     };
     match event {
-        Event::Connected { host, took } if look.verbose => {
-            text.push(start(host).faint(format!("connected in {}", span(*took))));
-        }
-        Event::Observed { host, round, probes } if look.verbose => {
-            text.push(start(host).faint(format!("round {round}: {} answered", counted(*probes, "question"))));
-        }
-        Event::ApplyStarted { host, items } if look.verbose => {
-            text.push(start(host).faint(format!("begins: {}", counted(*items, "resource"))));
-        }
-        Event::ItemStarted { host, address, .. } if look.verbose => {
-            text.push(start(host).faint(format!("begins: {address}")));
-        }
-        Event::ItemOutput { host, text: output, .. } if look.verbose => {
-            for part in output.trim_end().split('\n') {
-                text.push(start(host).faint(format!("| {}", part.trim_end_matches('\r'))));
-            }
-        }
         Event::HostKeyRecorded { host, key, file } => {
             text.push(
                 start(host)
@@ -113,6 +96,33 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                     )
                     .fold(0),
             );
+        }
+        _ if look.verbose => text.append(steps(event, &start)),
+        _ => {}
+    }
+    text
+}
+
+/// Lines for each small step, each behind the name of its host.
+fn steps(event: &Event, start: &dyn Fn(&str) -> Line) -> Text {
+    let mut text = Text::new();
+    match event {
+        Event::Connected { host, took } => {
+            text.push(start(host).faint(format!("connected in {}", span(*took))));
+        }
+        Event::Observed { host, round, probes } => {
+            text.push(start(host).faint(format!("round {round}: {} answered", counted(*probes, "question"))));
+        }
+        Event::ApplyStarted { host, items } => {
+            text.push(start(host).faint(format!("begins: {}", counted(*items, "resource"))));
+        }
+        Event::ItemStarted { host, address, .. } => {
+            text.push(start(host).faint(format!("begins: {address}")));
+        }
+        Event::ItemOutput { host, text: output, .. } => {
+            for part in output.trim_end().split('\n') {
+                text.push(start(host).faint(format!("| {}", part.trim_end_matches('\r'))));
+            }
         }
         _ => {}
     }

@@ -293,6 +293,50 @@ impl Write for BoundedOutput {
     }
 }
 
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Counts a character of an expression, or the word or quoted text that begins with it, among the links of the open brackets; its length.
+fn count(c: char, rest: &str, begins_word: bool, levels: &mut Vec<usize>) -> usize {
+    let mut length = c.len_utf8();
+    match c {
+        '\'' | '"' => length = crate::chain::quoted(rest),
+        '(' | '[' | '{' => levels.push(1),
+        ')' | ']' | '}' => {
+            if levels.len() > 1 {
+                levels.pop();
+            }
+            // A call or a subscript is a link of the chain that it stands in.
+            if let Some(level) = levels.last_mut() {
+                *level += 1;
+            }
+        }
+        ',' => {
+            let first = usize::from(levels.len() > 1);
+            if let Some(level) = levels.last_mut() {
+                *level = first;
+            }
+        }
+        '+' | '-' | '*' | '/' | '%' | '~' | '|' | '.' | '<' | '>' | '=' | '!' | ':' => {
+            if let Some(level) = levels.last_mut() {
+                *level += 1;
+            }
+        }
+        _ if begins_word => {
+            let word: &str = &rest[..rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len())];
+            length = word.len();
+            if let ("not" | "and" | "or" | "in" | "is" | "if" | "else", Some(level)) =
+                (word, levels.last_mut())
+            {
+                *level += 1;
+            }
+        }
+        _ => {}
+    }
+    length
+}
+
 /// The first byte at which a text nests too deep, if it does.
 pub(crate) fn too_deep(text: &str, bare: bool) -> Option<usize> {
     let mut at = 0;
@@ -341,43 +385,8 @@ pub(crate) fn too_deep(text: &str, bare: bool) -> Option<usize> {
             continue;
         }
         let Some(c) = rest.chars().next() else { break };
-        let mut length = c.len_utf8();
-        let is_word = c.is_alphanumeric() || c == '_';
-        match c {
-            '\'' | '"' => length = crate::chain::quoted(rest),
-            '(' | '[' | '{' => levels.push(1),
-            ')' | ']' | '}' => {
-                if levels.len() > 1 {
-                    levels.pop();
-                }
-                // A call or a subscript is a link of the chain that it stands in.
-                if let Some(level) = levels.last_mut() {
-                    *level += 1;
-                }
-            }
-            ',' => {
-                let first = usize::from(levels.len() > 1);
-                if let Some(level) = levels.last_mut() {
-                    *level = first;
-                }
-            }
-            '+' | '-' | '*' | '/' | '%' | '~' | '|' | '.' | '<' | '>' | '=' | '!' | ':' => {
-                if let Some(level) = levels.last_mut() {
-                    *level += 1;
-                }
-            }
-            _ if is_word && !word_before => {
-                let word: &str =
-                    &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
-                length = word.len();
-                if let ("not" | "and" | "or" | "in" | "is" | "if" | "else", Some(level)) =
-                    (word, levels.last_mut())
-                {
-                    *level += 1;
-                }
-            }
-            _ => {}
-        }
+        let is_word = is_of_word(c);
+        let length = count(c, rest, is_word && !word_before, &mut levels);
         word_before = is_word;
         at += length;
         if levels.iter().sum::<usize>() > DEPTH {

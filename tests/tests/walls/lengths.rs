@@ -8,7 +8,7 @@ use std::path::Path;
 const MOST: usize = 500;
 
 /// The most lines of a function that is no test.
-const MOST_OF_FUNCTION: usize = 100;
+const MOST_OF_FUNCTION: usize = 90;
 
 /// Functions that are longer: the file, the name, and why.
 const JUSTIFIED: &[(&str, &str, &str)] = &[
@@ -54,7 +54,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 }
 
 #[test]
-fn no_function_is_longer_than_a_hundred_lines() {
+fn no_function_is_longer_than_ninety_lines() {
     let text = "fn a() {\n    b();\n}\n\ntrait T {\n    fn c();\n    fn d(\n        x: u8,\n    ) -> u8;\n}\n\nimpl U {\n    pub(crate) async fn e(\n        x: u8,\n    ) -> u8 {\n        x\n    }\n    fn f() {}\n}\n";
     assert_eq!(functions(text), [("a".to_owned(), 3), ("e".to_owned(), 5)]);
     let crates = root().join("crates");

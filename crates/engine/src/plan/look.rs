@@ -9,7 +9,7 @@ use crate::plan::source::{HostSource, ItemSelection, shown};
 use crate::revert::shared::belongs_to_others;
 use crate::revert::undo::{destroys, owners_probe};
 use crate::{Activity, Event, TargetError};
-use converge_executor::Questions;
+use converge_executor::{Answers, Questions};
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
 use converge_planner::{
@@ -96,6 +96,26 @@ pub(crate) async fn look_and_plan(
     look_from(context, target, look, LookStart { known, records: None }).await
 }
 
+/// Asks a target one round of questions. One that is lost is left.
+async fn answers(
+    context: &RunContext,
+    target: &Target,
+    round: usize,
+    questions: Questions<'_>,
+    known: &mut Knowledge,
+) -> Result<Answers, TargetError> {
+    let asks_now = context.begin(target.name(), Activity::Round { round, questions: questions.probes.len() });
+    let answered = target.observe(questions, known).await;
+    if answered.is_err() {
+        // Its further output is not read.
+        crate::connect::target::leave(context, target).await;
+    } else {
+        drop(asks_now);
+        context.tell_traffic(target.name(), target.traffic());
+    }
+    answered
+}
+
 /// Goes on with a look.
 pub(crate) async fn look_from(
     context: &RunContext,
@@ -165,17 +185,7 @@ pub(crate) async fn look_from(
             asks.retain(|probe| !converge_resources::asked_together(probe));
         }
         let questions = Questions { probes: &asks, facts: want_facts.as_ref(), managed: owned };
-        let asks_now = context.begin(host, Activity::Round { round, questions: asks.len() });
-        let answered = match target.observe(questions, &mut known).await {
-            Ok(answered) => answered,
-            Err(lost) => {
-                // Its further output is not read.
-                crate::connect::target::leave(context, target).await;
-                return Err(lost);
-            }
-        };
-        drop(asks_now);
-        context.tell_traffic(target.name(), target.traffic());
+        let answered = answers(context, target, round, questions, &mut known).await?;
         // Each round brings something: an answer, facts, or the records.
         let new = want_facts.is_some() || owned || asks.iter().any(|probe| known.knows(probe));
         if let Some(open) = asks.iter().next().filter(|_| !new || round == ROUNDS) {

@@ -62,6 +62,21 @@ impl Declares {
     }
 }
 
+/// What is asked first about objects that go: themselves, what they lie in, their other names and owners, and with `apt` the packages that came
+/// along.
+fn first_probes(going: &[&Owned], records: &OwnedRecords, declares: &Declares, apt: bool) -> BTreeSet<Probe> {
+    let mut probes: BTreeSet<Probe> =
+        going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(records)).collect();
+    probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
+    probes.extend(other_names(going, declares));
+    probes.extend(going.iter().filter_map(|t| owners_probe(&t.object)));
+    if apt {
+        let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
+        probes.extend(with.map(|t| Probe::Object(t.object.clone())));
+    }
+    probes
+}
+
 /// Adds to a plan what the host's records say: what is no longer declared, how it would go, and a run that did not end.
 pub(crate) async fn own(
     context: &RunContext,
@@ -77,16 +92,8 @@ pub(crate) async fn own(
     let counts = |t: &&Owned| remains(t) && !t.by_product && scope.is(&t.scope);
     plan.earlier_runs.owned = records.things.iter().filter(counts).count();
     let prune = context.options.prune;
-    let mut probes: BTreeSet<Probe> =
-        going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(&records)).collect();
-    probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
-    probes.extend(other_names(&going, declares));
-    probes.extend(going.iter().filter_map(|t| owners_probe(&t.object)));
     let apt = autoremove_probe(&going).filter(|_| prune);
-    if apt.is_some() {
-        let with = records.things.iter().filter(|t| t.by_product && t.object.kind == "package");
-        probes.extend(with.map(|t| Probe::Object(t.object.clone())));
-    }
+    let mut probes = first_probes(&going, &records, declares, apt.is_some());
     let inside = |going: &[&Owned]| if prune { contents(&records.things, going) } else { Vec::new() };
     probes.extend(inside(&going).iter().map(|t| Probe::Object(t.object.clone())));
     probes.extend(apt.clone());

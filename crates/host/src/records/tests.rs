@@ -20,6 +20,7 @@ mod group_changes;
 mod large;
 mod live;
 mod not_recorded;
+mod order;
 mod owned;
 mod reading;
 mod retained;

@@ -352,19 +352,7 @@ impl Actor {
                 batch.in_prelude = true;
                 true
             }
-            ["Q", status] if batch.in_prelude => {
-                batch.in_prelude = false;
-                match status.parse() {
-                    Ok(0) => true,
-                    Ok(status) => {
-                        let said = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
-                        batch.say(Err(ShellError::Prelude { status, said }));
-                        batch.items.iter_mut().for_each(|item| item.state = ItemState::Over);
-                        true
-                    }
-                    Err(_) => false,
-                }
-            }
+            ["Q", status] if batch.in_prelude => batch.end_prelude(status),
             ["S", id, time, pid] if idle => {
                 match batch.item(id).filter(|item| item.state == ItemState::Waiting) {
                     None => false,

@@ -138,6 +138,18 @@ impl OpenBatch {
         self.say(Ok(ShellEvent::Finished { id, status, duration, cut }));
     }
 
+    /// The prelude has ended with this status: if it failed, no item runs. Whether it is a status.
+    pub(super) fn end_prelude(&mut self, status: &str) -> bool {
+        self.in_prelude = false;
+        let Ok(status) = status.parse() else { return false };
+        if status != 0 {
+            let said = String::from_utf8_lossy(&self.prelude_said).trim().to_owned();
+            self.say(Err(ShellError::Prelude { status, said }));
+            self.items.iter_mut().for_each(|item| item.state = ItemState::Over);
+        }
+        true
+    }
+
     /// Whether standard error that was kept apart is still to come.
     pub(super) fn awaits_stderr(&self) -> bool {
         self.items.iter().any(|item| item.separate && !item.stderr_ended && item.state != ItemState::Over)
