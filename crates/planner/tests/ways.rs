@@ -150,7 +150,7 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one()
     assert_eq!(of(&[("/srv/l", "absent")], "/srv/l/x"), "absent");
     assert_eq!(of(&[led], "/srv/l/new"), "absent");
     assert_eq!(of(&[led], "/srv/l/x"), "deferred");
-    // What lies behind the link is as it was read, and so is what another owner of the link does not touch.
+    // Behind the link all is as it was read; another owner of the link touches nothing.
     for changes in [made, led, ("/srv/l", "link A daemon daemon")] {
         assert_eq!(of(&[changes], "/srv/A/x"), read);
     }

@@ -192,7 +192,7 @@ fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
     }
 }
 
-/// What a run does to a path, and what lies below it before and after.
+/// A change of a path, and the file below it that the role declares, with its end.
 struct Relinked {
     start: &'static str,
     role: &'static str,

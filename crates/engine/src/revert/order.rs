@@ -254,7 +254,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// What lies in a directory under another name, since a link leads there, goes before that directory.
+    /// A directory goes after an object in it that lies there under another name, since a link leads there.
     fn through_links(&mut self) {
         let real = |r: &Revert<'a>| r.real.unwrap_or(&r.object.key);
         let leaves = self.of("path").filter(|(_, r)| is_dir(r.from) && !is_dir(r.to));
