@@ -1,13 +1,11 @@
 //! Chains of items that change one object and may leave it as it began.
 
 use crate::Item;
-use converge_objects::path::{link_target, within};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds objects that several items change and that end in the state that was read: a whole file and an edit of it, both
-/// already in place. Such chains are no change at all. Chains with a deferred or opaque item stay, and so do those below a link that comes, goes or is
-/// led elsewhere: its ends are two objects.
+/// already in place. Such chains are no change at all. Chains with a deferred or opaque item stay.
 pub(crate) fn closed(items: &[Item]) -> BTreeSet<ObjectId> {
     let mut chains: BTreeMap<&ObjectId, (usize, &State, &State, bool)> = BTreeMap::new();
     for item in items {
@@ -23,15 +21,9 @@ pub(crate) fn closed(items: &[Item]) -> BTreeSet<ObjectId> {
                 .or_insert((1, &c.from, &c.to, planned.opaque));
         }
     }
-    let changes = items.iter().flat_map(Item::changes).map(|planned| &planned.change);
-    let relinked: Vec<&ObjectId> =
-        changes.filter(|c| link_target(&c.from) != link_target(&c.to)).map(|c| &c.object).collect();
-    let is_below =
-        |object: &ObjectId| relinked.iter().any(|link| within(&object.key, &link.key) && *link != object);
     chains
         .into_iter()
         .filter(|(_, (n, first, last, opaque))| *n > 1 && first == last && !opaque)
-        .filter(|(object, _)| !is_below(object))
         .map(|(object, _)| object.clone())
         .collect()
 }

@@ -254,11 +254,6 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_one_apply_reaches_the_g
             after: "B/y:y",
         },
         Relinked {
-            start: "mkdir l B; echo a >l/x",
-            role: "TO_LINK  - file: {path: /srv/l/x, content: \"a\\n\"}\n",
-            after: "B/x:a",
-        },
-        Relinked {
             start: "mkdir B; echo b >B/x",
             role: "TO_LINK  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
             after: "B/x:new",
