@@ -98,7 +98,7 @@ pub struct VirtualHost<'a> {
     altered: Altered,
     /// Directories below which every path becomes another one, with the reason.
     covered: Vec<(String, Wait)>,
-    /// Links that earlier items make, lead elsewhere or replace.
+    /// Links that earlier items lead elsewhere or replace.
     relinked: Vec<relinked::Relinked>,
     /// The states that earlier items manage, changed or not.
     settled: BTreeMap<ObjectId, State>,

@@ -254,24 +254,9 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_one_apply_reaches_the_g
             after: "B/y:y",
         },
         Relinked {
-            start: "mkdir B; echo b >B/x",
-            role: "TO_LINK  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
-            after: "B/x:new",
-        },
-        Relinked {
-            start: "mkdir B; echo b >B/x",
-            role: "TO_LINK  - line: {path: /srv/l/x, line: new}\n",
-            after: "B/x:b new",
-        },
-        Relinked {
             start: "echo f >l",
             role: "TO_DIRECTORY  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
             after: "l/x:new",
-        },
-        Relinked {
-            start: "echo f >l; mkdir B; echo b >B/x",
-            role: "TO_LINK  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
-            after: "B/x:new",
         },
     ];
     let world = world();

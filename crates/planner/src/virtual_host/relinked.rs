@@ -1,11 +1,11 @@
-//! Links that the run makes, leads elsewhere or replaces: a path below one is another file from then on.
+//! Links that the run leads elsewhere or replaces: a path below one is another file from then on.
 
 use super::VirtualHost;
 use converge_objects::path::{led_to, link_target, within};
 use converge_resource::{ObjectId, Observed, State, Stop, Wait};
 use std::collections::BTreeSet;
 
-/// A path that was a link before, or is one now.
+/// A path that was a link before.
 #[derive(Clone, Debug)]
 pub(super) struct Relinked {
     path: String,
@@ -31,23 +31,18 @@ impl VirtualHost<'_> {
             },
         };
         let (was, now) = (link_target(&from), link_target(to));
-        if was == now {
+        // Of what was no link the host compares the state itself when the turn of the later item comes.
+        if was.is_none() || was == now {
             return;
         }
-        let was_link = was.is_some();
         let was = was.and_then(|target| led_to(&object.key, &target));
         let was = was.map(|place| self.real(&ObjectId::new("path", place)).key);
         let through = |other: &ObjectId| {
             let led = |place: &String| within(&self.real(other).key, place) && !within(&other.key, place);
             is_below(other, &object.key) || (is_at_path(other) && was.as_ref().is_some_and(led))
         };
-        let mut elsewhere: BTreeSet<ObjectId> =
+        let elsewhere: BTreeSet<ObjectId> =
             self.overlay.keys().filter(|other| *other != object && through(other)).cloned().collect();
-        if !was_link {
-            // All that was in a directory has gone.
-            self.overlay.retain(|other, _| !elsewhere.contains(other));
-            elsewhere.clear();
-        }
         let wait = Wait {
             item: self.item.clone(),
             reason: format!("`{}` changes where {} leads first", self.item, object.key),
