@@ -336,19 +336,20 @@ fn what_no_snapshot_can_hold_goes_only_by_name() {
         all.splice(0..0, args.iter().copied());
         world.converge(&all).unwrap()
     };
-    let large = || exec(host, "truncate -s 101M /etc/bad/large");
     let id = "path:/etc/bad/large";
-    for (role, left) in [
+    let roles = [
         ("absent: {path: /etc/bad/large}", ""),
         ("directory: {path: /etc/bad/large, force: true}", "/etc/bad/large/"),
         ("link: {path: /etc/bad/large, target: /etc, force: true}", "/etc/bad/large@"),
-    ] {
-        large();
+    ];
+    let makers = ["truncate -s 101M /etc/bad/large", "mkfifo /etc/bad/large"];
+    for (make, (role, left)) in makers.iter().flat_map(|make| roles.map(|role| (make, role))) {
+        exec(host, make);
         world.only_role("gone", &format!("resources:\n  - name: it\n    {role}\n")).unwrap();
         run(&["plan"]).says(&format!("--allow-destroy {id}"));
         run(&["apply", "--yes"]).expect(4).says(&format!("--allow-destroy {id}"));
         run(&["apply", "--yes", "--allow-destroy", "path:/etc/bad/lerge"]).expect(64).says(id);
-        exec(host, "test -f /etc/bad/large -a ! -L /etc/bad/large");
+        exec(host, "test -e /etc/bad/large -a ! -L /etc/bad/large -a ! -d /etc/bad/large");
         let gone = run(&["apply", "--yes", "--allow-destroy", id]).expect(0);
         assert!(!gone.all().contains("converge rollback"), "{}", gone.all());
         assert_eq!(exec(host, "ls -dF /etc/bad/large 2>/dev/null || :"), left);

@@ -11,6 +11,8 @@ mod moved;
 mod narrowed;
 #[path = "prune/packages.rs"]
 mod packages;
+#[path = "prune/places.rs"]
+mod places;
 #[path = "prune/state.rs"]
 mod state;
 
@@ -453,7 +455,9 @@ fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
     // A prune that ends it leaves the same behind.
     exec(host, "rm -rf /var/lib/converge /srv/key");
     cut();
-    on_h1(&["apply", "--yes", "--prune"]).expect(0);
+    // The same command again.
+    on_h1(&["apply", "--yes", "--prune=1"]).expect(0);
+    on_h1(&["apply", "--yes", "--prune=1"]).expect(0);
     assert!(undeclared(&world, &[]).is_empty());
     exec(host, "touch /srv/key");
     assert!(undeclared(&world, &[]).is_empty());

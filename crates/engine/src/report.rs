@@ -70,6 +70,15 @@ pub struct Pruned {
     pub things: usize,
     /// True when on some host it is more than 10 things, or more than 10 % of the managed objects there.
     pub many: bool,
+    /// True when a run was cut off on some host: it may have been a prune that has removed some of the objects.
+    pub cut_off: bool,
+}
+
+impl Pruned {
+    /// Whether the number of objects that a user has agreed to covers this: it is theirs, or a prune that was cut off has left fewer of them.
+    pub fn is_covered_by(&self, said: usize) -> bool {
+        said == self.things || (said > self.things && (self.cut_off || self.things == 0))
+    }
 }
 
 /// The purpose of a plan.
@@ -147,6 +156,7 @@ impl FleetPlan {
             let items = plan.items.iter().filter(|i| i.origin == ItemOrigin::Prune);
             let things: usize = items.map(|i| i.changes().len()).sum();
             all.things += things;
+            all.cut_off |= plan.earlier_runs.cut_off.is_some();
             all.many |= things > MANY_THINGS || things * 100 > plan.earlier_runs.owned * MANY_PERCENT;
         }
         all

@@ -384,8 +384,16 @@ impl Effects for Path {
     }
 }
 
+/// The target of a state that is a link.
+pub fn link_target(state: &State) -> Option<String> {
+    match PathState::try_from(state.clone()) {
+        Ok(PathState::Link { target, .. }) => Some(target),
+        _ => None,
+    }
+}
+
 /// Where a link at this path leads. `None` where that is not plain without the host: a step up may leave another directory than its path says.
-fn led_to(link: &str, target: &str) -> Option<String> {
+pub fn led_to(link: &str, target: &str) -> Option<String> {
     let above = if target.starts_with('/') { "" } else { link.rsplit_once('/')?.0 };
     let parts: Vec<&str> = target.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     (!parts.is_empty() && !parts.contains(&"..")).then(|| format!("{above}/{}", parts.join("/")))

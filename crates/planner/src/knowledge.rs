@@ -109,6 +109,14 @@ impl Knowledge {
         }
     }
 
+    /// The name that the host gives an object, where it is another.
+    pub fn real(&self, object: &ObjectId) -> Option<&str> {
+        match self.answers.get(&Probe::Object(object.clone()))? {
+            Answer::Object(observed) => observed.real.as_deref(),
+            _ => None,
+        }
+    }
+
     /// All questions with their answers.
     pub fn answers(&self) -> impl Iterator<Item = (&Probe, &Answer)> {
         self.answers.iter()

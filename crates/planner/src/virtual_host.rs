@@ -1,5 +1,6 @@
 //! The virtual host: the states that were read, overlaid with the results of earlier items.
 
+mod relinked;
 mod view;
 
 use crate::names::ObjectNames;
@@ -97,6 +98,8 @@ pub struct VirtualHost<'a> {
     altered: Altered,
     /// Directories below which every path becomes another one, with the reason.
     covered: Vec<(String, Wait)>,
+    /// Links that earlier items lead elsewhere or replace.
+    relinked: Vec<relinked::Relinked>,
     /// The states that earlier items manage, changed or not.
     settled: BTreeMap<ObjectId, State>,
     /// Questions of earlier items are still open.
@@ -145,6 +148,7 @@ impl<'a> VirtualHost<'a> {
             acts: Vec::new(),
             altered: Altered::default(),
             covered: Vec::new(),
+            relinked: Vec::new(),
             settled: BTreeMap::new(),
             open: false,
             done: BTreeMap::new(),
@@ -204,12 +208,14 @@ impl<'a> VirtualHost<'a> {
         self.unknown.remove(&object);
         self.promised.remove(&object);
         self.followed.remove(&object);
+        self.relink(&object, &state);
         let kind = converge_objects::object(&object.kind);
         let content = kind.and_then(|k| k.content(&state)).and_then(|d| self.contents.get(&d));
         let content =
             content.or_else(|| kind.and_then(|k| k.content(&state)).and_then(|d| self.known.content(&d)));
         self.names.set(self.known, &object, &state, content);
         let brought = kind.map(|k| k.links().brings(&object.key, &state, content)).unwrap_or_default();
+        self.is_here(&object);
         self.overlay.insert(object, state);
         for (object, state) in brought {
             if template(&object).as_ref() == Some(&object) {
@@ -411,6 +417,7 @@ impl<'a> VirtualHost<'a> {
 
     /// The state of an object, whether or not there is a way to it.
     pub(crate) fn found(&self, object: &ObjectId) -> Result<Observed, Stop> {
+        let led = self.led_elsewhere(object)?;
         let object = &self.one(object);
         if let Some(wait) = self.unknown.get(object) {
             return Err(Stop::Deferred(wait.clone()));
@@ -426,7 +433,7 @@ impl<'a> VirtualHost<'a> {
             return Ok(Observed::new(state.clone(), None));
         }
         let made = template(object).and_then(|template| self.templates.get(&template));
-        match (self.known.observed(object), self.incidental.get(object)) {
+        match (led.map_or_else(|| self.known.observed(object), Ok), self.incidental.get(object)) {
             (Ok(found), _) if made.is_some_and(|made| follows(object, &found.state, made)) => {
                 Ok(Observed::new(made.cloned().unwrap_or(found.state), None))
             }

@@ -118,3 +118,40 @@ fn what_is_corrected_first_is_waited_for_and_all_above_is_asked_for_at_once() {
         assert!(asked.contains(&format!("\"{name}\"")), "{asked}");
     }
 }
+
+/// The state that was read is that of the file behind the link.
+#[test]
+fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one() {
+    let read = "dir 700 root root";
+    let known = host(&[
+        "/srv dir 755 root root",
+        "/srv/A dir 755 root root",
+        "/srv/B dir 755 root root",
+        "/srv/B/new absent",
+        "/srv/B/x dir 711 root root",
+        "/srv/k link l",
+        "/srv/k/x=/srv/A/x dir 700 root root",
+        "/srv/l link A",
+        "/srv/l/new=/srv/A/new dir 700 root root",
+        "/srv/l/x=/srv/A/x dir 700 root root",
+        "/srv/A/x dir 700 root root",
+    ]);
+    let of = |changes: &[(&str, &str)], target: &str| after(&known, changes, &path(target));
+    let made = ("/srv/l", "dir 755 root root");
+    let led = ("/srv/l", "link B");
+    assert_eq!(of(&[made], "/srv/l/x"), "absent");
+    assert_eq!(of(&[made, ("/srv/l/x", "dir 750 root root")], "/srv/l/x"), "dir 750 root root");
+    assert_eq!(of(&[("/srv/l", "absent")], "/srv/l/x"), "absent");
+    assert_eq!(of(&[led], "/srv/l/new"), "absent");
+    assert_eq!(of(&[led], "/srv/l/x"), "deferred");
+    // Behind the link all is as it was read; another owner of the link touches nothing.
+    for changes in [made, led, ("/srv/l", "link A daemon daemon")] {
+        assert_eq!(of(&[changes], "/srv/A/x"), read);
+    }
+    assert_eq!(of(&[("/srv/l", "link A daemon daemon")], "/srv/l/x"), read);
+    // Through another link.
+    assert_eq!(of(&[made], "/srv/k/x"), "deferred");
+    // Changed before that, in the place to which it led.
+    assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), led], "/srv/l/x"), "deferred");
+    assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), made], "/srv/l/x"), "deferred");
+}

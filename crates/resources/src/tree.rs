@@ -17,7 +17,7 @@ pub fn below(path: &str) -> Probe {
 /// The changes that empty the directory `top`: removals of everything in it, the deepest first.
 ///
 /// # Errors
-/// When something in it could not be restored by a rollback, when there is too much, and without `recursive` when there is anything.
+/// When there is too much, and without `recursive` when there is anything.
 pub fn emptied(view: &dyn View, top: &str, recursive: bool) -> Result<Vec<(ObjectId, State)>, Stop> {
     let id = path_id(top);
     let answer = view.run(&below(&id.key))?;
@@ -41,9 +41,6 @@ pub fn emptied(view: &dyn View, top: &str, recursive: bool) -> Result<Vec<(Objec
         // An earlier item may have removed it: the list shows the host as it is now.
         match asks.take(path(view, entry))? {
             None | Some(PathState::Absent) => {}
-            Some(PathState::Other { what }) => {
-                return Err(Stop::Failed(format!("{entry} is a {what}, which no rollback could restore")));
-            }
             Some(_) => {
                 left += 1;
                 targets.push((path_id(entry), PathState::Absent.into()));

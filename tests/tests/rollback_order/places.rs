@@ -191,3 +191,95 @@ fn a_directory_goes_with_the_files_that_a_run_made_in_it_through_a_link() {
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
+
+/// A change of a path, and the file below it that the role declares, with its end.
+struct Relinked {
+    start: &'static str,
+    role: &'static str,
+    after: &'static str,
+}
+
+/// A path below a link that a role replaces or leads elsewhere is another file after that, in one run.
+#[test]
+fn below_a_link_that_the_run_replaces_or_leads_elsewhere_one_apply_reaches_the_goal() {
+    const LINKED: &str = "mkdir A B; echo a >A/x; echo b >B/x; echo y >A/y; ln -s A l";
+    const TO_DIRECTORY: &str = "  - directory: {path: /srv/l, force: true}\n";
+    const TO_LINK: &str = "  - link: {path: /srv/l, target: B, force: true}\n";
+    let cases = [
+        Relinked {
+            start: LINKED,
+            role: "TO_DIRECTORY  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
+            after: "l/x:new",
+        },
+        // As behind the link.
+        Relinked {
+            start: LINKED,
+            role: "TO_DIRECTORY  - file: {path: /srv/l/x, content: \"a\\n\"}\n",
+            after: "l/x:a",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_DIRECTORY  - line: {path: /srv/l/x, line: new, create: true}\n",
+            after: "l/x:new",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_DIRECTORY  - link: {path: /srv/l/x, target: ../A/y, force: true}\n",
+            after: "l/x:y",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_DIRECTORY  - directory: {path: /srv/l/d}\n  - file: {path: /srv/l/d/x, content: \"new\\n\"}\n",
+            after: "l/d/x:new",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_LINK  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
+            after: "B/x:new",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_LINK  - file: {path: /srv/l/x, content: \"a\\n\"}\n",
+            after: "B/x:a",
+        },
+        Relinked {
+            start: LINKED,
+            role: "TO_LINK  - line: {path: /srv/l/x, line: new}\n",
+            after: "B/x:b new",
+        },
+        Relinked { start: LINKED, role: "TO_LINK  - absent: {path: /srv/l/x}\n", after: "B/x:" },
+        Relinked {
+            start: LINKED,
+            role: "TO_LINK  - file: {path: /srv/l/y, content: \"y\\n\"}\n",
+            after: "B/y:y",
+        },
+        Relinked {
+            start: "echo f >l",
+            role: "TO_DIRECTORY  - file: {path: /srv/l/x, content: \"new\\n\"}\n",
+            after: "l/x:new",
+        },
+    ];
+    let world = world();
+    let host = &world.hosts()[0];
+    let look = "cd /srv; find . -mindepth 1 -printf '%p %y %m %U %l\\n' | sort; find . -type f | sort | xargs -r grep -H .";
+    for (number, Relinked { start, role, after }) in cases.into_iter().enumerate() {
+        let role = role.replace("TO_DIRECTORY", TO_DIRECTORY).replace("TO_LINK", TO_LINK);
+        let role = format!("resources:\n{role}");
+        for by_the_host in [false, true] {
+            exec(host, &format!("cd /srv; {start}"));
+            let before = exec(host, look);
+            let applied = apply(&world, &role).all();
+            let (path, text) = after.split_once(':').unwrap();
+            let found = exec(host, &format!("cat /srv/{path} 2>/dev/null | xargs"));
+            assert_eq!(found, text, "{number} {role} {applied}");
+            world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+            if by_the_host {
+                exec(host, "sh /var/lib/converge/undo.sh");
+            } else {
+                rollback(&world, &[]).expect(0);
+            }
+            assert_eq!(exec(host, look), before, "{number} {role} {by_the_host}");
+            exec(host, "rm -rf /srv/* /var/lib/converge");
+        }
+    }
+}

@@ -216,7 +216,7 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     let pruned = plan.pruned();
     let things = pruned.things;
     match number {
-        Some(said) if said == things => return Ok(()),
+        Some(said) if pruned.is_covered_by(said) => return Ok(()),
         Some(said) => {
             let message = format!(
                 "--prune={said} was given, and the plan removes or restores {}; nothing was changed",

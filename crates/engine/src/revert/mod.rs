@@ -86,16 +86,15 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     keep_whole_roles(&undos, &mut verdicts, &order.concat());
     let stay: BTreeSet<usize> = (0..).zip(&verdicts).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
     for (at, first) in order::held_back(&reverts, &stay) {
-        let (Some(verdict), Some(first)) = (verdicts.get_mut(at), undos.get(first)) else { continue };
-        if matches!(verdict, Verdict::Back(_)) {
+        if let (Some(verdict @ Verdict::Back(_)), Some(first)) = (verdicts.get_mut(at), undos.get(first)) {
             *verdict = Verdict::Stays(format!("{} stays, which needs it or is needed for it", first.object));
         }
     }
     let mut in_part = start_with_nothing_certain(&undos, &reverts, &mut verdicts);
+    let after = groups_before(&reverts, &order);
     in_part.extend(first_steps);
     in_part.extend(lines::leave_lines_of_mounts_that_stay(&undos, &mut verdicts, known));
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
-    let after = groups_before(&reverts, &order);
     accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
     let mut judged: Vec<Option<Judged>> = (0..)
@@ -112,7 +111,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     groups
 }
 
-fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &Knowledge) -> Revert<'a> {
+fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &'a Knowledge) -> Revert<'a> {
     Revert {
         pods: nodes::effect(&undo.object, from, to, known),
         object: &undo.object,
@@ -122,6 +121,7 @@ fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &Knowledge)
         run: &undo.run,
         moved_by: undo.moved_by.as_deref(),
         lies_in: &undo.lies_in,
+        real: known.real(&undo.object),
     }
 }
 

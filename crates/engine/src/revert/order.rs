@@ -35,6 +35,8 @@ pub(crate) struct Revert<'a> {
     pub moved_by: Option<&'a str>,
     /// The mounts above it, each with the file system in which it lies.
     pub lies_in: &'a [(String, String)],
+    /// The path that the host shows for its path, where links lead on.
+    pub real: Option<&'a str>,
     /// Its effect on pods that are to be scheduled.
     pub pods: Pods,
 }
@@ -194,6 +196,7 @@ impl<'a> Edges<'a> {
         let mounts: HashMap<&str, usize> =
             self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
         let links = self.links();
+        self.through_links();
         let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, revert) in self.of("path") {
             paths.entry(revert.object.key.as_str()).or_default().push(at);
@@ -249,6 +252,26 @@ impl<'a> Edges<'a> {
                 }
             }
         }
+    }
+
+    /// A directory goes after an object in it that lies there under another name, since a link leads there.
+    fn through_links(&mut self) {
+        let real = |r: &Revert<'a>| r.real.unwrap_or(&r.object.key);
+        let leaves = self.of("path").filter(|(_, r)| is_dir(r.from) && !is_dir(r.to));
+        let folders: HashMap<&str, (usize, &Revert<'_>)> = leaves.map(|(at, r)| (real(r), (at, r))).collect();
+        if folders.is_empty() {
+            return;
+        }
+        let mut within: Vec<(usize, usize)> = Vec::new();
+        for (at, inner) in
+            self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to && !r.from.is_absent())
+        {
+            let Some(key) = place(inner.object) else { continue };
+            let outers = above(real(inner)).filter_map(|folder| folders.get(folder));
+            let outers = outers.filter(|(_, outer)| !above(key).any(|dir| dir == outer.object.key));
+            within.extend(outers.filter(|(_, outer)| outer.may_hold(inner)).map(|(outer, _)| (at, *outer)));
+        }
+        within.into_iter().for_each(|(inner, outer)| self.need(inner, outer));
     }
 
     /// The lines of the mounts at boot go before an unmount is tried: else systemd or a boot mounts it once more, and where it is in use the line would

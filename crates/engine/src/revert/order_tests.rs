@@ -7,6 +7,8 @@ type Said = (&'static str, String, String, String, String, Option<String>);
 
 struct Host {
     reverts: Vec<(ObjectId, State, State, String, Option<String>)>,
+    /// The paths to which links lead, by those of the objects.
+    real: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -14,7 +16,7 @@ impl Host {
         let one = |(kind, key, from, to, item, moved): Said| {
             (ObjectId::new(kind, key), State::from_line(&from), State::from_line(&to), item, moved)
         };
-        Self { reverts: said.into_iter().map(one).collect() }
+        Self { reverts: said.into_iter().map(one).collect(), real: BTreeMap::new() }
     }
 
     fn reverts(&self) -> Vec<Revert<'_>> {
@@ -28,6 +30,7 @@ impl Host {
                 run: "run",
                 moved_by: moved.as_deref(),
                 lies_in: &[],
+                real: self.real.get(&object.key).map(String::as_str),
                 pods: Pods::default(),
             })
             .collect()
@@ -348,6 +351,27 @@ proptest! {
             let changes = image.0 != image.1 && key.ends_with("k8s.io/a:1");
             prop_assert!(!changes || (runs && there), "{:?}", host.flat());
         }
+    }
+
+    /// The same where links lead to them: a directory goes after what lies in it under any name.
+    #[test]
+    fn directories_go_after_what_lies_in_them_through_links(
+        turns in proptest::collection::vec((0u8..9, any::<bool>()), 1..6),
+    ) {
+        // Each lies in the directory before it.
+        let mut said_of: Vec<(u8, Said)> = Vec::new();
+        let mut real = BTreeMap::new();
+        for (depth, (turn, through)) in turns.into_iter().enumerate() {
+            let path = "/d".repeat(depth + 1);
+            let key = if through { format!("/link{depth}/d") } else { path.clone() };
+            real.insert(key.clone(), path);
+            said_of.push((turn, said("path", &key, DIR, "absent", &format!("r/{depth}"))));
+        }
+        said_of.sort_by_key(|(turn, _)| *turn);
+        let said_of = said_of.into_iter().map(|(_, said)| said).collect();
+        let host = Host { real: real.clone(), ..Host::new(said_of) };
+        let order = host.flat();
+        prop_assert!(order.iter().map(|key| real[key].len()).is_sorted_by(|a, b| a > b), "{:?}", order);
     }
 
     /// In any order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.

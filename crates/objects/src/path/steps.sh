@@ -55,11 +55,11 @@ cv_path_gift() {
   return 1
 }
 
-# cv_mkdir_path PATH MODE OWNER GROUP: makes the directory, or sets its owner and mode. Replaces a file or a link.
+# cv_mkdir_path PATH MODE OWNER GROUP: makes the directory, or sets its owner and mode. Replaces all else.
 cv_mkdir_path() (
   umask 077
   cv_at "$1" || return 1
-  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then
+  if [ -L "$CV_AT" ] || { [ -e "$CV_AT" ] && [ ! -d "$CV_AT" ]; }; then
     rm -f "$CV_AT" || {
       cv_path_refused "$1" "$CV_AT"
       return 1
@@ -85,15 +85,11 @@ cv_mkdir_path() (
   }
 )
 
-# cv_link_path PATH TARGET [OWNER GROUP]: replaces a file, a link or an empty directory.
+# cv_link_path PATH TARGET [OWNER GROUP]: replaces anything but a directory that is not empty.
 cv_link_path() (
   umask 077
   cv_at "$1" || return 1
   at=$CV_AT own=${3:-root}:${4:-root}
-  if [ -e "$at" ] && [ ! -f "$at" ] && [ ! -L "$at" ] && [ ! -d "$at" ]; then
-    cv_say "$1: is neither file, link nor directory: left alone"
-    return 1
-  fi
   cv_path_new "$at"
   new=$CV_NEW
   case $own:$CV_FAR in
@@ -127,20 +123,17 @@ cv_link_given() (
   ln -sT -- "$1" "./$2" && chown -h -- "$3" "./$2"
 )
 
-# cv_remove_path PATH: a file, a link or an empty directory. A directory that is not empty is an error. Nothing is there where its directory is not.
+# cv_remove_path PATH: anything but a directory that is not empty, which is an error. Nothing is there where its directory is not.
 cv_remove_path() (
   cv_at "$1" gone || return $(($? == 1))
-  if [ -L "$CV_AT" ] || [ -f "$CV_AT" ]; then
-    rm -f "$CV_AT"
-  elif [ -d "$CV_AT" ]; then
+  if [ ! -L "$CV_AT" ] && [ -d "$CV_AT" ]; then
     said=$(rmdir "$CV_AT" 2>&1) || {
       held=$(find "$CV_AT" -mindepth 1 -maxdepth 1 2>/dev/null | sed -n 1p)
       cv_say "${held:+it holds ${1%/}/${held##*/}, which stays: }$said"
       false
     }
-  elif [ -e "$CV_AT" ]; then
-    cv_say "$1: is neither file, link nor directory: left alone"
-    return 1
+  else
+    rm -f "$CV_AT"
   fi || {
     cv_path_refused "$1" "$CV_AT"
     return 1

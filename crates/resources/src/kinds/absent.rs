@@ -10,7 +10,8 @@ use serde::Deserialize;
 /// Nothing at a path.
 ///
 /// A symbolic link is removed itself, never what it leads to. A directory goes when it is empty; with `recursive` each
-/// thing in it is part of the plan and of the snapshot, so that a rollback brings all of it back.
+/// thing in it is part of the plan and of the snapshot, so that a rollback brings all of it back. A device, a socket or a pipe is in no snapshot: it
+/// goes only with `--allow-destroy path:PATH`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Absent {
@@ -81,14 +82,9 @@ impl Resource for Absent {
                     return Err(Stop::Deferred(wait));
                 }
             }
-            PathState::File { .. } | PathState::Link { .. } => {}
+            // The engine asks for permission by its ID where nothing keeps it.
+            PathState::File { .. } | PathState::Link { .. } | PathState::Other { .. } => {}
             PathState::Dir { .. } => targets = emptied(view, &self.path, self.recursive)?,
-            PathState::Other { what } => {
-                return Err(Stop::invalid(
-                    "/path",
-                    format!("{} is a {what}, which no rollback could restore", self.path),
-                ));
-            }
         }
         targets.push((id, PathState::Absent.into()));
         Ok(Wanted { targets, ..Wanted::default() })
@@ -118,6 +114,7 @@ mod tests {
             FakeView::new(),
             FakeView::new().file("/etc/x", 0o644, ""),
             FakeView::new().link("/etc/x", "/srv"),
+            FakeView::new().has(path_id("/etc/x"), PathState::Other { what: "fifo".into() }),
         ] {
             assert_eq!(settle(&kind, view).line(&path_id("/etc/x")), "absent");
         }
@@ -149,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_come_back_is_refused() {
+    fn what_is_too_much_or_mounted_is_refused_and_a_socket_is_a_target() {
         let kind = read::<Absent>(json!({"path": "/etc/x", "recursive": true}));
         let socket = tree().has(path_id("/etc/x/l"), PathState::Other { what: "socket".into() });
-        assert!(matches!(kind.plan(&socket), Err(Stop::Failed(_))));
+        assert_eq!(settle(&kind, socket).line(&path_id("/etc/x/l")), "absent");
         let many: String = (0..=LIMIT).map(|i| format!("/etc/x/{i}\n")).collect();
         let many = FakeView::new().dir("/etc/x").answer(&below("/etc/x"), 0, &many);
         assert!(matches!(kind.plan(&many), Err(Stop::Invalid { .. })));

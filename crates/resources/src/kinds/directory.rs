@@ -23,7 +23,8 @@ pub struct Directory {
     /// With `parents`: those that are missing get the owner, the group and the mode of this one.
     #[serde(default)]
     parents_alike: bool,
-    /// Replace a regular file or a symbolic link that is in its place. A rollback restores it.
+    /// Replace a regular file or a symbolic link that is in its place. A rollback restores it. A device, a socket or a pipe goes only with
+    /// `--allow-destroy path:PATH`.
     #[serde(default)]
     force: bool,
     /// Octal digits in quotes, as `"0750"`, or all of it in symbols, as `"u=rwx,g=rx,o="`. A new directory has 0755 without it.
@@ -78,7 +79,7 @@ impl Resource for Directory {
         let present = match path(view, &self.path)? {
             PathState::Dir { mode, owner, group } => Some((mode, owner, group)),
             PathState::Absent => None,
-            PathState::Link { .. } | PathState::File { .. } if self.force => None,
+            PathState::Link { .. } | PathState::File { .. } | PathState::Other { .. } if self.force => None,
             PathState::Link { target, .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
@@ -94,7 +95,11 @@ impl Resource for Directory {
                 ));
             }
             PathState::Other { what } => {
-                return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a {what}", self.path),
+                    "correct the path, or add `force: true` to replace it",
+                ));
             }
         };
         let as_present = present.as_ref().map(|(m, o, g)| (*m, o.as_str(), g.as_str()));
@@ -244,7 +249,8 @@ mod tests {
             assert_eq!(line(&settle(&forced, view), "/etc/x"), "dir 750 root root");
         }
         let device = FakeView::new().has(path_id("/etc/x"), PathState::Other { what: "fifo".into() });
-        assert!(matches!(forced.plan(&device), Err(Stop::Invalid { .. })));
+        assert!(matches!(kind.plan(&device), Err(Stop::Invalid { .. })));
+        assert_eq!(line(&settle(&forced, device), "/etc/x"), "dir 750 root root");
     }
 
     #[test]

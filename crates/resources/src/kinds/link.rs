@@ -19,7 +19,7 @@ pub struct Link {
     /// The target: an absolute path, or one that is relative to the link's directory.
     target: String,
     /// Replace a regular file that is in its place, or a directory with all that is in it (up to 1000 things on one file system). A rollback
-    /// restores it.
+    /// restores it. A device, a socket or a pipe goes only with `--allow-destroy path:PATH`.
     #[serde(default)]
     force: bool,
 }
@@ -58,7 +58,7 @@ impl Resource for Link {
             // It keeps its owner.
             now if leads_to(&now, &self.target) => to = now,
             PathState::Link { .. } => {}
-            PathState::File { .. } if self.force => {}
+            PathState::File { .. } | PathState::Other { .. } if self.force => {}
             PathState::File { .. } => {
                 return Err(Stop::invalid_help(
                     "/path",
@@ -75,7 +75,11 @@ impl Resource for Link {
                 ));
             }
             PathState::Other { what } => {
-                return Err(Stop::invalid("/path", format!("{} is a {what}", self.path)));
+                return Err(Stop::invalid_help(
+                    "/path",
+                    format!("{} is a {what}", self.path),
+                    "correct the path, or add `force: true` to replace it",
+                ));
             }
         }
         targets.push((path_id(&self.path), to.into()));
@@ -109,6 +113,9 @@ mod tests {
         assert!(matches!(kind.plan(&view), Err(Stop::Invalid { .. })));
         let forced = read::<Link>(json!({"path": "/etc/x", "target": "/a", "force": true}));
         assert_eq!(settle(&forced, view).line(&path_id("/etc/x")), "link /a");
+        let fifo = FakeView::new().has(path_id("/etc/x"), PathState::Other { what: "fifo".into() });
+        assert!(matches!(kind.plan(&fifo), Err(Stop::Invalid { .. })));
+        assert_eq!(settle(&forced, fifo).line(&path_id("/etc/x")), "link /a");
         let full = FakeView::new().dir("/etc/x").file("/etc/x/f", 0o644, "a").answer(
             &crate::tree::below("/etc/x"),
             0,

@@ -92,6 +92,18 @@ impl User {
     fn login(&self, view: &dyn View, new: bool, now: (bool, Option<Digest>)) -> Result<Login, Stop> {
         let (locked, digest) = now;
         let Some(hash) = self.hash() else {
+            // Where no run has set the password, the host alone knows whether there is one to unlock.
+            if self.locked == Some(false)
+                && locked
+                && digest.is_none()
+                && view.run(&hash_probe(&self.name))?.stdout.trim() == NO_HASH
+            {
+                return Err(Stop::invalid_help(
+                    "/locked",
+                    format!("{} has no password, so it stays locked", self.name),
+                    "give it a `password_hash`, or leave `locked` out; keys work all the same",
+                ));
+            }
             return Ok(Login { locked: self.locked.unwrap_or(locked), password: digest, asked: None });
         };
         let (there, asked) = match &digest {
@@ -407,6 +419,25 @@ mod tests {
         assert!(
             matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { pointer, .. }) if pointer == "/locked")
         );
+    }
+
+    #[test]
+    fn a_user_without_a_password_cannot_be_unlocked() {
+        let kind = read::<User>(json!({"name": "ops", "locked": false}));
+        let host = |found: &str| {
+            let view = FakeView::new().user("ops", 7).group("ops", 7).dir("/home/ops");
+            view.answer(&hash_probe("ops"), 0, found)
+        };
+        let Err(Stop::Invalid { pointer, message, help, .. }) = kind.plan(&host("-")).map(|_| ()) else {
+            panic!()
+        };
+        assert_eq!(
+            (pointer.as_str(), message.as_str()),
+            ("/locked", "ops has no password, so it stays locked")
+        );
+        assert!(help.unwrap().contains("password_hash"));
+        let digest = Content::new(HASH.as_bytes()).digest().to_string();
+        assert_eq!(line(&settle(&kind, host(&digest))), r"user 7 ops \ /home/ops /bin/sh unlocked");
     }
 
     const HASH: &str = "$6$saltsalt$hash";

@@ -7,6 +7,7 @@ use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
+use converge_objects::path::link_target;
 use converge_objects::{Command, CommandGuard, api_ref};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
@@ -88,7 +89,7 @@ pub(super) fn contents<'a>(things: &'a [Owned], going: &[&Owned]) -> Vec<&'a Own
     things.iter().filter(went).filter(|t| going.iter().any(|g| below(t, g))).collect()
 }
 
-/// The path above this object that is declared and, after this plan, no directory; and whether this plan changes it.
+/// The path above this object that is declared and, after this plan, leads to no directory or to another one; and whether this plan changes it.
 pub(super) fn covered<'p>(
     object: &'p ObjectId,
     plan: &HostPlan,
@@ -100,8 +101,9 @@ pub(super) fn covered<'p>(
         let id = ObjectId::new("path", dir);
         declares.objects.get(&id)?;
         let changes = plan.items.iter().flat_map(Item::changes).any(|c| c.change.object == id);
-        let state = end_of(&id, plan, known)?;
-        (!is_dir(&state)).then_some((dir, changes))
+        let end = end_of(&id, plan, known)?;
+        let (was, is) = (known.observed(&id).ok().and_then(|now| link_target(&now.state)), link_target(&end));
+        (was != is || (is.is_none() && !is_dir(&end))).then_some((dir, changes))
     })
 }
 

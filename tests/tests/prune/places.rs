@@ -1,0 +1,67 @@
+//! Directories and links above what is pruned.
+
+use super::*;
+
+/// Also where the role came to manage the directory after the file, which lies in it under the name of a link.
+#[test]
+fn a_directory_goes_after_a_file_in_it_that_is_managed_for_longer() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*");
+    playbook(&world, "base");
+    let directory = "  - name: directory\n    directory: {path: /srv/d, mode: \"0700\"}\n";
+    let made = [
+        // By somebody first, and by the role after he has removed it.
+        ("mkdir d", "/srv/d"),
+        ("mkdir d; ln -s d l", "/srv/l"),
+    ];
+    for (start, file) in made {
+        exec(host, &format!("cd /srv; {start}"));
+        let file = format!("  - name: file\n    file: {{path: {file}/x, content: \"x\\n\"}}\n");
+        let run = |resources: &str| {
+            role(&world, "base", &format!("resources:\n{resources}"));
+            converge(&world, &["apply", "--yes", "--limit", "h1", "hosts.yaml"])
+        };
+        run(&file).expect(0);
+        exec(host, "rm -rf /srv/d");
+        run(&format!("{directory}{file}")).expect(0);
+        role(&world, "base", "resources: []\n");
+        converge(&world, &["apply", "--yes", "--prune=2", "--limit", "h1", "hosts.yaml"]).expect(0);
+        assert_eq!(exec(host, "ls /srv/d /srv/l/x 2>/dev/null || true"), "");
+        converge(&world, &["rollback", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+        assert_eq!(exec(host, "cat /srv/d/x"), "x");
+        converge(&world, &["rollback", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+        assert_eq!(exec(host, "ls /srv/d /srv/l/x 2>/dev/null || true"), "");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
+
+/// A file below a link goes as long as the link leads there; where the run leads it elsewhere, nothing of it is touched.
+#[test]
+fn a_file_below_a_link_is_pruned_where_the_link_leads_on_and_left_where_it_does_not() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "rm -rf /srv/*");
+    playbook(&world, "base");
+    let link = "  - name: link\n    link: {path: /srv/l, target: A, force: true}\n";
+    let file = "  - name: file\n    file: {path: /srv/l/x, content: \"a\\n\"}\n";
+    let others = "  - name: other\n    file: {path: /srv/l/y, content: \"y\\n\"}\n";
+    let ends = [
+        (link, "A/keep|A/y|B/x"),
+        ("  - name: link\n    link: {path: /srv/l, target: B}\n", "A/keep|A/x|B/x|B/y"),
+        ("  - name: link\n    directory: {path: /srv/l, force: true}\n", "A/keep|A/x|B/x|l/y"),
+    ];
+    for (end, left) in ends {
+        exec(host, "mkdir /srv/A /srv/B; echo k >/srv/A/keep; echo a >/srv/B/x");
+        let look = "cd /srv; find * -type f | sort | paste -sd '|'";
+        role(&world, "base", &format!("resources:\n{link}{file}"));
+        converge(&world, &["apply", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+        let before = exec(host, look);
+        role(&world, "base", &format!("resources:\n{end}{others}"));
+        let pruned = converge(&world, &["apply", "--yes", "--prune=1", "--limit", "h1", "hosts.yaml"]);
+        assert_eq!(exec(host, look), left, "{end} {}", pruned.expect(0).all());
+        converge(&world, &["rollback", "--yes", "--limit", "h1", "hosts.yaml"]).expect(0);
+        assert_eq!(exec(host, look), before, "{end}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
