@@ -317,6 +317,8 @@ resources:
     user: {name: cal, password_hash: "$6$newsaltnewsalt$newhash/new.hash", create_home: false}
   - name: locked
     user: {name: dan, password_hash: "$6$newsaltnewsalt$newhash/new.hash", locked: true}
+  - name: foreign code
+    command: {run: touch /srv/ran, creates: /srv/ran, undo: rm -f /srv/ran}
 "#,
     prepare: "for u in bob cal dan; do useradd -m $u; done
 for u in bob dan; do echo \"$u:\\$y\\$j9T\\$oldsaltoldsalt\\$oldhash/old.hash\" | chpasswd -e; chage -d 2020-02-02 $u; done; chage -E 2030-01-01 bob

@@ -168,6 +168,10 @@ impl Cluster {
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,
             ApiProbe::Gone(object) => self.dry_gone(object).await,
+            ApiProbe::Namespaced { api_version, kind } => {
+                let resource = self.inner.api.resource(api_version, kind).await?;
+                Ok(resource.map(|resource| Value::Bool(resource.namespaced)).unwrap_or_default())
+            }
             ApiProbe::List { api_version, kind, namespace, labels } => {
                 let list = self.list(api_version, kind, namespace.as_deref(), labels.as_deref()).await;
                 Ok(list?.map(Value::Array).unwrap_or_default())

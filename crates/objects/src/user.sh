@@ -96,9 +96,11 @@ cv_save_user() { cv_save_account user "$1" "$2" shadow; }
 # cv_save_group NAME LINE: as cv_save_user.
 cv_save_group() { cv_save_account group "$1" "$2" gshadow; }
 
-# cv_save_account KIND NAME LINE SHADOW: keeps its lines of the files `group` and SHADOW below CV_SAVED.
+# cv_save_account KIND NAME LINE SHADOW: keeps its lines of the files `group` and SHADOW below CV_SAVED, until the run's first change of it: a revert
+# brings back what was there before that.
 cv_save_account() (
   [ "$3" != absent ] && [ -n "${CV_SAVED:-}" ] || return 0
+  ! cv_account_begun "$1" "$2" || return 0
   umask 077
   mkdir -p "$CV_SAVED" || return 1
   for file in group "$4"; do
@@ -106,6 +108,15 @@ cv_save_account() (
   done
   sync "$CV_SAVED/$1.$2.group" "$CV_SAVED/$1.$2.$4" 2>/dev/null || sync
 )
+
+# cv_account_begun KIND NAME: whether the journal beside CV_SAVED has a change of it.
+cv_account_begun() {
+  [ -e "${CV_SAVED%/saved}/journal" ] || return 1
+  cv_enc_to "$2"
+  CV_A_KEY=$CV_ENC awk -F '\t' -v kind="$1" '
+    ($1 == "begin" || $1 == "moved") && $3 == kind && $4 == ENVIRON["CV_A_KEY"] { found = 1; exit }
+    END { exit !found }' "${CV_SAVED%/saved}/journal"
+}
 
 # cv_account_line NAME FILE: prints its line of a file of accounts.
 cv_account_line() { [ ! -r "$2" ] || awk -F : -v name="$1" '$1 == name' "$2"; }

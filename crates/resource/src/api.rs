@@ -124,6 +124,13 @@ pub enum ApiProbe {
     },
     /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it; else null.
     Gone(ApiRef),
+    /// Whether objects of a kind live in a namespace. Answer: true or false; null when the server has no such kind.
+    Namespaced {
+        /// `v1`, `apps/v1`.
+        api_version: String,
+        /// `Node`.
+        kind: String,
+    },
     /// All objects of a kind. Answer: a list of objects as the server gives them; null when the server has no such kind.
     List {
         /// `v1`, `apps/v1`.

@@ -76,7 +76,8 @@ impl InstalledRelease<'_> {
         let mut asks = Asks::default();
         let mut drift = ReleaseDrift { force: self.force, ..ReleaseDrift::default() };
         for manifest in manifests.iter().filter(|m| !is_hook(m)) {
-            let manifest = self.marked(manifest);
+            let Some(is_namespaced) = is_namespaced(&mut asks, view, manifest)? else { continue };
+            let manifest = self.marked(manifest, is_namespaced);
             let Some(object) = ApiRef::of(&manifest) else { continue };
             let live = readable(&mut asks, view.api(&ApiProbe::Get(object.clone())))?;
             let probe = ApiProbe::Apply { manifest: manifest.to_string(), force: true };
@@ -99,12 +100,10 @@ impl InstalledRelease<'_> {
     }
 
     /// The manifest as helm lays it: in the namespace of the release, marked as its own.
-    fn marked(&self, manifest: &Value) -> Value {
+    fn marked(&self, manifest: &Value, is_namespaced: bool) -> Value {
         let mut manifest = manifest.clone();
-        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let placed = in_namespace(text("/apiVersion"), text("/kind"));
         if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
-            if placed == Some(true) && !metadata.contains_key("namespace") {
+            if is_namespaced && !metadata.contains_key("namespace") {
                 metadata.insert("namespace".to_owned(), json!(self.namespace));
             }
             let mut mark = |part: &str, name: &str, value: &str| {
@@ -341,6 +340,19 @@ fn is_dropped_of_others(field: &Field, live: &Value, manifest: &Value) -> bool {
 
 fn is_hook(manifest: &Value) -> bool {
     manifest.pointer("/metadata/annotations").is_some_and(|a| a.get("helm.sh/hook").is_some())
+}
+
+/// Whether the object of a manifest lives in a namespace; `None` where this must be asked first: the server knows the kinds that others define.
+fn is_namespaced(asks: &mut Asks, view: &dyn View, manifest: &Value) -> Result<Option<bool>, Stop> {
+    let text =
+        |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+    if let Some(known) = in_namespace(&api_version, &kind) {
+        return Ok(Some(known));
+    }
+    // Of a kind that is not there no object is.
+    let answer = asks.take(view.api(&ApiProbe::Namespaced { api_version, kind }))?;
+    Ok(answer.map(|answer| answer == Value::Bool(true)))
 }
 
 /// An answer; `None` where it must be asked first or where the server cannot say.

@@ -11,7 +11,7 @@ fn manifest(replicas: u32) -> Value {
 }
 
 fn live(replicas: u32, image: &str, manager: &str) -> Value {
-    let mut object = RELEASE.marked(&manifest(replicas));
+    let mut object = RELEASE.marked(&manifest(replicas), true);
     object["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
     object["metadata"]["managedFields"] = json!([
         {"manager": "helm", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
@@ -22,7 +22,7 @@ fn live(replicas: u32, image: &str, manager: &str) -> Value {
 }
 
 fn view(object: Option<&Value>) -> FakeView {
-    let wish = RELEASE.marked(&manifest(2));
+    let wish = RELEASE.marked(&manifest(2), true);
     let id = ApiRef::of(&wish).unwrap();
     let view = FakeView::new()
         .says(ApiProbe::Get(id.clone()), object.cloned().unwrap_or_default())
@@ -38,6 +38,29 @@ fn view(object: Option<&Value>) -> FakeView {
 
 fn found(object: Option<&Value>) -> ReleaseDrift {
     RELEASE.drift(&view(object), &[manifest(2)]).unwrap()
+}
+
+/// The server knows where objects of a kind live that others define.
+#[test]
+fn an_object_of_an_unknown_kind_is_where_its_kind_lives() {
+    let thing =
+        json!({"apiVersion": "ex.io/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"v": "1"}});
+    for is_namespaced in [true, false] {
+        let kind = ApiProbe::Namespaced { api_version: "ex.io/v1".into(), kind: "Thing".into() };
+        let view = FakeView::new().says(kind.clone(), json!(is_namespaced));
+        let Err(Stop::Ask(probes)) = RELEASE.drift(&view, std::slice::from_ref(&thing)) else {
+            panic!("asks nothing")
+        };
+        let namespace = is_namespaced.then(|| "ns".to_owned());
+        let asked = probes.iter().any(|p| {
+            matches!(p, converge_resource::Probe::Api(ApiProbe::Get(object)) if object.namespace == namespace)
+        });
+        assert!(asked, "{probes:?}");
+        let Err(Stop::Ask(first)) = RELEASE.drift(&FakeView::new(), std::slice::from_ref(&thing)) else {
+            panic!("asks nothing")
+        };
+        assert_eq!(first, [converge_resource::Probe::Api(kind)]);
+    }
 }
 
 #[test]

@@ -190,14 +190,21 @@ fn a_field_that_a_patch_takes_away_stays_away_when_the_release_goes_back() {
     lab.kubectl(&["delete", "namespace", "held"]);
 }
 
+/// Charts do not say where their objects live, of whichever kind.
+const LEASE: &str = "\n---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: held}\nspec: {holderIdentity: chart}\n";
+
 /// helm and kubectl read YAML 1.1, in which a plain `n` is a truth value.
 #[test]
 fn a_chart_with_words_of_yaml_settles() {
     let lab = Lab::get();
-    lay_chart(&lab, &MAP.replace("data: {", "data: {n: new, on: 'on', "));
+    lay_chart(&lab, &(MAP.replace("data: {", "data: {n: new, on: 'on', ") + LEASE));
     declare(&lab, "1", None);
     lab.apply().expect(0);
     assert_eq!((&data(&lab)["false"], &data(&lab)["true"]), (&json!("new"), &json!("on")));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "lease", "held", "--namespace", "held"]);
+    lab.apply().expect(0);
+    lab.kubectl(&["get", "lease", "held", "--namespace", "held"]);
     nothing_to_change(&lab);
     lab.kubectl(&["delete", "namespace", "held"]);
 }

@@ -117,8 +117,24 @@ impl Resource for Service {
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let unit = unit_id(&full_name(&self.name));
         let basis = Basis::of_unit(view, &unit, &self.restart_on, None, &self.reload_on)?;
+        if self.masked == Some(true) {
+            check_mask(view, &full_name(&self.name))?;
+        }
         plan_unit(view, &full_name(&self.name), &self.wish(), basis.as_ref())
     }
+}
+
+/// Refuses to mask a unit whose own file lies where the mask would stand: systemctl does not replace it.
+fn check_mask(view: &dyn View, name: &str) -> Result<(), Stop> {
+    let file = format!("/etc/systemd/system/{name}");
+    if !matches!(path(view, &file)?, PathState::File { .. }) {
+        return Ok(());
+    }
+    Err(Stop::invalid_help(
+        "/masked",
+        format!("{name} cannot be masked: its own file {file} lies where the mask would stand"),
+        "say `enabled: false` and `state: stopped` instead, or remove that file before this resource",
+    ))
 }
 
 /// Refuses resources that a unit follows though it does not run, or in two ways.
@@ -286,6 +302,8 @@ mod tests {
             "unit masked inactive -"
         );
         assert!(matches!(masked.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
+        let own = has(FakeView::new(), "unit static inactive -").file("/etc/systemd/system/ssh.service", 0o644, "");
+        assert!(matches!(masked.plan(&own), Err(Stop::Invalid { pointer, .. }) if pointer == "/masked"));
         assert!(matches!(vague.plan(&FakeView::new().may(unit_id("ssh.service"))), Err(Stop::Deferred(_))));
     }
 
