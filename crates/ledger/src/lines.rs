@@ -12,7 +12,7 @@ pub fn is_by_lines(object: &ObjectId) -> bool {
 
 /// Whether the object is such a file, or has its line in one.
 pub fn stands_in_lines(object: &ObjectId) -> bool {
-    object.kind == "mount" || is_by_lines(object)
+    converge_objects::traits_of(object).has_line || is_by_lines(object)
 }
 
 /// Whether each run owns only fields of this object, and others change other fields of it.
