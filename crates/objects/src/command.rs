@@ -2,8 +2,8 @@
 //! has a deadline, and `SECONDS CHDIR STDIN [NAME=VALUE…]` where it says anything of its surroundings.
 
 use converge_resource::{
-    Action, DriftScript, DynAction, DynNodePart, DynRelations, Erased, Facets, NodePart, Object, ObjectId,
-    Relations, Reversibility, Traits, decode_field, encode_field, quote, state_of_words,
+    ActionPart, DriftScript, DynActionPart, DynNodePart, DynRelations, Erased, Facets, NodePart, Object,
+    ObjectId, Relations, Reversibility, Traits, decode_field, encode_field, quote, state_of_words,
 };
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ impl Object for Command {
     const TRAITS: Traits = Traits { key_is_text: true, ..Traits::NONE };
     const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
-    const ACTION: &'static dyn DynAction = &Erased::<Self>::new();
+    const ACTION: &'static dyn DynActionPart = &Erased::<Self>::new();
     type State = CommandState;
 
     fn title(key: &str, _: &CommandState, to: &CommandState) -> String {
@@ -217,7 +217,7 @@ impl Relations for Command {
     }
 }
 
-impl Action for Command {
+impl ActionPart for Command {
     fn guard(key: &str) -> Option<String> {
         // Its first two words.
         Self::from_key(key)?;

@@ -131,7 +131,7 @@ mod tests {
             ("NodePart", "NODE"),
             ("ClusterPart", "CLUSTER"),
             ("Needs", "NEEDS"),
-            ("Action", "ACTION"),
+            ("ActionPart", "ACTION"),
         ];
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
         let mut implemented = 0;

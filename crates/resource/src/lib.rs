@@ -43,7 +43,7 @@ pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, Tree};
 pub use local::LocalProbe;
 pub use object::{
-    Action, AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynAction,
+    ActionPart, AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynActionPart,
     DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects,
     Erased, Facets, Footprint, Links, MayBring, Naming, Needs, NodePart, Object, Past, Relations,
     Reversibility, Shared, Traits, differing,

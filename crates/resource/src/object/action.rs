@@ -5,7 +5,7 @@ use super::{Change, Erased, Nothing, Object};
 use crate::State;
 
 /// An object that is an action: its state says only whether it was done, and its revert is another action, if it has one. Its item makes other objects.
-pub trait Action: Object {
+pub trait ActionPart: Object {
     /// When it has to be done, as a text: of two actions with one guard the later has taken the place of the earlier, and what that made is its result
     /// too. `None` for a key that is none.
     fn guard(key: &str) -> Option<String>;
@@ -27,37 +27,37 @@ pub trait Action: Object {
     fn undoes(from: &Self::State, to: &Self::State) -> bool;
 }
 
-/// [`Action`] without its types.
-pub trait DynAction: Send + Sync {
+/// [`ActionPart`] without its types.
+pub trait DynActionPart: Send + Sync {
     /// Whether it is one.
     fn is_action(&self) -> bool {
         false
     }
-    /// [`Action::guard`].
+    /// [`ActionPart::guard`].
     fn guard(&self, _key: &str) -> Option<String> {
         None
     }
-    /// [`Action::creates`].
+    /// [`ActionPart::creates`].
     fn creates(&self, _key: &str) -> Option<String> {
         None
     }
-    /// [`Action::user`].
+    /// [`ActionPart::user`].
     fn user(&self, _key: &str) -> Option<String> {
         None
     }
-    /// [`Action::is_pending`]; not for a bad state.
+    /// [`ActionPart::is_pending`]; not for a bad state.
     fn is_pending(&self, _state: &State) -> bool {
         false
     }
-    /// [`Action::undoes`]; not for a bad state.
+    /// [`ActionPart::undoes`]; not for a bad state.
     fn undoes(&self, _change: &Change) -> bool {
         false
     }
 }
 
-impl DynAction for Nothing {}
+impl DynActionPart for Nothing {}
 
-impl<O: Action> DynAction for Erased<O> {
+impl<O: ActionPart> DynActionPart for Erased<O> {
     fn is_action(&self) -> bool {
         true
     }

@@ -2,7 +2,7 @@
 
 use super::typed::typed;
 use super::{
-    AttributeChange, Change, DriftScript, DynAction, DynClusterPart, DynEffects, DynLinks, DynNeeds,
+    AttributeChange, Change, DriftScript, DynActionPart, DynClusterPart, DynEffects, DynLinks, DynNeeds,
     DynNodePart, DynRelations, DynShared, Erased, Object, Reversibility, Traits,
 };
 use crate::{AnswerError, Digest, Disruption, Observed, Place, State, Step};
@@ -33,7 +33,7 @@ pub trait DynObject: Send + Sync {
     /// [`Object::NEEDS`].
     fn needs(&self) -> &'static dyn DynNeeds;
     /// [`Object::ACTION`].
-    fn action(&self) -> &'static dyn DynAction;
+    fn action(&self) -> &'static dyn DynActionPart;
     /// [`Object::fulfils`]; bad states are compared as they are.
     fn fulfils(&self, now: &State, planned: &State) -> bool;
     /// Parses the answer of `cv_see_KIND` to these keys. Every key gets an observation, or the error.
@@ -95,7 +95,7 @@ impl<O: Object> DynObject for Erased<O> {
     fn needs(&self) -> &'static dyn DynNeeds {
         O::NEEDS
     }
-    fn action(&self) -> &'static dyn DynAction {
+    fn action(&self) -> &'static dyn DynActionPart {
         O::ACTION
     }
     fn fulfils(&self, now: &State, planned: &State) -> bool {

@@ -15,7 +15,7 @@ mod typed;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-pub use action::{Action, DynAction};
+pub use action::{ActionPart, DynActionPart};
 pub use cluster::{ClusterPart, DynClusterPart};
 pub use effects::{AlteredFact, DynEffects, Effects, MayBring};
 pub use erased::DynObject;
@@ -142,7 +142,7 @@ impl Traits {
 
 /// Something a machine or a cluster has. One file each, in the `objects` crate.
 ///
-/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`], [`Needs`] and [`Action`] say
+/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`], [`Needs`] and [`ActionPart`] say
 /// what some have besides.
 ///
 /// An object of a cluster ([`Object::PLACE`]) has no shell text: the executor of clusters makes its states and changes.
@@ -180,8 +180,8 @@ pub trait Object: Send + Sync + 'static {
     const CLUSTER: &'static dyn DynClusterPart = &Nothing;
     /// Its [`Needs`].
     const NEEDS: &'static dyn DynNeeds = &Nothing;
-    /// Its [`Action`].
-    const ACTION: &'static dyn DynAction = &Nothing;
+    /// Its [`ActionPart`].
+    const ACTION: &'static dyn DynActionPart = &Nothing;
 
     /// Its state as a type. `absent` is a value of it too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;
