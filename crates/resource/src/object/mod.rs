@@ -109,7 +109,7 @@ pub struct Traits {
     pub from_inside: bool,
     /// True if it is a file system at its path: while it is there, each path below is another file.
     pub mounts: bool,
-    /// True if it has a line of its own in `/etc/fstab`, which goes and stays with it.
+    /// True if it may have a line of its own in `/etc/fstab`, which then goes and stays with it.
     pub has_line: bool,
     /// True if all changes of its kind in one item are one transaction, which cannot be ended in the middle.
     pub one_transaction: bool,
