@@ -4,8 +4,12 @@
 
 #[path = "walls/circles.rs"]
 mod circles;
+#[path = "walls/code.rs"]
+mod code;
 #[path = "walls/lengths.rs"]
 mod lengths;
+#[path = "walls/object_names.rs"]
+mod object_names;
 #[path = "walls/pages.rs"]
 mod pages;
 #[path = "walls/targets.rs"]
@@ -18,6 +22,7 @@ mod text_errors;
 mod type_names;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use code::without_tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -148,106 +153,13 @@ fn only_render_and_cli_print() {
         let source = package.manifest_path.parent().unwrap().join("src");
         for path in files(source, is_code) {
             let text = std::fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = without_tests(&text);
             if code.lines().any(|l| !l.trim_start().starts_with("//") && print.is_match(l)) {
                 found.push(format!("{name}: {}", path.display()));
             }
         }
     }
     assert!(found.is_empty(), "{found:#?}");
-}
-
-/// Objects that crates beside `objects` and `resources` know by name: paths have content that is diffed, several packages make one
-/// transaction, a command's key is not for people, and a unit's and a group's attributes hold no secret.
-const KNOWN_BY_NAME: &[&str] = &["command", "group", "package", "path", "unit", "user"];
-
-/// Objects of clusters that a file beside those of `objects`, `resources` and `cluster` knows by name: the file, and why.
-const KNOWN_OF_CLUSTERS: &[(&str, &str, &str)] = &[
-    (
-        "condition",
-        "resource/src/state.rs",
-        "its key is not for people, and an ID is shown where no registry is",
-    ),
-    ("k8s", "resource/src/api.rs", "a place in the API is the key of its object's ID"),
-];
-
-/// Whether a line of code names a kind of object: compares it, matches it, or makes an ID of it.
-fn names_kind(line: &str, kind: &str) -> bool {
-    let quoted = format!("\"{kind}\"");
-    let arm = line.starts_with(&quoted) && line.contains("=>");
-    let call =
-        ["object(", "ObjectId::new(", ".of("].iter().any(|call| line.contains(&format!("{call}{quoted}")));
-    arm || call || (line.contains("kind") && line.contains(&quoted))
-}
-
-#[test]
-fn an_object_of_clusters_is_known_by_name_nowhere_else() {
-    for line in [
-        "if id.kind == \"k8s\" {",
-        "\"k8s\" if gone => 1,",
-        "object(\"k8s\")?",
-        "ObjectId::new(\"k8s\", key)",
-    ] {
-        assert!(names_kind(line, "k8s"), "{line}");
-    }
-    assert!(!names_kind(".role(\"k8s\")", "k8s"));
-    let on_clusters = converge_objects::objects().iter().filter(|o| o.place().word() == "cluster");
-    let kinds: Vec<&str> = on_clusters.map(|object| object.kind()).collect();
-    assert!(kinds.len() > 3, "{kinds:?}");
-    let crates = root().join("crates");
-    let mut found = BTreeSet::new();
-    let names = [
-        "resource",
-        "store",
-        "planner",
-        "ledger",
-        "executor",
-        "host",
-        "engine",
-        "scenarios",
-        "render",
-        "cli",
-    ];
-    for file in names.iter().flat_map(|name| files(crates.join(name).join("src"), is_code)) {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let lines = || code.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-        let named = kinds.iter().filter(|kind| lines().any(|line| names_kind(line, kind)));
-        let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
-        found.extend(named.map(|kind| ((*kind).to_owned(), path.clone())));
-    }
-    let known: BTreeSet<(String, String)> =
-        KNOWN_OF_CLUSTERS.iter().map(|(kind, file, _)| ((*kind).to_owned(), (*file).to_owned())).collect();
-    assert_eq!(found, known, "an object of a cluster says what it is in its own file: see `ClusterPart`");
-}
-
-#[test]
-fn a_new_object_is_known_by_name_nowhere_else() {
-    let source = |name: &str| root().join("crates").join(name).join("src");
-    let stem = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let mut objects: BTreeSet<String> =
-        files(source("objects"), |path| ends(path, "sh")).iter().map(|p| stem(p)).collect();
-    objects.remove("common");
-    assert!(objects.len() > 10, "{objects:?}");
-    let mut named = BTreeSet::new();
-    for name in ["resource", "planner", "engine", "host", "store", "render", "cli"] {
-        for file in &files(source(name), is_code) {
-            let text = std::fs::read_to_string(file).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap();
-            for line in code.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
-                for object in &objects {
-                    let quoted = format!("\"{object}\"");
-                    if (line.contains("kind") && line.contains(&quoted))
-                        || line.starts_with(&format!("{quoted} =>"))
-                    {
-                        named.insert(object.clone());
-                    }
-                }
-            }
-        }
-    }
-    let known: BTreeSet<String> = KNOWN_BY_NAME.iter().map(|k| (*k).to_owned()).collect();
-    assert_eq!(named, known, "an object says what it is in its own file: see Object's methods");
 }
 
 /// The lines of a file at which a comment begins with a bare `What`, or a sentence of one does at the start of a line.
@@ -348,7 +260,7 @@ const NEVER_ONE: &[&str] = &[
 
 /// The lines of a file whose text puts a number before a plural: with one it is wrong.
 fn numbers_before_plurals(text: &str) -> Vec<usize> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = without_tests(text);
     let wrong = |line: &str| {
         let mut pieces = line.split("} ");
         let mut before = pieces.next().unwrap_or_default();

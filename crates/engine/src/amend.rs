@@ -149,12 +149,12 @@ pub(crate) fn names_since(
 ) -> Vec<String> {
     let later = runs.iter().enumerate().skip(place.unwrap_or(runs.len()));
     let forgotten = later.filter(|(at, _)| ledger.is_of(*at, project)).flat_map(|(_, run)| &run.forgotten);
-    let name = |object: &ObjectId| match object.kind.as_str() {
-        "command" => {
-            let change = runs.iter().flat_map(|run| &run.changes).find(|change| change.object == *object);
-            change.map_or_else(|| "a command".to_owned(), |change| change.item.clone())
+    let name = |object: &ObjectId| {
+        if !converge_objects::traits_of(object).key_is_text {
+            return object.to_string();
         }
-        _ => object.to_string(),
+        let change = runs.iter().flat_map(|run| &run.changes).find(|change| change.object == *object);
+        change.map_or_else(|| format!("a {}", object.kind), |change| change.item.clone())
     };
     forgotten.map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }

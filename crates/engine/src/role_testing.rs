@@ -184,7 +184,7 @@ async fn record_one(
     let any_secret = folded.plan.items.iter().any(|i| i.sensitive);
     let recording = HostRecording::of(link.known_facts(), known, |probe| match probe {
         Probe::Content(path) => !secret.iter().any(|o| o.kind == "path" && o.key == *path),
-        Probe::Object(object) => object.kind != "command" || !secret.contains(object),
+        Probe::Object(object) => !converge_objects::traits_of(object).key_is_text || !secret.contains(object),
         // A script's text or answer may hold a secret, and nothing says whose it is.
         Probe::Run { .. } => !any_secret,
         Probe::Api(_) | Probe::Local(_) => false,

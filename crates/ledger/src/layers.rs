@@ -83,7 +83,7 @@ impl MountLayers {
 
     /// Takes a change of a mount.
     pub(crate) fn take(&mut self, object: &ObjectId, before: &State, after: &State) {
-        if object.kind == "mount" {
+        if converge_objects::traits_of(object).mounts {
             let first = file_system(before).to_owned();
             let place =
                 self.mounts.entry(object.key.clone()).or_insert(MountPlace { now: first.clone(), first });

@@ -10,9 +10,9 @@ pub fn is_by_lines(object: &ObjectId) -> bool {
     object.kind == "path" && object.key == FSTAB
 }
 
-/// Whether the object is such a file, or has its line in one.
+/// Whether the object is such a file, or a mount, whose line goes with it.
 pub fn stands_in_lines(object: &ObjectId) -> bool {
-    object.kind == "mount" || is_by_lines(object)
+    converge_objects::traits_of(object).mounts || is_by_lines(object)
 }
 
 /// Whether each run owns only fields of this object, and others change other fields of it.

@@ -122,7 +122,7 @@ impl<'a> Ledger<'a> {
         let project = ProjectScope(run.scope.clone());
         for (at, of) in self.runs.iter().enumerate().take(by).filter(|(_, of)| project.has(&of.scope)) {
             let named = |change: &SavedChange| run.forgotten.contains(&change.object);
-            let commands = of.changes.iter().filter(|c| c.object.kind == "command" && named(c));
+            let commands = of.changes.iter().filter(|c| converge_objects::is_action(&c.object) && named(c));
             let commands: BTreeSet<&str> = commands.map(|c| c.item.as_str()).collect();
             let made =
                 |c: &SavedChange| c.outcome == SavedOutcome::Moved && commands.contains(c.item.as_str());

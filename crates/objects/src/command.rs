@@ -2,8 +2,8 @@
 //! has a deadline, and `SECONDS CHDIR STDIN [NAME=VALUE…]` where it says anything of its surroundings.
 
 use converge_resource::{
-    DriftScript, DynNodePart, DynRelations, Erased, Facets, NodePart, Object, ObjectId, Relations,
-    Reversibility, decode_field, encode_field, quote, state_of_words,
+    ActionPart, DriftScript, DynActionPart, DynNodePart, DynRelations, Erased, Facets, NodePart, Object,
+    ObjectId, Relations, Reversibility, Traits, decode_field, encode_field, quote, state_of_words,
 };
 use std::collections::BTreeMap;
 
@@ -116,12 +116,6 @@ impl Command {
         words.join(" ")
     }
 
-    /// When a command has to run, by its object. Of two commands with one guard the later has taken the place of the earlier, and what that made is its
-    /// result too.
-    pub fn guard_of(object: &ObjectId) -> Option<CommandGuard> {
-        (object.kind == "command").then(|| Self::from_key(&object.key)).flatten().map(|command| command.guard)
-    }
-
     /// Parses a key; `None` if it is no key of a command.
     pub fn from_key(key: &str) -> Option<Self> {
         let mut words = key.split(' ').map(decode_field).collect::<Option<Vec<_>>>()?;
@@ -172,8 +166,10 @@ impl Object for Command {
     const KIND: &'static str = "command";
     const SHELL: &'static str = include_str!("command.sh");
     const SECONDS: u64 = 3600;
+    const TRAITS: Traits = Traits { key_is_text: true, ..Traits::NONE };
     const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
+    const ACTION: &'static dyn DynActionPart = &Erased::<Self>::new();
     type State = CommandState;
 
     fn title(key: &str, _: &CommandState, to: &CommandState) -> String {
@@ -218,6 +214,37 @@ impl Relations for Command {
     fn accounts(key: &str, state: &CommandState) -> Vec<ObjectId> {
         let command = Self::from_key(key).filter(|c| *state == CommandState::Done && c.undo.is_some());
         command.and_then(|c| c.user).map(|name| ObjectId::new("user", name)).into_iter().collect()
+    }
+}
+
+impl ActionPart for Command {
+    fn guard(key: &str) -> Option<String> {
+        // Its first two words.
+        Self::from_key(key)?;
+        Some(key.split(' ').take(2).collect::<Vec<_>>().join(" "))
+    }
+
+    fn creates(key: &str) -> Option<String> {
+        match Self::from_key(key)?.guard {
+            CommandGuard::Creates(path) => Some(path),
+            CommandGuard::Unless(_) | CommandGuard::OnChange(_) => None,
+        }
+    }
+
+    fn user(key: &str) -> Option<String> {
+        Self::from_key(key)?.user
+    }
+
+    fn is_pending(state: &CommandState) -> bool {
+        *state == CommandState::Pending
+    }
+
+    fn undoes(from: &CommandState, to: &CommandState) -> bool {
+        matches!(
+            (from, to),
+            (CommandState::Done, CommandState::Pending)
+                | (CommandState::Ran { digest: Some(_) }, CommandState::Ran { digest: None })
+        )
     }
 }
 

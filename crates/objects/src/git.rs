@@ -1,6 +1,8 @@
 //! A git checkout. Its key is its directory.
 
-use converge_resource::{DriftScript, Facets, Object, Reversibility, Traits, quote, state_of_words};
+use converge_resource::{
+    DriftScript, Facets, Footprint, Object, Reversibility, Traits, quote, state_of_words,
+};
 
 /// The state of a directory, as git sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,8 @@ impl Object for Git {
     const KIND: &'static str = "git";
     const SHELL: &'static str = include_str!("git.sh");
     const SECONDS: u64 = 1800;
-    const TRAITS: Traits = Traits { at_path: true, ..Traits::NONE };
+    const TRAITS: Traits =
+        Traits { at_path: true, footprint: Footprint::Place, from_inside: true, ..Traits::NONE };
     type State = GitState;
 
     fn title(key: &str, from: &GitState, to: &GitState) -> String {

@@ -1,7 +1,7 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
 use converge_resource::{
-    DriftScript, DynRelations, Erased, Facets, Object, Relations, quote, state_of_words,
+    DriftScript, DynRelations, Erased, Facets, Footprint, Object, Relations, Traits, quote, state_of_words,
 };
 
 /// The state of a group.
@@ -44,6 +44,7 @@ pub struct Group;
 impl Object for Group {
     const KIND: &'static str = "group";
     const SHELL: &'static str = include_str!("group.sh");
+    const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
     const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     type State = GroupState;
 

@@ -2,7 +2,8 @@
 
 use crate::programs::{not_known, of_module};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object, quote, state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, MayBring, Object, Traits,
+    quote, state_of_words,
 };
 
 /// Whether the kernel has it now.
@@ -42,6 +43,7 @@ pub struct Module;
 impl Object for Module {
     const KIND: &'static str = "module";
     const SHELL: &'static str = include_str!("module.sh");
+    const TRAITS: Traits = Traits { footprint: Footprint::Named, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = ModuleState;
 

@@ -1,8 +1,8 @@
 //! The file system mounted at a path. The key is the mount point; of several mounts at one path the topmost counts.
 
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, DynLinks, Effects, Erased, Facets, Links, Object, Traits, quote,
-    state_of_words,
+    AlteredFact, DriftScript, DynEffects, DynLinks, Effects, Erased, Facets, Footprint, Links, Object,
+    Traits, quote, state_of_words,
 };
 
 /// The state of a mount point.
@@ -64,7 +64,8 @@ impl Object for Mount {
     const KIND: &'static str = "mount";
     const SHELL: &'static str = include_str!("mount.sh");
     const SECONDS: u64 = 300;
-    const TRAITS: Traits = Traits { at_path: true, ..Traits::NONE };
+    const TRAITS: Traits =
+        Traits { at_path: true, footprint: Footprint::Place, mounts: true, has_line: true, ..Traits::NONE };
     const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = MountState;

@@ -2,8 +2,8 @@
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AlteredFact, Contents, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased, Facets, MayBring,
-    Object, Past, Reversibility, Shared, State, Step, Traits, quote, state_of_words,
+    AlteredFact, Contents, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased, Facets,
+    Footprint, MayBring, Object, Past, Reversibility, Shared, State, Step, Traits, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -74,7 +74,12 @@ impl Object for Package {
     const KIND: &'static str = "package";
     const SHELL: &'static str =
         concat!(include_str!("package.sh"), include_str!("package_ask.sh"), include_str!("package_plan.sh"));
-    const TRAITS: Traits = Traits { offers: &["path", "unit", "user", "group", "sysctl"], ..Traits::NONE };
+    const TRAITS: Traits = Traits {
+        offers: &["path", "unit", "user", "group", "sysctl"],
+        footprint: Footprint::Packaged,
+        one_transaction: true,
+        ..Traits::NONE
+    };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
     type State = PackageState;

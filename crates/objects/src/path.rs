@@ -5,7 +5,7 @@ use crate::programs::{not_known, of_path};
 use crate::user::UserState;
 use converge_resource::{
     AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynRelations, Effects, Erased,
-    Facets, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step, Traits, quote,
+    Facets, Footprint, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step, Traits, quote,
     state_of_words,
 };
 
@@ -151,7 +151,15 @@ impl Object for Path {
         include_str!("path/steps.sh")
     );
     /// Through links above it. What was declared stays what plans and records show.
-    const TRAITS: Traits = Traits { at_path: true, holds_data: true, naming: Naming::First, ..Traits::NONE };
+    const TRAITS: Traits = Traits {
+        at_path: true,
+        holds_data: true,
+        naming: Naming::First,
+        footprint: Footprint::Named,
+        runs_no_code: true,
+        from_inside: true,
+        ..Traits::NONE
+    };
     const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
     const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();

@@ -7,7 +7,7 @@ use crate::{
     kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap,
     sysctl, unit, user, workload,
 };
-use converge_resource::{ApiRef, Change, DynObject, Erased, ObjectId, State};
+use converge_resource::{ApiRef, Change, DynObject, Erased, ObjectId, State, Traits};
 
 static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<path::Path>::new(),
@@ -51,6 +51,16 @@ pub fn objects() -> &'static [&'static dyn DynObject] {
 /// The object of this kind.
 pub fn object(kind: &str) -> Option<&'static dyn DynObject> {
     OBJECTS.iter().copied().find(|o| o.kind() == kind)
+}
+
+/// The properties of an object that depend on no state; none of an object that is not known.
+pub fn traits_of(id: &ObjectId) -> Traits {
+    object(&id.kind).map_or(Traits::NONE, |object| object.traits())
+}
+
+/// Whether this is an action.
+pub fn is_action(id: &ObjectId) -> bool {
+    object(&id.kind).is_some_and(|object| object.action().is_action())
 }
 
 /// Whether this is an object of a cluster's API itself.
@@ -121,6 +131,7 @@ mod tests {
             ("NodePart", "NODE"),
             ("ClusterPart", "CLUSTER"),
             ("Needs", "NEEDS"),
+            ("ActionPart", "ACTION"),
         ];
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
         let mut implemented = 0;

@@ -1,7 +1,8 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Object, Traits, quote, state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, Object, Traits, quote,
+    state_of_words,
 };
 
 /// The state of swap.
@@ -74,7 +75,8 @@ impl Object for Swap {
     const KIND: &'static str = "swap";
     const SHELL: &'static str = include_str!("swap.sh");
     const SECONDS: u64 = 1800;
-    const TRAITS: Traits = Traits { at_path: true, ..Traits::NONE };
+    const TRAITS: Traits =
+        Traits { at_path: true, footprint: Footprint::Place, has_line: true, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = SwapState;
 

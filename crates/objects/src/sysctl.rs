@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_sysctl};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Object, Reversibility, quote,
-    state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, Object, Reversibility, Traits,
+    quote, state_of_words,
 };
 
 /// The state of a kernel parameter.
@@ -47,6 +47,7 @@ pub struct Sysctl;
 impl Object for Sysctl {
     const KIND: &'static str = "sysctl";
     const SHELL: &'static str = include_str!("sysctl.sh");
+    const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     type State = SysctlState;
 

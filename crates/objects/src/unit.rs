@@ -3,7 +3,8 @@
 use crate::programs::{not_known, of_unit};
 use converge_resource::{
     AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynShared, Effects,
-    Erased, Facets, Links, Naming, Object, ObjectId, Past, Shared, State, Traits, quote, state_of_words,
+    Erased, Facets, Footprint, Links, Naming, Object, ObjectId, Past, Shared, State, Traits, quote,
+    state_of_words,
 };
 
 /// The folder of the administrator's units; a file directly in it is a unit.
@@ -149,7 +150,7 @@ impl Object for Unit {
     const SHELL: &'static str = include_str!("unit.sh");
     const SECONDS: u64 = 600;
     /// systemd has no record of who used an alias: one record of what it was started with serves all its names.
-    const TRAITS: Traits = Traits { naming: Naming::Real, ..Traits::NONE };
+    const TRAITS: Traits = Traits { naming: Naming::Real, footprint: Footprint::Named, ..Traits::NONE };
     const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
     const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
     const SHARED: &'static dyn DynShared = &Erased::<Self>::new();

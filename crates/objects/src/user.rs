@@ -3,8 +3,8 @@
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
 use converge_resource::{
-    AttributeChange, Digest, DriftScript, DynRelations, Erased, Facets, Object, ObjectId, Relations, State,
-    Step, differing, quote, state_of_words,
+    AttributeChange, Digest, DriftScript, DynRelations, Erased, Facets, Footprint, Object, ObjectId,
+    Relations, State, Step, Traits, differing, quote, state_of_words,
 };
 use jiff::civil::{Date, date};
 use std::collections::BTreeSet;
@@ -139,6 +139,7 @@ pub struct User;
 impl Object for User {
     const KIND: &'static str = "user";
     const SHELL: &'static str = include_str!("user.sh");
+    const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
     const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
     type State = UserState;
 

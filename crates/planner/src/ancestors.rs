@@ -2,12 +2,9 @@
 
 use crate::virtual_host::above;
 use crate::{Problem, VirtualHost};
-use converge_objects::PathState;
 use converge_objects::ancestors::{Ancestors, AncestorsEnd, EntryRefused, ancestors_of};
+use converge_objects::{PathState, objects, traits_of};
 use converge_resource::{Change, ObjectId, Stop, View as _};
-
-/// The kinds of objects that a host looks at, changes and removes from inside their directory.
-const FROM_INSIDE: &[&str] = &["path", "git"];
 
 impl VirtualHost<'_> {
     /// Refuses an object to which the host will not go when its turn comes, since an earlier item has changed a directory or a link above it.
@@ -21,7 +18,9 @@ impl VirtualHost<'_> {
     /// The error of an item whose changes cut off an object that an earlier item of this run manages: nobody could look at it any more.
     pub(crate) fn cuts_off(&self, changes: &[Change]) -> Result<Option<Problem>, Stop> {
         for change in changes.iter().filter(|change| may_cut_off(change)) {
-            for kind in FROM_INSIDE {
+            for kind in
+                objects().iter().filter(|object| object.traits().from_inside).map(|object| object.kind())
+            {
                 let at = |object: &ObjectId| ObjectId::new("path", object.key.clone());
                 let below = |object: &ObjectId| above(&at(object)).any(|dir| self.one(&dir) == change.object);
                 for (object, _) in self.determined(kind).into_iter().filter(|(object, _)| below(object)) {
@@ -35,7 +34,7 @@ impl VirtualHost<'_> {
     }
 
     fn refused_entry(&self, object: &ObjectId) -> Result<Option<EntryRefused>, Stop> {
-        if !FROM_INSIDE.contains(&object.kind.as_str()) {
+        if !traits_of(object).from_inside {
             return Ok(None);
         }
         let at = |path: &str| ObjectId::new("path", path);

@@ -3,6 +3,7 @@
 
 use crate::access::{DeclaredGuard, Guard, GuardChoice, Guarded};
 use crate::{Item, Outcome, Problem};
+use converge_objects::traits_of;
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +31,12 @@ pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<Guarde
     };
     // A restart of the host would count as a sign that the change is bad, and the timeout does not allow for answers of
     // other hosts.
-    if item.comes_alone() || objects.iter().any(|o| restarts_host(o)) {
+    if item.comes_alone() || objects.iter().any(|o| traits_of(o).restarts_host) {
         return None;
     }
     // A new package has no predecessor to protect; and a package transaction cannot be interrupted, so an automatic revert
     // could not keep its promise.
-    if objects.iter().any(|o| o.kind == "package") {
+    if objects.iter().any(|o| traits_of(o).one_transaction) {
         return None;
     }
     let guard = match declared.choice {
@@ -50,7 +51,7 @@ pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<Guarde
 /// The reason why this item cannot be guarded although its user declares a guard.
 pub(crate) fn refuses(item: &Item, declared: DeclaredGuard) -> Option<Problem> {
     let GuardChoice::By(guard) = declared.choice else { return None };
-    let is_package = |object: &ObjectId| object.kind == "package";
+    let is_package = |object: &ObjectId| traits_of(object).one_transaction;
     let touches = match &item.outcome {
         Outcome::Changed(changes) => changes.iter().any(|c| is_package(&c.change.object)),
         Outcome::Deferred { objects, .. } => objects.iter().any(is_package),
@@ -65,10 +66,6 @@ pub(crate) fn refuses(item: &Item, declared: DeclaredGuard) -> Option<Problem> {
     })
 }
 
-fn restarts_host(object: &ObjectId) -> bool {
-    converge_objects::object(&object.kind).is_some_and(|o| o.traits().restarts_host)
-}
-
 /// Joins a change, the restart that makes it take effect, and the items between them in the role under one automatic revert.
 /// `closes` holds the items (by number) that restart something for a guarded one.
 pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
@@ -79,7 +76,9 @@ pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
         let role = item.role.clone();
         let Some(own) = item.guard else {
             // These never have an automatic revert.
-            if item.comes_alone() || item.claims.iter().any(|o| restarts_host(o) || o.kind == "package") {
+            if item.comes_alone()
+                || item.claims.iter().any(|o| traits_of(o).restarts_host || traits_of(o).one_transaction)
+            {
                 open.retain(|(of, _), _| *of != role);
             }
             continue;

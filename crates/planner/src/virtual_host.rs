@@ -27,9 +27,6 @@ fn apt_reads(object: &ObjectId) -> bool {
     object.kind == "path" && APT_READS.iter().any(|dir| object.key.starts_with(dir))
 }
 
-/// The kinds of objects whose changes run no foreign code, whatever they come to.
-const QUIET: &[&str] = &["path", "user", "group", "sysctl", "hostname"];
-
 /// A planned item that `restart_on` and `reload_on` may name.
 #[derive(Clone, Debug)]
 struct RestartCause {
@@ -326,7 +323,7 @@ impl<'a> VirtualHost<'a> {
     pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         self.altered.by_deferred(address, objects);
-        let quiet = |object: &ObjectId| QUIET.contains(&object.kind.as_str());
+        let quiet = |object: &ObjectId| converge_objects::traits_of(object).runs_no_code;
         for object in objects {
             self.acts.push((object.clone(), !quiet(object), wait.clone()));
             self.unknown.insert(object.clone(), wait.clone());

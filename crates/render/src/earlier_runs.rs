@@ -51,8 +51,8 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
 
 /// A command is known by its item.
 fn name(thing: &Undeclared) -> String {
-    if thing.object.kind == "command" {
-        format!("command of {}", thing.item)
+    if converge_objects::traits_of(&thing.object).key_is_text {
+        format!("{} of {}", thing.object.kind, thing.item)
     } else {
         thing.object.to_string()
     }
@@ -105,7 +105,11 @@ pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
                 Fate::Forgotten(why) => ("forgotten", Some(why)),
                 Fate::LeftAlone(why) => ("left_alone", Some(why)),
             };
-            let key = if thing.object.kind == "command" { None } else { Some(&thing.object.key) };
+            let key = if converge_objects::traits_of(&thing.object).key_is_text {
+                None
+            } else {
+                Some(&thing.object.key)
+            };
             json!({
                 "object": {"kind": thing.object.kind, "key": key},
                 "role": thing.role,

@@ -149,9 +149,9 @@ fn head(item: &Item) -> Map<String, Value> {
 
 /// A command's key holds its text, word by word encoded, which may hold a secret.
 pub(crate) fn object(object: &ObjectId, sensitive: bool) -> Value {
-    let is_command = object.kind == "command";
-    let key = if is_command { readable(&object.key) } else { object.key.clone() };
-    json!({"kind": object.kind, "key": if sensitive && is_command { None } else { Some(key) }})
+    let is_text = converge_objects::traits_of(object).key_is_text;
+    let key = if is_text { readable(&object.key) } else { object.key.clone() };
+    json!({"kind": object.kind, "key": if sensitive && is_text { None } else { Some(key) }})
 }
 
 /// The words of a key as people write them, without those that are empty.

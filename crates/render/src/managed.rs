@@ -181,7 +181,11 @@ pub fn amended(all: &[HostManaged], past: &str, run: &str) -> Text {
 
 /// A command is known by its item.
 fn name(thing: &ManagedObject) -> String {
-    if thing.object.kind == "command" { "a command".to_owned() } else { thing.object.to_string() }
+    if converge_objects::traits_of(&thing.object).key_is_text {
+        format!("a {}", thing.object.kind)
+    } else {
+        thing.object.to_string()
+    }
 }
 
 /// The same as a document.

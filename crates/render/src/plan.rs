@@ -6,7 +6,7 @@ use crate::names::fold_names;
 use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
-use converge_objects::object;
+use converge_objects::traits_of;
 use converge_planner::{Guard, Guarded, HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, Disruption, counted};
 use std::collections::BTreeMap;
@@ -263,7 +263,7 @@ fn host_body(plan: &HostPlan, look: &Look) -> Text {
 
 /// The action of an item in a few words.
 pub(crate) fn item_summary(item: &Item) -> String {
-    let single = |c: &&PlannedChange| c.change.object.kind != "package";
+    let single = |c: &&PlannedChange| !traits_of(&c.change.object).one_transaction;
     match item.changes() {
         [one] if single(&one) => title(&one.change, item.sensitive),
         _ => item.kind.clone(),
@@ -305,7 +305,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
             let names: Vec<String> = objects
                 .iter()
                 // A wait changes nothing.
-                .filter(|o| o.kind != "command" && !object(&o.kind).is_some_and(|kind| kind.traits().passes))
+                .filter(|o| !traits_of(o).key_is_text && !traits_of(o).passes)
                 .map(|o| format!("{} {}", o.kind, o.key))
                 .collect();
             if !names.is_empty() {
@@ -373,7 +373,7 @@ fn push_changed(
     let sign = Sign::of_all(changes.iter().map(|c| &c.change));
     let head = Line::at(ITEM).say(sign.tone(), format!("{} ", sign.mark())).say(Tone::Strong, label(item));
     let (packages, others): (Vec<&PlannedChange>, Vec<&PlannedChange>) =
-        changes.iter().partition(|c| c.change.object.kind == "package");
+        changes.iter().partition(|c| traits_of(&c.change.object).one_transaction);
     let alone = others.len() == 1 && packages.is_empty();
     match others.first() {
         Some(one) if alone => {

@@ -43,9 +43,10 @@ pub use inputs::{Inputs, Named, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, Tree};
 pub use local::LocalProbe;
 pub use object::{
-    AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynClusterPart, DynEffects,
-    DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects, Erased, Facets, Links,
-    MayBring, Naming, Needs, NodePart, Object, Past, Relations, Reversibility, Shared, Traits, differing,
+    ActionPart, AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynActionPart,
+    DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects,
+    Erased, Facets, Footprint, Links, MayBring, Naming, Needs, NodePart, Object, Past, Relations,
+    Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;
 pub use play::{MinAvailable, RoleEdge, Share, percentage};

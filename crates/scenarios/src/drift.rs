@@ -201,7 +201,7 @@ fn drifts(
         }));
     }
     // A package brings other objects, and its correction is slow: it comes last.
-    drifts.sort_by_key(|w| w.object.kind == "package");
+    drifts.sort_by_key(|w| converge_objects::traits_of(&w.object).one_transaction);
     drifts
 }
 

@@ -13,5 +13,5 @@ pub(crate) struct InjectedDrift {
 
 /// The name of an object for people.
 pub(crate) fn shown(object: &ObjectId) -> String {
-    if object.kind == "command" { "a command's mark".to_owned() } else { object.to_string() }
+    if converge_objects::is_action(object) { format!("a {}'s mark", object.kind) } else { object.to_string() }
 }

@@ -3,6 +3,7 @@
 //! A file and the files in the folder of its name are one thing: they may use each other. A name that a file only re-exports belongs to
 //! the file that defines it.
 
+use super::code::without_tests;
 use super::table;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +66,7 @@ fn names_of(tree: &str, before: &[String], found: &mut Vec<(String, Path)>) {
 
 impl Module {
     fn new(text: &str) -> Self {
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = without_tests(text);
         let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         let code = code.join("\n");
         let item = regex::Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([\w\s:,{}*]+);").unwrap();

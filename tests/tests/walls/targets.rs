@@ -1,5 +1,6 @@
 //! The engine distinguishes hosts and clusters in `connect/`, and elsewhere only where the list says.
 
+use super::code::without_tests;
 use super::{files, is_code, root};
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ fn hosts_and_clusters_are_distinguished_in_one_place() {
     for path in files(&engine, is_code) {
         let name = path.strip_prefix(&engine).unwrap().to_str().unwrap().to_owned();
         let text = std::fs::read_to_string(&path).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = without_tests(&text);
         let is_named = code.lines().any(|line| !line.trim_start().starts_with("//") && arms.is_match(line));
         if is_named && !name.starts_with("connect/") {
             found.insert(name);

@@ -1,5 +1,6 @@
 //! Errors are types: no function gives a text as its error.
 
+use super::code::without_tests;
 use super::{files, is_code, root};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ const TEXT_IS_THE_ERROR: &[(&str, &str, &str)] =
 
 /// The functions of a file in whose signature or body a `Result` has a text as its error; what stands outside of functions is named `-`.
 fn text_errors(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = without_tests(text);
     let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
     let function = regex::Regex::new(r"\bfn (\w+)").unwrap();

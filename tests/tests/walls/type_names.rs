@@ -1,5 +1,6 @@
 //! One name, one meaning: no two types of the workspace share a name unless they mean the same on two levels.
 
+use super::code::without_tests;
 use super::{files, is_code, root};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +22,11 @@ const SHARED: &[(&str, &str)] = &[
 
 /// The names of the types that a file defines, but for its tests.
 fn defined(text: &str) -> BTreeSet<String> {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = without_tests(text);
     let item = regex::Regex::new(
         r"(?m)^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait)|(?:pub(?:\([^)]*\))?\s+)?type)\s+([A-Z]\w*)",
     );
-    item.unwrap().captures_iter(code).map(|found| found[1].to_owned()).collect()
+    item.unwrap().captures_iter(&code).map(|found| found[1].to_owned()).collect()
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn adoptable(host: &mut HostManaged, plan: &FleetPlan, resources: &[String]) {
 fn objects<'a>(item: &'a Item, plan: &'a HostPlan) -> impl Iterator<Item = ManagedObject> + 'a {
     let claimed = plan.base.iter().filter(|(object, _)| item.claims.contains(object));
     let there = claimed.filter(|(object, state)| {
-        !state.is_absent() && object.kind != "command" && not_to_forget(object).is_none()
+        !state.is_absent() && !converge_objects::is_action(object) && not_to_forget(object).is_none()
     });
     there.map(|(object, state)| ManagedObject {
         object: object.clone(),

@@ -42,7 +42,7 @@ fn ids_to_allow(item: &Item) -> Vec<String> {
     let said = said.filter_map(|rest| rest.split('`').next()).map(str::to_owned);
     let irreversible = |planned: &&PlannedChange| {
         matches!(planned.reversibility, Reversibility::Irreversible(_))
-            && planned.change.object.kind != "command"
+            && !converge_objects::is_action(&planned.change.object)
     };
     said.chain(item.changes().iter().filter(irreversible).map(|planned| planned.change.object.to_string()))
         .collect()

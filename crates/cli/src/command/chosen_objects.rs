@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// The names by which a managed object is chosen: that of its resource, and its own. A command is known by its resource alone.
 fn names(object: &ManagedObject) -> impl Iterator<Item = String> {
-    let own = (object.object.kind != "command").then(|| object.object.to_string());
+    let own = (!converge_objects::traits_of(&object.object).key_is_text).then(|| object.object.to_string());
     std::iter::once(object.item.clone()).chain(own)
 }
 

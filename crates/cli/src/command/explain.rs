@@ -324,7 +324,7 @@ fn push_ready(
     if let Some(Ok(resource)) = parsed {
         let mut objects: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for claim in resource.claims() {
-            let hidden = ready.sensitive && claim.object.kind == "command";
+            let hidden = ready.sensitive && converge_objects::traits_of(&claim.object).key_is_text;
             let object = if hidden { "the command".to_owned() } else { claim.object.to_string() };
             let how = match claim.mode {
                 ClaimMode::Exclusive => String::new(),

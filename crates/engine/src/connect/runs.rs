@@ -40,7 +40,7 @@ pub(crate) fn remarks(host: &str, records: &Records) -> Vec<String> {
 fn is_set_out(item: &PlannedItem) -> bool {
     let is_left = match item.outcome {
         Outcome::Refused(_) => true,
-        Outcome::Failed(_) => item.claims.iter().any(|object| object.kind != "command"),
+        Outcome::Failed(_) => item.claims.iter().any(|object| !converge_objects::is_action(object)),
         _ => false,
     };
     item.is_pending() || (item.origin == ItemOrigin::Rollback && is_left)

@@ -16,7 +16,7 @@ use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
-use converge_objects::api_ref;
+use converge_objects::{api_ref, is_action};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
@@ -346,9 +346,7 @@ fn fate(judged: &Judged) -> Fate {
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
         (Verdict::Back(change), _) if change.from == change.to => Fate::Forgotten(OTHERS.to_owned()),
-        (Verdict::Back(change), _) if change.to.is_absent() || change.object.kind == "command" => {
-            Fate::Removed
-        }
+        (Verdict::Back(change), _) if change.to.is_absent() || is_action(&change.object) => Fate::Removed,
         (Verdict::Back(_), _) => Fate::GivenBack,
     }
 }

@@ -270,7 +270,8 @@ fn seal_host(plan: &HostPlan, sealer: &Sealer) -> Result<HostPlan, SaveError> {
     let (secret, open) = (claims(true), claims(false));
     // The key of a command holds its text, and one that no item claims may be that of a sensitive item of an earlier run.
     sealed.base.retain(|(object, _)| {
-        !secret.contains(object) && (object.kind != "command" || open.contains(object))
+        !secret.contains(object)
+            && (!converge_objects::traits_of(object).key_is_text || open.contains(object))
     });
     // The records of earlier runs are read again, too: they may hold an orphaned command of a sensitive item.
     sealed.earlier_runs = EarlierRuns::default();
@@ -293,7 +294,7 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
     }
     let seal_object = |object: &ObjectId| -> Result<ObjectId, SaveError> {
         // Paths, packages and units name things; a command's key holds its text.
-        if object.kind == "command" {
+        if converge_objects::traits_of(object).key_is_text {
             return Ok(ObjectId::new(&object.kind, format!("sealed {}", sealer.seal(&object.key)?)));
         }
         Ok(object.clone())

@@ -4,17 +4,10 @@ use crate::revert::layers::{self, Sight};
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::path::within;
-use converge_objects::{covered, is_container};
+use converge_objects::{covered, is_container, traits_of};
 use converge_planner::{Knowledge, may_be_packaged};
-use converge_resource::{Answer, ObjectId, Probe, decode_field, quote};
+use converge_resource::{Answer, Footprint, ObjectId, Probe, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Objects whose revert removes no file that it does not name. Where others are reverted (a command, a checkout), a directory may be empty by
-/// then, and only its removal tells.
-const NAME_THEIR_FILES: &[&str] = &["path", "unit", "sysctl", "group", "user", "hostname", "module"];
-
-/// Objects whose revert changes what is at, in or above their place alone.
-const AT_THEIR_PLACE: &[&str] = &["mount", "git", "swap"];
 
 /// Whether the revert takes away what holds other objects.
 fn removes_container(undo: &Undo) -> bool {
@@ -70,14 +63,15 @@ pub(crate) fn leave_what_is_not_empty(
     };
     let reverted: Vec<Option<ObjectId>> = verdicts.iter().map(back).collect();
     // A package that goes takes its files along, but not from where packages have none, nor from a directory that was made after it.
-    let package = reverted.iter().position(|o| o.as_ref().is_some_and(|o| o.kind == "package"));
-    let known_files = |kind: &str| kind == "package" || NAME_THEIR_FILES.contains(&kind);
-    let others = reverted.iter().flatten().filter(|o| !known_files(&o.kind));
-    let (at_place, anywhere): (Vec<_>, Vec<_>) =
-        others.partition(|o| AT_THEIR_PLACE.contains(&o.kind.as_str()));
-    if !anywhere.is_empty() {
+    let package = reverted
+        .iter()
+        .position(|o| o.as_ref().is_some_and(|o| traits_of(o).footprint == Footprint::Packaged));
+    let with = |footprint| reverted.iter().flatten().filter(move |o| traits_of(o).footprint == footprint);
+    // Where such an object is reverted (a command), a directory may be empty by then, and only its removal tells.
+    if with(Footprint::Any).next().is_some() {
         return;
     }
+    let at_place: Vec<&ObjectId> = with(Footprint::Place).collect();
     // Entries of a file system that goes are seen now, and go before it.
     let unmounted = verdicts.iter().filter_map(|verdict| match verdict {
         Verdict::Back(change) if change.to.is_absent() => covered(change).map(|_| change.object.clone()),

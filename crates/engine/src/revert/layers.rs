@@ -70,7 +70,7 @@ struct LedStep<'a> {
 /// The steps back of these paths, the newest first.
 fn steps<'a>(undos: &'a [Undo]) -> Vec<LedStep<'a>> {
     let comes_back = |at: usize, by: &str| {
-        let is_by = |u: &Undo| u.object.kind == "command" && u.item == by;
+        let is_by = |u: &Undo| converge_objects::is_action(&u.object) && u.item == by;
         let commands = (0..).zip(undos).filter(|(_, u)| is_by(u));
         let mover = nearest_older(at, commands.map(|(command, _)| command)).and_then(|at| undos.get(at));
         mover.is_some_and(|command| lost(command).is_none())

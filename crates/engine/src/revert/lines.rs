@@ -1,10 +1,10 @@
 //! `/etc/fstab`, whose lines belong to mounts and swap spaces of several projects: a revert takes back its own lines, and leaves those of others. Pure.
 
 use crate::revert::undo::Verdict;
-use crate::revert::{Judged, RevertGroup, layers};
+use crate::revert::{Judged, RevertGroup};
 use converge_host::records::blob_path;
 use converge_ledger::{FSTAB, Undo, is_by_lines};
-use converge_objects::PathState;
+use converge_objects::{PathState, traits_of};
 use converge_planner::Knowledge;
 use converge_resource::{Change, Content, Digest, ObjectId, Probe, State};
 use converge_resources::LinesChanged;
@@ -41,7 +41,7 @@ pub(crate) fn probes<'a>(
 ) -> BTreeSet<Probe> {
     let mut probes = BTreeSet::new();
     // One of them may stay.
-    let has_mounts = undos.clone().any(|undo| HAVE_LINES.contains(&undo.object.kind.as_str()));
+    let has_mounts = undos.clone().any(|undo| traits_of(&undo.object).has_line);
     for undo in undos.filter(|u| is_by_lines(&u.object)) {
         let Ok(now) = known.observed(&undo.object) else { continue };
         if has_mounts || !goes_back_whole(undo, &now.state) {
@@ -110,20 +110,13 @@ pub(crate) fn judge(undo: &Undo, now: &State, known: &mut Knowledge) -> Option<V
     Some(Verdict::Back(Change { object: undo.object.clone(), from: now.clone(), to }))
 }
 
-/// The kinds of objects that lines belong to.
-const HAVE_LINES: &[&str] = &["mount", "swap"];
-
-fn is_mount(object: &ObjectId) -> bool {
-    *object == layers::mount(&object.key)
-}
-
 const LINE_STAYS: &str = "its line in /etc/fstab stays, and so does the mount";
 
 /// Lets the lines of mounts go with them where the file itself, in the state `now` by then, remains managed for other lines.
 pub(crate) fn go_with_mounts(groups: &mut [RevertGroup], file: &Undo, mut now: State, known: &mut Knowledge) {
     for group in groups {
         for mount in std::mem::take(&mut group.members) {
-            let goes = matches!(&mount.verdict, Verdict::Back(change) if is_mount(&change.object));
+            let goes = matches!(&mount.verdict, Verdict::Back(change) if traits_of(&change.object).mounts);
             if !goes {
                 group.members.push(mount);
                 continue;
@@ -155,7 +148,7 @@ pub(crate) fn leave_mounts_whose_lines_stay(undos: &[Undo], verdicts: &mut [Verd
     let own = lines(&undo.before, &undo.between, &undo.left, known);
     for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()) {
         let has_line = || own.as_ref().is_none_or(|own| own.has(&undo.object.key));
-        if is_mount(&undo.object) && matches!(verdict, Verdict::Back(_)) && has_line() {
+        if traits_of(&undo.object).mounts && matches!(verdict, Verdict::Back(_)) && has_line() {
             *verdict = Verdict::Stays(LINE_STAYS.to_owned());
         }
     }
@@ -173,8 +166,7 @@ pub(crate) fn leave_lines_of_mounts_that_stay(
     let file = undos.get(at)?;
     let Some(Verdict::Back(change)) = verdicts.get(at).cloned() else { return None };
     let both = undos.iter().zip(verdicts.iter());
-    let stays =
-        both.filter(|(undo, verdict)| HAVE_LINES.contains(&undo.object.kind.as_str()) && verdict.stays());
+    let stays = both.filter(|(undo, verdict)| traits_of(&undo.object).has_line && verdict.stays());
     let own = lines(&file.before, &file.between, &file.left, known);
     let stays =
         stays.map(|(undo, _)| &undo.object).filter(|o| own.as_ref().is_none_or(|own| own.has(&o.key)));

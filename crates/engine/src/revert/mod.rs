@@ -25,12 +25,11 @@ use crate::revert::layers::{Sight, sights};
 use crate::revert::left::name_what_stays;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, changed_by, creates_before, destroys, is_half_installed, is_midway, lost, planned,
-    role_of, same, shows, undistinguished, without,
+    Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, role_of, same,
+    shows, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
-use converge_objects::{CommandState, UnitState};
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,9 +227,11 @@ fn removes_package(change: &Change) -> bool {
 fn go_with_commands(undos: &mut [Undo]) {
     let made: Vec<String> = undos
         .iter()
-        .filter(|undo| CommandState::try_from(undo.before.clone()) == Ok(CommandState::Pending))
+        .filter(|undo| {
+            converge_objects::object(&undo.object.kind).is_some_and(|o| o.action().is_pending(&undo.before))
+        })
         .filter(|undo| lost(undo).is_none())
-        .filter_map(creates_before)
+        .filter_map(|undo| creates(&undo.object))
         .collect();
     for path in made {
         // Also where the records have them in another order, as after a rollback of a prune: while the path was there, the command did not run.
@@ -312,13 +313,10 @@ fn start_with_nothing_certain(
     let mut in_part = BTreeSet::new();
     for at in of_these.chain(of_others).collect::<BTreeSet<usize>>() {
         let Some(Verdict::Back(change)) = verdicts.get_mut(at) else { continue };
-        let Ok(UnitState::Unit { enabled, active, started: Some(_) }) =
-            UnitState::try_from(change.to.clone())
-        else {
-            continue;
-        };
-        change.to = UnitState::Unit { enabled, active, started: None }.into();
-        in_part.insert(at);
+        if let Some(to) = restarts::without_record(&change.to) {
+            change.to = to;
+            in_part.insert(at);
+        }
     }
     for at in &in_part {
         let Some(verdict) = verdicts.get_mut(*at) else { continue };

@@ -11,9 +11,10 @@ mod schedule;
 mod unit;
 
 use super::paths::above;
+use super::undo::creates;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{Command, CommandGuard, CommandState, PathState, UserState, is_container};
-use converge_resource::{ObjectId, State};
+use converge_objects::{PathState, UserState, is_action, is_container};
+use converge_resource::{Change, DynObject, ObjectId, State};
 pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -191,10 +192,19 @@ impl<'a> Edges<'a> {
         changing.filter(move |(_, r)| r.object.kind == kind)
     }
 
+    /// Those that change, of the kinds that have this property, with their places.
+    fn with(
+        &self,
+        has: fn(&dyn DynObject) -> bool,
+    ) -> impl Iterator<Item = (usize, &'a Revert<'a>)> + use<'a> {
+        let changing = self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
+        changing.filter(move |(_, r)| converge_objects::object(&r.object.kind).is_some_and(has))
+    }
+
     /// Directories before what is in them when they come, after it when they go. A mount that comes, before what is below it.
     fn containment(&mut self) {
         let mounts: HashMap<&str, usize> =
-            self.of("mount").map(|(at, r)| (r.object.key.as_str(), at)).collect();
+            self.with(|object| object.traits().mounts).map(|(at, r)| (r.object.key.as_str(), at)).collect();
         let links = self.links();
         self.through_links();
         let mut paths: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -284,7 +294,7 @@ impl<'a> Edges<'a> {
             .filter(|(_, r)| is_dir(r.from) != is_dir(r.to))
             .map(|(at, r)| (r.object.key.as_str(), (at, is_dir(r.to))))
             .collect();
-        for (at, mount) in self.of("mount") {
+        for (at, mount) in self.with(|object| object.traits().mounts) {
             let (goes, comes) = (mount.goes(), mount.comes());
             match lines {
                 Some(lines) if goes => self.order(lines, at),
@@ -334,8 +344,9 @@ impl<'a> Edges<'a> {
                 }
             }
         }
-        for (at, command) in self.of("command") {
-            let user = Command::from_key(&command.object.key).and_then(|c| c.user);
+        for (at, command) in self.with(|object| object.action().is_action()) {
+            let user = converge_objects::object(&command.object.kind)
+                .and_then(|o| o.action().user(&command.object.key));
             match user.and_then(|name| users.get(name.as_str()).copied()) {
                 Some((user, revert)) if revert.goes() => self.order(at, user),
                 Some((user, revert)) if revert.comes() => self.order(user, at),
@@ -383,12 +394,15 @@ impl<'a> Edges<'a> {
             self.of("path").map(|(at, r)| (r.object.key.as_str(), at)).collect();
         let mut by_item: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, revert) in self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
-            if let Some(item) = revert.moved_by.filter(|_| revert.object.kind != "command") {
+            if let Some(item) = revert.moved_by.filter(|_| !is_action(revert.object)) {
                 by_item.entry(item).or_default().push(at);
             }
         }
-        let is_run = |r: &Revert<'_>| is_undone(r) || r.from.line() == "pending";
-        for (at, command) in self.of("command").filter(|(_, r)| is_run(r)) {
+        let is_pending = |r: &Revert<'_>| {
+            converge_objects::object(&r.object.kind).is_some_and(|o| o.action().is_pending(r.from))
+        };
+        let is_run = |r: &Revert<'_>| is_undone(r) || is_pending(r);
+        for (at, command) in self.with(|object| object.action().is_action()).filter(|(_, r)| is_run(r)) {
             if let Some(made) = creates(command.object) {
                 if let Some(made) = paths.get(made.as_str()) {
                     self.order(at, *made);
@@ -434,20 +448,8 @@ impl<'a> Edges<'a> {
 
 /// Whether the revert runs a command's `undo`.
 fn is_undone(revert: &Revert<'_>) -> bool {
-    let read = |state: &State| CommandState::try_from(state.clone()).ok();
-    matches!(
-        (read(revert.from), read(revert.to)),
-        (Some(CommandState::Done), Some(CommandState::Pending))
-            | (Some(CommandState::Ran { digest: Some(_) }), Some(CommandState::Ran { digest: None }))
-    )
-}
-
-/// The path whose presence says that a command has run.
-fn creates(object: &ObjectId) -> Option<String> {
-    match Command::from_key(&object.key)?.guard {
-        CommandGuard::Creates(path) => Some(path),
-        _ => None,
-    }
+    let change = Change { object: revert.object.clone(), from: revert.from.clone(), to: revert.to.clone() };
+    converge_objects::object(&change.object.kind).is_some_and(|object| object.action().undoes(&change))
 }
 
 #[cfg(test)]

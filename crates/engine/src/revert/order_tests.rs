@@ -1,5 +1,5 @@
 use super::*;
-use converge_objects::Surroundings;
+use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
 /// An object in a test: kind, key, from, to, item, and who moved it first.

@@ -5,6 +5,7 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::RevertGroup;
 use crate::revert::undo::Verdict;
+use converge_objects::is_action;
 use converge_planner::{Item, Knowledge, Outcome};
 use converge_resource::{Answer, Change, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,7 @@ fn transaction_probe(groups: &[RevertGroup], before: &[Item]) -> Option<Probe> {
         || groups.iter().flat_map(|group| &group.members).filter_map(|member| change(&member.verdict));
     let decides = |change: &Change| {
         let is_of_apt = change.object.kind == "path" && change.object.key.starts_with("/etc/apt/");
-        is_of_apt || change.object.kind == "command"
+        is_of_apt || is_action(&change.object)
     };
     let declared = before.iter().flat_map(Item::changes).map(|planned| &planned.change);
     let is_open = before.iter().any(|item| matches!(item.outcome, Outcome::Deferred { .. }));

@@ -6,6 +6,7 @@ use crate::revert::order::may_run_with;
 use crate::revert::undo::Verdict;
 use converge_ledger::{Ledger, RunRecord, SavedChange, SavedOutcome, Undo};
 use converge_objects::UnitState;
+use converge_resource::State;
 use std::collections::BTreeSet;
 
 /// Said of a unit that stays, or is started with what is there.
@@ -54,6 +55,16 @@ pub(crate) fn judge(undo: &Undo) -> Option<Verdict> {
     let ran = matches!(UnitState::try_from(undo.before.clone()),
         Ok(UnitState::Unit { active, started: None, .. }) if active == "active");
     (undo.inputs_stay && undo.object.kind == "unit" && ran).then(|| Verdict::Stays(INPUTS_STAY.to_owned()))
+}
+
+/// The state of a unit that is not recorded as started with what is there; none of any other state.
+pub(crate) fn without_record(state: &State) -> Option<State> {
+    match UnitState::try_from(state.clone()) {
+        Ok(UnitState::Unit { enabled, active, started: Some(_) }) => {
+            Some(UnitState::Unit { enabled, active, started: None }.into())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::from_text;
-use converge_objects::{PackageState, api_ref};
+use converge_objects::{PackageState, api_ref, is_action};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
@@ -178,7 +178,7 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
     let id = change.object.to_string();
     match planned(change.clone()).reversibility {
         // A command's undo destroys nothing that could be kept.
-        Reversibility::Irreversible(why) if change.object.kind != "command" && !allowed.contains(&id) => {
+        Reversibility::Irreversible(why) if !is_action(&change.object) && !allowed.contains(&id) => {
             Some(format!("it would be lost for good ({why}): `--allow-destroy {id}` allows it"))
         }
         _ => None,
@@ -249,14 +249,8 @@ pub(crate) fn without_gone_workloads(undos: &mut Vec<Undo>) {
 }
 
 /// The path whose presence says that a command has run, where this is one.
-pub(crate) fn creates_before(undo: &Undo) -> Option<String> {
-    match converge_objects::Command::from_key(&undo.object.key)
-        .filter(|_| undo.object.kind == "command")?
-        .guard
-    {
-        converge_objects::CommandGuard::Creates(path) => Some(path),
-        _ => None,
-    }
+pub(crate) fn creates(object: &ObjectId) -> Option<String> {
+    converge_objects::object(&object.kind)?.action().creates(&object.key)
 }
 
 /// Whether an object in the state `now` is in this planned state.

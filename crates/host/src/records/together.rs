@@ -11,7 +11,7 @@ impl ItemSpec {
     fn is_packages(&self) -> bool {
         let [step] = &*self.steps else { return false };
         !self.rows.is_empty()
-            && self.rows.iter().all(|row| row.change.object.kind == "package")
+            && self.rows.iter().all(|row| converge_objects::traits_of(&row.change.object).one_transaction)
             && step.stdin.is_none()
             && self.settings.iter().all(|(name, _)| APT_CHOICE.contains(&name.as_str()))
             && self.node_removal.is_none()

@@ -2,8 +2,8 @@
 
 use super::typed::typed;
 use super::{
-    AttributeChange, Change, DriftScript, DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart,
-    DynRelations, DynShared, Erased, Object, Reversibility, Traits,
+    AttributeChange, Change, DriftScript, DynActionPart, DynClusterPart, DynEffects, DynLinks, DynNeeds,
+    DynNodePart, DynRelations, DynShared, Erased, Object, Reversibility, Traits,
 };
 use crate::{AnswerError, Digest, Disruption, Observed, Place, State, Step};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub trait DynObject: Send + Sync {
     fn cluster(&self) -> &'static dyn DynClusterPart;
     /// [`Object::NEEDS`].
     fn needs(&self) -> &'static dyn DynNeeds;
+    /// [`Object::ACTION`].
+    fn action(&self) -> &'static dyn DynActionPart;
     /// [`Object::fulfils`]; bad states are compared as they are.
     fn fulfils(&self, now: &State, planned: &State) -> bool;
     /// Parses the answer of `cv_see_KIND` to these keys. Every key gets an observation, or the error.
@@ -92,6 +94,9 @@ impl<O: Object> DynObject for Erased<O> {
     }
     fn needs(&self) -> &'static dyn DynNeeds {
         O::NEEDS
+    }
+    fn action(&self) -> &'static dyn DynActionPart {
+        O::ACTION
     }
     fn fulfils(&self, now: &State, planned: &State) -> bool {
         match (O::State::try_from(now.clone()), O::State::try_from(planned.clone())) {

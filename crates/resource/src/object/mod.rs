@@ -1,6 +1,7 @@
 //! The contract of an object.
 
 use crate::{Content, Digest, Disruption, ObjectId, Place, State, Step, quote};
+mod action;
 mod cluster;
 mod effects;
 mod erased;
@@ -14,6 +15,7 @@ mod typed;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
+pub use action::{ActionPart, DynActionPart};
 pub use cluster::{ClusterPart, DynClusterPart};
 pub use effects::{AlteredFact, DynEffects, Effects, MayBring};
 pub use erased::DynObject;
@@ -46,6 +48,19 @@ pub enum Naming {
     Real,
     /// Several; a run calls it by the first that one of its items uses.
     First,
+}
+
+/// The files that the revert of an object may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Footprint {
+    /// Any: foreign code runs, or what it removes is not known.
+    Any,
+    /// Those alone that it names itself.
+    Named,
+    /// Those alone that are at, in or above its place.
+    Place,
+    /// Those that a Debian package ships.
+    Packaged,
 }
 
 /// Whether a change can be undone.
@@ -86,6 +101,20 @@ pub struct Traits {
     pub restarts_host: bool,
     /// True if it lies on the machine that runs converge: that machine says what it is and changes it, and the host keeps the record.
     pub on_controller: bool,
+    /// The files that its revert may change.
+    pub footprint: Footprint,
+    /// True if no change of it runs foreign code, whatever it comes to, it is read without running any, and it stays as it is until somebody changes it.
+    pub runs_no_code: bool,
+    /// True if a host looks at it, changes and removes it from inside its directory: nobody but root may lead the way to it elsewhere.
+    pub from_inside: bool,
+    /// True if it is a file system at its path: while it is there, each path below is another file.
+    pub mounts: bool,
+    /// True if it may have a line of its own in `/etc/fstab`, which then goes and stays with it.
+    pub has_line: bool,
+    /// True if all changes of its kind in one item are one transaction, which cannot be ended in the middle.
+    pub one_transaction: bool,
+    /// True if its key is a whole text, which may hold a secret: people know it by its item.
+    pub key_is_text: bool,
     /// Kinds of objects that it offers: while its state is not known, theirs is not known either.
     pub offers: &'static [&'static str],
 }
@@ -100,13 +129,20 @@ impl Traits {
         back_last: false,
         restarts_host: false,
         on_controller: false,
+        footprint: Footprint::Any,
+        runs_no_code: false,
+        from_inside: false,
+        mounts: false,
+        has_line: false,
+        one_transaction: false,
+        key_is_text: false,
         offers: &[],
     };
 }
 
 /// Something a machine or a cluster has. One file each, in the `objects` crate.
 ///
-/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`] and [`Needs`] say
+/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`], [`Needs`] and [`ActionPart`] say
 /// what some have besides.
 ///
 /// An object of a cluster ([`Object::PLACE`]) has no shell text: the executor of clusters makes its states and changes.
@@ -144,6 +180,8 @@ pub trait Object: Send + Sync + 'static {
     const CLUSTER: &'static dyn DynClusterPart = &Nothing;
     /// Its [`Needs`].
     const NEEDS: &'static dyn DynNeeds = &Nothing;
+    /// Its [`ActionPart`].
+    const ACTION: &'static dyn DynActionPart = &Nothing;
 
     /// Its state as a type. `absent` is a value of it too.
     type State: Clone + Debug + PartialEq + TryFrom<State, Error = crate::BadState> + Into<State>;

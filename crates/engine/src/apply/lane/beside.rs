@@ -2,6 +2,7 @@
 
 use super::Lane;
 use crate::ItemResult;
+use converge_objects::traits_of;
 use converge_planner::{Item, Outcome, place};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Facts that no package moves, but for those behind which the plan defers what reads them.
 const STEADY: [&str; 9] =
     ["os", "arch", "dpkg_arch", "cpus", "cpu", "memory_mib", "machine", "init", "package_manager"];
-
-/// Kinds of objects that stay as they are until a user changes them, and that are read without running foreign code.
-const STILL: [&str; 5] = ["path", "sysctl", "user", "group", "hostname"];
 
 /// An object that an item claims.
 pub(crate) struct Claimed {
@@ -32,7 +30,7 @@ pub(super) fn between(items: &[Item]) -> BTreeSet<(u32, u32)> {
 }
 
 fn is_package(item: &Item) -> bool {
-    item.kind == "package" && item.changes().iter().all(|c| c.change.object.kind == "package")
+    item.kind == "package" && item.changes().iter().all(|c| traits_of(&c.change.object).one_transaction)
 }
 
 fn reads_what_stays(item: &Item) -> bool {
@@ -104,7 +102,7 @@ impl Lane {
         let mut made = BTreeMap::new();
         for (item, over) in finished.chain(coming) {
             let changes = item.changes().iter().map(|planned| &planned.change);
-            for change in changes.filter(|change| STILL.contains(&change.object.kind.as_str())) {
+            for change in changes.filter(|change| traits_of(&change.object).runs_no_code) {
                 let state = if over { self.base.get(&change.object) } else { None };
                 made.insert(&change.object, (state.unwrap_or(&change.to), item.role.as_str()));
             }

@@ -186,7 +186,8 @@ impl Lane {
             }
             (Outcome::Deferred { objects, .. }, Outcome::Changed(fresh)) if !objects.is_empty() => {
                 match fresh.iter().find(|c| {
-                    c.change.object.kind != "package" && !objects.iter().any(|o| o.covers(&c.change.object))
+                    !converge_objects::traits_of(&c.change.object).one_transaction
+                        && !objects.iter().any(|o| o.covers(&c.change.object))
                 }) {
                     Some(c) => Err(OutsidePlan::NotNamed(c.change.object.clone())),
                     None => Ok(()),

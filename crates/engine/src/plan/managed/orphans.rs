@@ -8,7 +8,7 @@ use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
 use converge_objects::path::link_target;
-use converge_objects::{Command, CommandGuard, api_ref};
+use converge_objects::{api_ref, is_action};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use serde_json::Value;
@@ -17,9 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: &Declares) -> Vec<&'a Owned> {
-    let guards: Vec<CommandGuard> = declares.objects.iter().filter_map(Command::guard_of).collect();
+    let guard = |object: &ObjectId| converge_objects::object(&object.kind)?.action().guard(&object.key);
+    let guards: BTreeSet<String> = declares.objects.iter().filter_map(guard).collect();
     let is_declared = |t: &Owned| {
-        let runs_otherwise = || Command::guard_of(&t.object).is_some_and(|guard| guards.contains(&guard));
+        let runs_otherwise = || guard(&t.object).is_some_and(|guard| guards.contains(&guard));
         declares.objects.contains(&t.object) || runs_otherwise()
     };
     things
@@ -34,7 +35,7 @@ pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: 
 pub(super) fn remains(thing: &Owned) -> bool {
     let change =
         || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
-    thing.object.kind != "command" || revert::undo::irreversible(change()).is_none()
+    !is_action(&thing.object) || revert::undo::irreversible(change()).is_none()
 }
 
 /// Whether it is a package that came along, and nothing is managed any more for which it came: a prune has left it because another one needed it.
@@ -172,7 +173,7 @@ pub(crate) fn undo_of(
 ) -> Undo {
     let brings = |by: &str| {
         let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
-        going.iter().filter(of_item).any(|t| t.before.is_absent() || t.object.kind == "command")
+        going.iter().filter(of_item).any(|t| t.before.is_absent() || is_action(&t.object))
     };
     let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
     let mut left = thing.left.clone();
@@ -248,7 +249,7 @@ pub(super) fn name_other_projects(
 mod tests {
     use super::*;
     use converge_ledger::ProjectName;
-    use converge_objects::Surroundings;
+    use converge_objects::{Command, CommandGuard, Surroundings};
     use converge_resource::State;
     use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 use super::{Edges, Revert, is_undone};
 use crate::revert::movers::nearest_older;
 use converge_ledger::led_elsewhere;
+use converge_objects::is_action;
 use std::collections::HashMap;
 
 impl<'a> Edges<'a> {
@@ -23,7 +24,7 @@ impl<'a> Edges<'a> {
     /// in its place: of a link that runs lead on and on, only the command of the last one is still done.
     pub(super) fn mover(&self, at: usize, item: &str, is_one: impl Fn(&Revert<'_>) -> bool) -> Option<usize> {
         let all = self.reverts.iter().enumerate();
-        let commands = all.filter(|(_, r)| r.object.kind == "command" && r.item == item);
+        let commands = all.filter(|(_, r)| is_action(r.object) && r.item == item);
         let mover = nearest_older(at, commands.map(|(command, _)| command))?;
         self.reverts.get(mover).filter(|command| command.from != command.to && is_one(command)).map(|_| mover)
     }

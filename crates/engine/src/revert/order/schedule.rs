@@ -24,7 +24,8 @@ pub(super) struct Schedule<'a> {
 
 impl<'a> Schedule<'a> {
     pub(super) fn new(reverts: &'a [Revert<'a>], edges: &[Edge]) -> Self {
-        let is_package = |r: &Revert<'_>| r.object.kind == "package" && r.from != r.to;
+        let is_package =
+            |r: &Revert<'_>| converge_objects::traits_of(r.object).one_transaction && r.from != r.to;
         let mut vertices: Vec<Vec<usize>> = Vec::new();
         let mut vertex_of = Vec::new();
         let mut packages = None;

@@ -63,9 +63,10 @@ pub(super) fn is_used(state: &State) -> bool {
 
 /// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
 pub(super) fn a_unit_may_run_with(object: &ObjectId) -> bool {
-    !["unit", "command"].contains(&object.kind.as_str())
+    object.kind != "unit"
         && converge_objects::object(&object.kind).is_none_or(|o| {
             !o.node().stays_unless_allowed()
+                && !o.action().is_action()
                 && !o.traits().back_last
                 && !o.traits().restarts_host
                 && !o.traits().passes
@@ -109,7 +110,9 @@ impl Edges<'_> {
                 }
             }
             // Commands of its role that ran before it: one that stops may work on what they made; one that runs on may have to be restarted.
-            let earlier = self.of("command").filter(|(c, command)| *c > at && command.role() == unit.role());
+            let earlier = self
+                .with(|object| object.action().is_action())
+                .filter(|(c, command)| *c > at && command.role() == unit.role());
             for (command, _) in earlier {
                 match turn {
                     UnitTurn::Stops => self.order(at, command),
