@@ -15,7 +15,7 @@ const RETAINED: usize = 1 << 20;
 const UNSHOWN: usize = 64;
 
 /// A piece of a host's output: the host, whether it is standard error, bytes.
-type Piece = (String, bool, Vec<u8>);
+type OutputPiece = (String, bool, Vec<u8>);
 
 /// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
 /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
@@ -29,7 +29,7 @@ pub(crate) async fn run_command(
     // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
     // It goes through a pipe: all users of the host can read the list of processes.
     let script: Arc<str> = converge_resource::unlisted("", script).into();
-    let (output, mut pieces) = mpsc::channel::<Piece>(UNSHOWN);
+    let (output, mut pieces) = mpsc::channel::<OutputPiece>(UNSHOWN);
     let mut running = pin!(on_each(context, &hosts, |context, host| {
         let (script, output) = (Arc::clone(&script), output.clone());
         async move {
@@ -60,7 +60,7 @@ async fn run_on(
     host: &str,
     script: &str,
     limit: Duration,
-    output: &mpsc::Sender<Piece>,
+    output: &mpsc::Sender<OutputPiece>,
 ) -> Result<RanCommand, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let item =

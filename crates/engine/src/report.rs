@@ -279,7 +279,7 @@ pub struct HostVerify {
 /// Why a live check does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum CheckFailure {
-    /// What is there is not as it should be, in words for people.
+    /// Something is not as it should be, in words for people.
     Differs(String),
     /// Nobody could look: another check comes first and does not hold, at this address.
     Behind(String),

@@ -477,7 +477,7 @@ cv_undo_later() {
     }
     END {
       # One that was passed over, as the object was back before it, is not in the way when it is as this run left it.
-      # Nor is a project that has brought it back to where its first run found it. The same rule as in crates/ledger/src/fold/others.rs.
+      # Nor is a project that has brought it back to where its first run found it. The same rule as in crates/ledger/src/stacks/others.rs.
       for (i = n; i > 0; i--) if ((begin[whose[i]] != end[whose[i]] || key == "/etc/fstab") && (now == last[i] || (now != before[i] && now != left))) { found = run[i] OFS "changed it too"; break }
       if (found == "") exit 1
       print found
@@ -487,7 +487,7 @@ cv_undo_later() {
 }
 
 # cv_undo_covered: whether a later run that is in force stands on the row, which is as before already: then it is not undone, and goes back when that
-# run has. That run in cv_u_later. The same rule as in crates/ledger/src/fold/others.rs.
+# run has. That run in cv_u_later. The same rule as in crates/ledger/src/stacks/others.rs.
 cv_undo_covered() {
   ! cv_undo_is_undone || return 1
   cv_u_later=$(printf '%s' "$CV_LIVE" | CV_U_KEY=$row_key awk -F '\t' -v runs=" $later " -v kind="$row_kind" '

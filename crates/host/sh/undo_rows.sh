@@ -135,7 +135,7 @@ cv_undo_rows() {
 
 # cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED PROJECT, for each change that no rollback has taken back. LAST is `?` where
 # the run did not come to say it; PLANNED is then what it set out for, else `-`. PROJECT is the number of its first run. The same rules as in
-# crates/ledger/src/fold.rs.
+# crates/ledger/src/stacks.rs.
 cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"

@@ -62,7 +62,7 @@ impl Declares {
     }
 }
 
-/// What is asked first about objects that go: themselves, what they lie in, their other names and owners, and with `apt` the packages that came
+/// The questions that come first about objects that go: themselves, what they lie in, their other names and owners, and with `apt` the packages that came
 /// along.
 fn first_probes(going: &[&Owned], records: &OwnedRecords, declares: &Declares, apt: bool) -> BTreeSet<Probe> {
     let mut probes: BTreeSet<Probe> =

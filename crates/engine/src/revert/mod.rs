@@ -1,4 +1,4 @@
-//! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Pure.
+//! Reverts of one host: judged by what is there now, put in order, and made items of a plan. Only what asks a target waits.
 
 pub(crate) mod accounts;
 mod admission;

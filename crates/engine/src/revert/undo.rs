@@ -1,4 +1,4 @@
-//! The recorded changes of runs, composed, and the verdict on each object in a rollback. Pure.
+//! The verdict on each object in a rollback, from its composed changes (`converge_ledger`) and its present state. Pure.
 
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::from_text;

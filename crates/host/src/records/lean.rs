@@ -7,7 +7,7 @@ pub(super) fn lean(text: &str) -> String {
     reader.read().map_or_else(|| text.to_owned(), |()| reader.lean)
 }
 
-/// What encloses a place in the text.
+/// The thing that encloses a place in the text.
 #[derive(Clone, Copy)]
 enum Inside {
     /// The whole text, `$(…)`, a subshell. The patterns of so many `case` end in parentheses that close nothing.
@@ -37,8 +37,8 @@ struct HereDocument<'a> {
 struct ShellReader<'a> {
     text: &'a str,
     at: usize,
-    /// Where the text begins that was read and not yet kept.
-    kept: usize,
+    /// Where the text begins that was read and not yet copied.
+    copied: usize,
     lean: String,
     inside: Vec<Inside>,
     here: Vec<HereDocument<'a>>,
@@ -48,9 +48,9 @@ struct ShellReader<'a> {
     command: bool,
 }
 
-/// What ends a word.
+/// Characters that end a word.
 const BETWEEN: &str = " \t\n;|&()<>";
-/// What may stand in a word and is more than itself.
+/// Characters that may stand in a word and are more than themselves.
 const SPECIAL: &str = "\\'\"`$";
 /// Words behind which a command stands.
 const BEFORE_COMMANDS: &[&str] =
@@ -60,7 +60,7 @@ impl<'a> ShellReader<'a> {
     fn new(text: &'a str) -> Self {
         let inside = vec![Inside::Code { cases: 0 }];
         let (lean, here) = (String::with_capacity(text.len()), Vec::new());
-        Self { text, at: 0, kept: 0, lean, inside, here, fresh: true, command: true }
+        Self { text, at: 0, copied: 0, lean, inside, here, fresh: true, command: true }
     }
 
     fn rest(&self) -> &'a str {
@@ -69,9 +69,9 @@ impl<'a> ShellReader<'a> {
 
     /// Leaves out what is next.
     fn skip(&mut self, bytes: usize) {
-        self.lean.push_str(self.text.get(self.kept..self.at).unwrap_or_default());
+        self.lean.push_str(self.text.get(self.copied..self.at).unwrap_or_default());
         self.at += bytes;
-        self.kept = self.at;
+        self.copied = self.at;
     }
 
     fn enter(&mut self, inside: Inside, bytes: usize) {
@@ -175,7 +175,7 @@ impl<'a> ShellReader<'a> {
         self.at += end;
     }
 
-    /// What stands behind a backslash or a dollar, or any other character.
+    /// Takes the character behind a backslash or a dollar, or any other character.
     fn expansion(&mut self, next: char) {
         let rest = self.rest();
         self.command = false;

@@ -2,10 +2,10 @@ use super::lean;
 use crate::records::{library, readable_library};
 use std::process::Command;
 
-/// What is sent to every host. It only may grow for a reason.
+/// Every host gets this text. It only may grow for a reason.
 const MOST_SENT: usize = 240_000;
 
-/// What bash has read: each function as it prints it, and the variables.
+/// Bash has read this: each function as it prints it, and the variables.
 fn as_bash_reads(text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let library = dir.path().join("library");
@@ -59,7 +59,7 @@ fn quotes_and_documents_stay_as_they_are() {
         ("  a=$((1 << (2 + $(\n    b))))\n  c\n", "a=$((1 << (2 + $(\nb))))\nc\n"),
         ("  a `\n  # b\n`\n  c\\'d # '\n  e\n", "a `\n  # b\n`\nc\\'d # '\ne\n"),
         ("  a#b é \"\\\"\n  c\"\n  d", "a#b é \"\\\"\n  c\"\nd"),
-        // What is not understood stays whole.
+        // A text that is not understood stays whole.
         ("  a 'b\n  c\n", "  a 'b\n  c\n"),
         ("  a)\n  b\n", "  a)\n  b\n"),
         ("  a <<E\n  b\n", "  a <<E\n  b\n"),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a meta may hold: numbers, what looks like one, and what a power cut leaves. The name of a run with a colon is none.
+/// A meta may hold these: numbers, what looks like one, and what a power cut leaves. The name of a run with a colon is none.
 const PARTS: [&[u8]; 16] = [
     b"",
     b"time\tx\n",
