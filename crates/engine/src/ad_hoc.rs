@@ -63,7 +63,8 @@ async fn run_on(
     output: &mpsc::Sender<Piece>,
 ) -> Result<RanCommand, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
-    let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script.to_owned()) };
+    let item =
+        ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script.to_owned()) };
     let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut ran = RanCommand::default();

@@ -43,7 +43,7 @@ pub use managed_objects::{HostManaged, ManagedDetail, ManagedObject, Present};
 pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{
-    ApplyReport, CheckFailure, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult, HostSnapshots, HostVerify,
-    Pruned, Purpose, RanCommand, Return, Snapshot,
+    ApplyReport, CheckFailure, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult,
+    HostSnapshots, HostVerify, Pruned, Purpose, RanCommand, Return, Snapshot,
 };
 pub use role_testing::ItemClaims;
