@@ -211,8 +211,9 @@ fn a_patch_comes_back_behind_the_release_that_brings_its_object() {
     declare(&lab, "1", Some("patched"));
     nothing_to_change(&lab);
 
-    // Taken back itself, the rollback is the prune again; and all of it is back to the beginning then.
-    lab.converge(&["rollback", "--yes", "hosts.yaml", "--to", &lab.oldest_run()]).expect(0);
+    // From there, all goes back to the beginning.
+    let to = ["--allow-destroy", "k8s:v1/Namespace/held", "--to", &lab.oldest_run()];
+    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &to[..]].concat()).expect(0);
     assert_eq!((data(&lab), revisions(&lab)), (Value::Null, 0));
     lab.kubectl(&["delete", "namespace", "held", "--ignore-not-found"]);
 }

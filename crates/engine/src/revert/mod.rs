@@ -51,8 +51,8 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     /// It is reverted, but not to the very state before: something that belongs to it stays.
     pub in_part: bool,
-    /// The release that brings the object back first: nobody can see it now.
-    pub brought_by: Option<ObjectId>,
+    /// Sentences about its revert.
+    pub notes: Vec<String>,
 }
 
 /// Objects that become one item of the plan.
@@ -107,12 +107,17 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
-    let bringers: Vec<Option<ObjectId>> =
-        brought_by.iter().map(|by| Some(undos.get((*by)?)?.object.clone())).collect();
+    let notes: Vec<Vec<String>> = (undos.iter().zip(&brought_by))
+        .map(|(undo, by)| {
+            let release = by.and_then(|at| undos.get(at)).map(|release| &release.object.key);
+            let note = |key| format!("{}: deferred until the release {key} brings it", undo.object);
+            release.map(note).into_iter().collect()
+        })
+        .collect();
     let mut judged: Vec<Option<Judged>> = (0..)
-        .zip(undos.into_iter().zip(verdicts).zip(bringers))
-        .map(|(at, ((undo, verdict), brought_by))| {
-            Some(Judged { undo, verdict, in_part: in_part.contains(&at), brought_by })
+        .zip(undos.into_iter().zip(verdicts).zip(notes))
+        .map(|(at, ((undo, verdict), notes))| {
+            Some(Judged { undo, verdict, in_part: in_part.contains(&at), notes })
         })
         .collect();
     let members = order
@@ -392,18 +397,14 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     }
     let mut notes = restarts::notes(&members);
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
-    for Judged { undo, verdict, brought_by, .. } in members {
+    for Judged { undo, verdict, notes: own_notes, .. } in members {
         match verdict {
             Verdict::Same => {}
             Verdict::Back(change) => {
                 if undo.unrecorded.between {
                     notes.push(format!("{}: {CHANGED_BETWEEN}", undo.object));
                 }
-                notes.extend(
-                    brought_by.map(|by| {
-                        format!("{}: deferred until the release {} brings it", undo.object, by.key)
-                    }),
-                );
+                notes.extend(own_notes);
                 node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }

@@ -34,3 +34,55 @@ pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> Vec<Option<usiz
     };
     undos.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::revert::tests::undo;
+    use crate::revert::undo::Verdict;
+    use crate::revert::{RevertGroup, arrange};
+    use converge_ledger::Undo;
+    use converge_objects::k8s::K8sState;
+    use converge_objects::release::{ReleaseState, content};
+    use converge_planner::Knowledge;
+    use converge_resource::{Answer, Observed, Probe, State};
+    use serde_json::{Value, json};
+    use std::collections::BTreeSet;
+
+    /// Whoever took the object away alone is somebody else; with the release it went, and comes back behind it.
+    #[test]
+    fn what_a_release_brings_goes_back_behind_it() {
+        let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": data});
+        let [(left, left_text), (before, before_text)] =
+            [json!({"x": "1"}), json!({"x": "1", "w": "p"})].map(|data| K8sState::of(&map(data)));
+        let text = content("c", "1", &Value::Null, &[map(json!({"x": "1"}))]);
+        let (status, chart, digest) = ("deployed".to_owned(), "c-1".to_owned(), text.digest().clone());
+        let release = Undo {
+            before: ReleaseState::Installed { status, chart, digest }.into(),
+            ..undo("release", "n/r", "absent", "absent")
+        };
+        let patched = Undo {
+            left: left.into(),
+            before: before.into(),
+            item: "other/patch".to_owned(),
+            ..undo("k8s", "v1/ConfigMap/n/c", "absent", "absent")
+        };
+        let groups = |undos: &[&Undo]| -> Vec<RevertGroup> {
+            let mut known = Knowledge::default();
+            [&text, &left_text, &before_text].into_iter().for_each(|c| known.learn_content(c.clone()));
+            for undo in undos {
+                let absent = Answer::Object(Observed::new(State::absent(), None));
+                known.learn(Probe::Object(undo.object.clone()), absent);
+            }
+            arrange(undos.iter().map(|undo| (*undo).clone()).collect(), &mut known, &[])
+        };
+        let alone = groups(&[&patched]);
+        assert!(matches!(alone[0].members[0].verdict, Verdict::Stays(_)), "{alone:?}");
+        let both = groups(&[&patched, &release]);
+        assert_eq!(both[0].address, release.item);
+        let [of_map] = both[1].members.as_slice() else { panic!("{both:?}") };
+        let Verdict::Back(change) = &of_map.verdict else { panic!("{both:?}") };
+        assert_eq!((&change.from, &change.to), (&patched.left, &patched.before));
+        assert_eq!(both[1].after, BTreeSet::from([0]));
+        assert!(of_map.notes[0].contains("deferred until the release n/r brings it"), "{of_map:?}");
+    }
+}
