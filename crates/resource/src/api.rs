@@ -113,7 +113,7 @@ pub enum ApiProbe {
     /// null.
     Others(ApiRef),
     /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object, `{no_namespace}` or
-    /// `{no_kind}` where these are not there; else null.
+    /// `{no_kind}` where these are not there, `{object}` as the server would make it; or null where nothing can be asked.
     Back {
         /// The object.
         object: ApiRef,

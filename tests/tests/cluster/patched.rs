@@ -190,6 +190,34 @@ fn a_field_that_a_patch_takes_away_stays_away_when_the_release_goes_back() {
     lab.kubectl(&["delete", "namespace", "held"]);
 }
 
+/// A prune has taken a release and a patch of its object away: the patch comes back behind the release, in the same run.
+#[test]
+fn a_patch_comes_back_behind_the_release_that_brings_its_object() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    declare(&lab, "1", Some("patched"));
+    lab.apply().expect(0);
+    let patched = json!({"own": "1", "both": "patched", "extra": "more"});
+    assert_eq!(data(&lab), patched);
+    lab.role("held", "scope: cluster\nresources:\n  - {name: a place for it, namespace: {name: held}}\n");
+    lab.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (Value::Null, 0));
+
+    let plan = lab.converge(&["rollback", "hosts.yaml"]);
+    says_all(&plan, &["deferred until the release held/held brings it"]);
+    assert!(!plan.all().contains("refused"), "{}", plan.all());
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (patched, 1));
+    declare(&lab, "1", Some("patched"));
+    nothing_to_change(&lab);
+
+    // From there, all goes back to the beginning.
+    let to = ["--allow-destroy", "k8s:v1/Namespace/held", "--to", &lab.oldest_run()];
+    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &to[..]].concat()).expect(0);
+    assert_eq!((data(&lab), revisions(&lab)), (Value::Null, 0));
+    lab.kubectl(&["delete", "namespace", "held", "--ignore-not-found"]);
+}
+
 /// Charts do not say where their objects live, of whichever kind.
 const LEASE: &str = "\n---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: held}\nspec: {holderIdentity: chart}\n";
 

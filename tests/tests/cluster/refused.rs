@@ -281,3 +281,61 @@ fn an_object_of_others_that_a_role_wants_absent_is_refused_in_the_plan() {
     lab.kubectl(&["delete", "configmap", "theirs"]);
     lab.kubectl(&["delete", "namespace", "theirs"]);
 }
+
+/// A policy that sets a label on this map.
+const LABELS: &str = r#"
+  - name: policy
+    k8s_object:
+      apiVersion: admissionregistration.k8s.io/v1
+      kind: MutatingAdmissionPolicy
+      metadata: {name: sets-label}
+      spec:
+        matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
+        matchConditions: [{name: this, expression: "object.metadata.name == 'labelled'"}]
+        failurePolicy: Fail
+        reinvocationPolicy: Never
+        mutations:
+          - patchType: ApplyConfiguration
+            applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'mut': 'yes'}}}"}
+  - name: binding
+    k8s_object:
+      apiVersion: admissionregistration.k8s.io/v1
+      kind: MutatingAdmissionPolicyBinding
+      metadata: {name: sets-label}
+      spec: {policyName: sets-label}
+"#;
+
+/// A label that a policy sets in every write stays, and keeps neither the other fields nor older runs from going back.
+#[test]
+fn what_a_policy_sets_anew_stays_and_holds_up_no_rollback() {
+    let lab = Lab::get();
+    let role = |value: u8| {
+        let map = format!(
+            "scope: cluster\nresources:\n  - name: map\n    k8s_object: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: labelled, namespace: default}}, data: {{v: '{value}'}}}}\n"
+        );
+        lab.role("labels", &format!("{map}{LABELS}"));
+    };
+    let map = |pointer: &str| lab.value(&["configmap", "labelled"], pointer);
+    role(1);
+    lab.apply().expect(0);
+    until("the policy", 30, || lab.plan().all().contains("mut:"));
+    lab.apply().expect(0);
+    assert_eq!(map("/metadata/labels/mut"), Some(json!("yes")));
+    let plan = lab.converge(&["rollback", "hosts.yaml"]);
+    says_all(&plan, &["passed over", ".metadata.labels.mut: the API server would set this again"]);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert!(map("/metadata").is_none());
+    assert!(lab.api.get(&["mutatingadmissionpolicy", "sets-label"]).is_err());
+
+    // Beside a field that goes back.
+    role(1);
+    lab.apply().expect(0);
+    until("the policy", 30, || lab.plan().all().contains("mut:"));
+    role(2);
+    lab.apply().expect(0);
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    says_all(&back, &[".metadata.labels.mut: the API server would set this again"]);
+    assert_eq!((map("/data/v"), map("/metadata/labels/mut")), (Some(json!("1")), Some(json!("yes"))));
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert!(map("/metadata").is_none());
+}

@@ -111,6 +111,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         "the fields of an object of the API belong to several owners: they are compared and merged by their text",
         &[
             "engine/src/apply/lane/rebind.rs",
+            "engine/src/revert/admission.rs",
             "engine/src/revert/nodes.rs",
             "engine/src/revert/releases.rs",
             "engine/src/revert/releases/unset.rs",
@@ -123,7 +124,12 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     (
         "release",
         "a release of helm goes back with the objects of its chart, and its secret values are sealed",
-        &["engine/src/plan/irreversible.rs", "engine/src/revert/releases.rs", "engine/src/revert/sealed.rs"],
+        &[
+            "engine/src/plan/irreversible.rs",
+            "engine/src/revert/releases.rs",
+            "engine/src/revert/releases/brought.rs",
+            "engine/src/revert/sealed.rs",
+        ],
     ),
     ("fetched", "the controller keeps the file", &["engine/src/controller.rs"]),
     ("kubeadm", "one ID allows a node to go without a snapshot of etcd", &["engine/src/report.rs"]),

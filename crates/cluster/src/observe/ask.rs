@@ -129,7 +129,7 @@ impl Cluster {
                 Ok(why.filter(|why| why.get("conflicts").is_none()).unwrap_or_default())
             }
             Err(fault) => Err(fault.into()),
-            Ok(_) => Ok(Value::Null),
+            Ok(made) => Ok(json!({"object": made})),
         }
     }
 }

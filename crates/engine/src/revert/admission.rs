@@ -2,9 +2,12 @@
 
 use crate::TargetError;
 use crate::connect::target::Target;
-use crate::revert::RevertGroup;
 use crate::revert::order::namespaces::namespace_of;
-use crate::revert::undo::Verdict;
+use crate::revert::shared::state_with;
+use crate::revert::undo::{Verdict, text_of};
+use crate::revert::{Judged, RevertGroup};
+use converge_objects::k8s::fields::{Field, deviating, leaf_differences, read, shown};
+use converge_objects::k8s::normalised;
 use converge_objects::{api_ref, release_of};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Probe, State};
@@ -83,6 +86,9 @@ pub(crate) async fn leave_what_is_refused(
     target.look(&probes, known).await?;
     let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
     let all = Brought::by(verdicts());
+    for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
+        leave_what_is_set_anew(judged, &changed, known);
+    }
     // Others may need an object that stays.
     loop {
         let brought =
@@ -99,6 +105,45 @@ pub(crate) async fn leave_what_is_refused(
             return Ok(());
         }
     }
+}
+
+/// Lets the fields stay that the server would set again in the very write that reverts them, as a mutating policy or webhook does.
+fn leave_what_is_set_anew(judged: &mut Judged, changed: &[ApiRef], known: &mut Knowledge) {
+    let Some((object, change)) = written(&judged.verdict) else { return };
+    let answer = probe(&judged.verdict, known).and_then(|probe| known.answer(&probe));
+    let Some(Answer::Api(answer)) = answer else { return };
+    let text = |state: &State| text_of(&change.object, state, known);
+    let Some(((from, to), made)) = text(&change.from).zip(text(&change.to)).zip(answer.get("object")) else {
+        return;
+    };
+    let made = normalised(made);
+    let is_set_anew = |field: &Field| {
+        let is_off = !deviating(&made, std::slice::from_ref(field), true).is_empty();
+        is_off && read(&made, &field.path) == field.before.as_ref()
+    };
+    let (stay, go): (Vec<Field>, Vec<Field>) =
+        leaf_differences(&from, &to).into_iter().partition(is_set_anew);
+    if stay.is_empty() || is_decided(&object, changed) {
+        return;
+    }
+    let names: Vec<String> = stay.iter().map(|field| shown(&field.path)).collect();
+    let why = format!(
+        "{}: the API server would set this again in the same write, as a policy or a webhook tells it, so it stays as it is",
+        names.join(", ")
+    );
+    if go.is_empty() {
+        judged.verdict = Verdict::Stays(why);
+        return;
+    }
+    let (id, from_state) = (change.object.clone(), change.from.clone());
+    let Some(to) = state_with(&from, &go, &to, known) else { return };
+    judged.notes.push(format!("{id}: {why}"));
+    judged.verdict = Verdict::Back(Change { object: id, from: from_state, to });
+}
+
+/// Whether something that the rollback changes decides what the server takes of an object.
+fn is_decided(object: &ApiRef, changed: &[ApiRef]) -> bool {
+    changed.iter().any(|other| other != object && decides(other, object))
 }
 
 /// The objects among which one comes back.
@@ -126,7 +171,6 @@ impl RevertContext<'_> {
         let (object, _) = written(verdict)?;
         let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
         let word = |key: &str| answer.get(key).and_then(serde_json::Value::as_str);
-        let decided = || self.changed.iter().any(|other| *other != object && decides(other, &object));
         match (word("no_namespace"), word("no_kind"), word("invalid")) {
             (Some(name), ..) => Some(format!("its namespace {name} is not there: make it, then `{again}`")),
             (_, Some(_), _) if self.brought.defines(&object) => None,
@@ -136,7 +180,7 @@ impl RevertContext<'_> {
             (_, Some(kind), _) => {
                 Some(format!("the API server has no kind {kind}: bring its definition, then `{again}`"))
             }
-            (.., Some(why)) if !decided() && !has_unknown_values(verdict) => {
+            (.., Some(why)) if !is_decided(&object, self.changed) && !has_unknown_values(verdict) => {
                 Some(format!("the API server would refuse it: {why}"))
             }
             _ => None,

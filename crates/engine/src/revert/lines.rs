@@ -132,7 +132,7 @@ pub(crate) fn go_with_mounts(groups: &mut [RevertGroup], file: &Undo, mut now: S
             if to != now {
                 let change = Change { object: file.object.clone(), from: now, to: to.clone() };
                 let (undo, verdict) = (file.clone(), Verdict::Back(change));
-                group.members.push(Judged { undo, verdict, in_part: false });
+                group.members.push(Judged { undo, verdict, in_part: false, notes: Vec::new() });
                 now = to;
             }
             group.members.push(mount);

@@ -9,6 +9,7 @@ pub(crate) mod layers;
 mod left;
 pub(crate) mod lines;
 mod movers;
+mod needs;
 pub(crate) mod nodes;
 pub(crate) mod order;
 mod packages;
@@ -23,6 +24,8 @@ pub(crate) mod undo;
 pub(crate) use crate::revert::asked::{complete, leave_what_cannot_go, translate_accounts};
 use crate::revert::layers::{Sight, sights};
 use crate::revert::left::name_what_stays;
+use crate::revert::needs::groups_before;
+pub(crate) use crate::revert::needs::needs;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
     Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, role_of, same,
@@ -30,7 +33,7 @@ use crate::revert::undo::{
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::path::within;
-use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, PlannedChange, Problem};
+use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +50,8 @@ pub(crate) struct Judged {
     pub verdict: Verdict,
     /// It is reverted, but not to the very state before: something that belongs to it stays.
     pub in_part: bool,
+    /// Sentences about its revert.
+    pub notes: Vec<String>,
 }
 
 /// Objects that become one item of the plan.
@@ -64,6 +69,10 @@ pub(crate) struct RevertGroup {
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
     go_with_commands(&mut undos);
     let mut sights = sights(&undos, known);
+    let brought_by = releases::brought_back(&undos, known);
+    for (sight, _) in sights.iter_mut().zip(&brought_by).filter(|(_, by)| by.is_some()) {
+        *sight = Sight::Later;
+    }
     let both = undos.iter().zip(&sights);
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
@@ -79,8 +88,9 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let first_steps = nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
     let ends = ends(&undos, &verdicts, &sights, known);
-    let reverts: Vec<Revert<'_>> =
-        undos.iter().zip(&ends).map(|(undo, (from, to))| revert(undo, from, to, known)).collect();
+    let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends).zip(&brought_by))
+        .map(|((undo, (from, to)), by)| Revert { brought_by: *by, ..revert(undo, from, to, known) })
+        .collect();
     let order = order::arrange(&reverts);
     keep_whole_roles(&undos, &mut verdicts, &order.concat());
     let stay: BTreeSet<usize> = (0..).zip(&verdicts).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
@@ -96,9 +106,18 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
+    let notes: Vec<Vec<String>> = (undos.iter().zip(&brought_by))
+        .map(|(undo, by)| {
+            let release = by.and_then(|at| undos.get(at)).map(|release| &release.object.key);
+            let note = |key| format!("{}: deferred until the release {key} brings it", undo.object);
+            release.map(note).into_iter().collect()
+        })
+        .collect();
     let mut judged: Vec<Option<Judged>> = (0..)
-        .zip(undos.into_iter().zip(verdicts))
-        .map(|(at, (undo, verdict))| Some(Judged { undo, verdict, in_part: in_part.contains(&at) }))
+        .zip(undos.into_iter().zip(verdicts).zip(notes))
+        .map(|(at, ((undo, verdict), notes))| {
+            Some(Judged { undo, verdict, in_part: in_part.contains(&at), notes })
+        })
         .collect();
     let members = order
         .into_iter()
@@ -121,6 +140,7 @@ fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &'a Knowled
         moved_by: undo.moved_by.as_deref(),
         lies_in: &undo.lies_in,
         real: known.real(&undo.object),
+        brought_by: None,
     }
 }
 
@@ -327,29 +347,6 @@ fn start_with_nothing_certain(
     in_part
 }
 
-/// For each group those of other roles that come before it; of one that writes objects of a cluster those of its own role too.
-fn groups_before(reverts: &[Revert<'_>], order: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
-    let group_of: BTreeMap<usize, usize> =
-        (0..).zip(order).flat_map(|(group, places)| places.iter().map(move |at| (*at, group))).collect();
-    let role = |at: usize| reverts.get(at).map_or("", |r| role_of(r.item));
-    let mut after = vec![BTreeSet::new(); order.len()];
-    for edge in order::edges(reverts) {
-        let (Some(first), Some(then)) = (group_of.get(&edge.first), group_of.get(&edge.then)) else {
-            continue;
-        };
-        let several = |group: usize| {
-            let roles: BTreeSet<&str> = order.get(group).into_iter().flatten().map(|at| role(*at)).collect();
-            roles.len() > 1
-        };
-        let alone = reverts.get(edge.then).is_some_and(|revert| stands_alone(revert.object, revert.to));
-        let others = role(edge.first) != role(edge.then) || several(*first) || several(*then);
-        if first < then && (others || alone) {
-            after.get_mut(*then).map(|list| list.insert(*first));
-        }
-    }
-    after
-}
-
 /// The addresses of the items: that of the item which made the change, where it is one and comes once.
 fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
     let mut used: BTreeSet<String> = undos.iter().map(|u| u.item.clone()).collect();
@@ -382,32 +379,6 @@ fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
         .collect()
 }
 
-/// Whether an object of a cluster is written: it needs what it stands on, and nothing else of its role. One that goes, a release or a restart may be what
-/// something before it still needs.
-fn stands_alone(object: &ObjectId, to: &State) -> bool {
-    converge_objects::is_of_api(object) && !to.is_absent()
-}
-
-/// The items that must have succeeded before one of a group: the latest of its role that is reverted at all, so that a failure stops the rest of
-/// the role, as it does on the way there; those whose things stand on it, though they stay; and what comes before it in other roles. Where all that an
-/// item does [`stands_alone`], only what it needs.
-pub(crate) fn needs(before: &[Item], item: &Item, after: &BTreeSet<usize>) -> Vec<u32> {
-    let stays = |planned: &PlannedChange| {
-        converge_objects::object(&planned.change.object.kind).is_some_and(|o| o.node().stays_unless_allowed())
-    };
-    let writes = |planned: &PlannedChange| stands_alone(&planned.change.object, &planned.change.to);
-    let alone = |i: &Item| !i.changes().is_empty() && i.changes().iter().all(writes);
-    let of_role = || before.iter().filter(|i| i.role == item.role);
-    let pending = || of_role().rev().filter(|i| i.is_pending());
-    // Those that stand alone wait for none before them: all of them stand for what they do not wait for.
-    let chained = pending().position(|i| !alone(i)).map_or(usize::MAX, |at| at.saturating_add(1));
-    let latest = pending().take(if alone(item) { 0 } else { chained });
-    let retained = of_role().filter(|i| i.changes().iter().any(stays));
-    let others = after.iter().filter_map(|at| before.get(*at)).filter(|i| i.is_pending());
-    let all: BTreeSet<u32> = retained.chain(latest).chain(others).map(|i| i.id).collect();
-    all.into_iter().collect()
-}
-
 /// One item of a rollback.
 pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     let claims: Vec<ObjectId> = members.iter().map(|m| m.undo.object.clone()).collect();
@@ -424,13 +395,14 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     }
     let mut notes = restarts::notes(&members);
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
-    for Judged { undo, verdict, .. } in members {
+    for Judged { undo, verdict, notes: own_notes, .. } in members {
         match verdict {
             Verdict::Same => {}
             Verdict::Back(change) => {
                 if undo.unrecorded.between {
                     notes.push(format!("{}: {CHANGED_BETWEEN}", undo.object));
                 }
+                notes.extend(own_notes);
                 node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }

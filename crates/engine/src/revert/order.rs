@@ -40,6 +40,8 @@ pub(crate) struct Revert<'a> {
     pub real: Option<&'a str>,
     /// Its effect on pods that are to be scheduled.
     pub pods: Pods,
+    /// The place of the release that brings it back first.
+    pub brought_by: Option<usize>,
 }
 
 impl Revert<'_> {
@@ -84,6 +86,7 @@ pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
     found.packages();
     found.commands();
     found.namespaces();
+    found.brought_by_releases();
     found.pods();
     found.by_kind_within_roles();
     found.edges

@@ -32,6 +32,7 @@ impl Host {
                 lies_in: &[],
                 real: self.real.get(&object.key).map(String::as_str),
                 pods: Pods::default(),
+                brought_by: None,
             })
             .collect()
     }

@@ -1,10 +1,12 @@
 //! Releases in a rollback: fields of their objects that belong to others stay with these, as in an upgrade, and those that a patch in force has taken away
 //! stay away.
 
+mod brought;
 mod unset;
 
 use crate::TargetError;
 use crate::connect::target::Target;
+pub(crate) use brought::brought_back;
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::from_text;
 use converge_objects::release::{self, ReleaseState};

@@ -57,7 +57,12 @@ pub(crate) fn without_shared(undo: &Undo, from: State, to: State, known: &mut Kn
 }
 
 /// The state of an object in which these fields are as in another one of its states. Its content becomes known. `None` where a field has no place in it.
-fn state_with(object: &Value, fields: &[Field], other: &Value, known: &mut Knowledge) -> Option<State> {
+pub(crate) fn state_with(
+    object: &Value,
+    fields: &[Field],
+    other: &Value,
+    known: &mut Knowledge,
+) -> Option<State> {
     let mut made = with(object, fields).ok()?;
     drop_emptied(&mut made, fields, other);
     let (state, content) = K8sState::of(&made);

@@ -302,7 +302,8 @@ mod tests {
             "unit masked inactive -"
         );
         assert!(matches!(masked.plan(&FakeView::new()), Err(Stop::Invalid { .. })));
-        let own = has(FakeView::new(), "unit static inactive -").file("/etc/systemd/system/ssh.service", 0o644, "");
+        let own =
+            has(FakeView::new(), "unit static inactive -").file("/etc/systemd/system/ssh.service", 0o644, "");
         assert!(matches!(masked.plan(&own), Err(Stop::Invalid { pointer, .. }) if pointer == "/masked"));
         assert!(matches!(vague.plan(&FakeView::new().may(unit_id("ssh.service"))), Err(Stop::Deferred(_))));
     }

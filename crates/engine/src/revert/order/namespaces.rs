@@ -1,4 +1,4 @@
-//! Objects that others of a cluster need to come back: their namespace, and the definition of their kind.
+//! Objects that others of a cluster need to come back: their namespace, the definition of their kind, and the release that brings them.
 
 use super::{Edges, Revert};
 use converge_objects::{api_ref, release_of};
@@ -11,6 +11,14 @@ pub(crate) fn namespace_of(object: &ObjectId) -> Option<String> {
 }
 
 impl Edges<'_> {
+    /// A release comes before what is changed of the objects that it brings.
+    pub(super) fn brought_by_releases(&mut self) {
+        let reverts = self.reverts;
+        let changing = reverts.iter().enumerate().filter(|(_, revert)| revert.from != revert.to);
+        let brought = changing.filter_map(|(at, revert)| Some((revert.brought_by?, at)));
+        brought.for_each(|(release, at)| self.need(release, at));
+    }
+
     /// A namespace comes before what is in it, and goes after it: it would take a release along that a later step uninstalls. A definition comes before
     /// the objects of its group.
     pub(super) fn namespaces(&mut self) {

@@ -1,0 +1,88 @@
+//! Objects that come back with a release of the same rollback, and go on from there. Pure.
+
+use converge_ledger::Undo;
+use converge_objects::release::{self, ReleaseState};
+use converge_objects::{api_ref, release_of};
+use converge_planner::Knowledge;
+use converge_resource::{ObjectId, State};
+use serde_json::Value;
+
+/// The manifests of a state of a release, as far as its text is known.
+fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
+    let Ok(ReleaseState::Installed { digest, .. }) = ReleaseState::try_from(state.clone()) else {
+        return Vec::new();
+    };
+    known.content(&digest).and_then(release::manifests_of).unwrap_or_default()
+}
+
+/// For each object that is not there now, while the runs have left it there, the place of the release that comes back and brings it: a prune has taken the
+/// release away after what was changed of the object.
+pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> Vec<Option<usize>> {
+    let is_gone = |object: &ObjectId| known.observed(object).is_ok_and(|now| now.state.is_absent());
+    let release = |(at, undo): (usize, &Undo)| {
+        let (namespace, _) = release_of(&undo.object).filter(|_| is_gone(&undo.object))?;
+        Some((at, namespace.to_owned(), manifests(&undo.before, known)))
+    };
+    let releases: Vec<(usize, String, Vec<Value>)> = (0..).zip(undos).filter_map(release).collect();
+    let one = |undo: &Undo| {
+        let stands = !undo.left.is_absent() && !undo.before.is_absent();
+        let object = api_ref(&undo.object).filter(|_| stands && is_gone(&undo.object))?;
+        let brings = |(_, namespace, manifests): &&(usize, String, Vec<Value>)| {
+            manifests.iter().any(|manifest| release::is(manifest, &object, namespace))
+        };
+        releases.iter().find(brings).map(|(at, ..)| *at)
+    };
+    undos.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::revert::tests::undo;
+    use crate::revert::undo::Verdict;
+    use crate::revert::{RevertGroup, arrange};
+    use converge_ledger::Undo;
+    use converge_objects::k8s::K8sState;
+    use converge_objects::release::{ReleaseState, content};
+    use converge_planner::Knowledge;
+    use converge_resource::{Answer, Observed, Probe, State};
+    use serde_json::{Value, json};
+    use std::collections::BTreeSet;
+
+    /// Whoever took the object away alone is somebody else; with the release it went, and comes back behind it.
+    #[test]
+    fn what_a_release_brings_goes_back_behind_it() {
+        let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": data});
+        let [(left, left_text), (before, before_text)] =
+            [json!({"x": "1"}), json!({"x": "1", "w": "p"})].map(|data| K8sState::of(&map(data)));
+        let text = content("c", "1", &Value::Null, &[map(json!({"x": "1"}))]);
+        let (status, chart, digest) = ("deployed".to_owned(), "c-1".to_owned(), text.digest().clone());
+        let release = Undo {
+            before: ReleaseState::Installed { status, chart, digest }.into(),
+            ..undo("release", "n/r", "absent", "absent")
+        };
+        let patched = Undo {
+            left: left.into(),
+            before: before.into(),
+            item: "other/patch".to_owned(),
+            ..undo("k8s", "v1/ConfigMap/n/c", "absent", "absent")
+        };
+        let groups = |undos: &[&Undo]| -> Vec<RevertGroup> {
+            let mut known = Knowledge::default();
+            [&text, &left_text, &before_text].into_iter().for_each(|c| known.learn_content(c.clone()));
+            for undo in undos {
+                let absent = Answer::Object(Observed::new(State::absent(), None));
+                known.learn(Probe::Object(undo.object.clone()), absent);
+            }
+            arrange(undos.iter().map(|undo| (*undo).clone()).collect(), &mut known, &[])
+        };
+        let alone = groups(&[&patched]);
+        assert!(matches!(alone[0].members[0].verdict, Verdict::Stays(_)), "{alone:?}");
+        let both = groups(&[&patched, &release]);
+        assert_eq!(both[0].address, release.item);
+        let [of_map] = both[1].members.as_slice() else { panic!("{both:?}") };
+        let Verdict::Back(change) = &of_map.verdict else { panic!("{both:?}") };
+        assert_eq!((&change.from, &change.to), (&patched.left, &patched.before));
+        assert_eq!(both[1].after, BTreeSet::from([0]));
+        assert!(of_map.notes[0].contains("deferred until the release n/r brings it"), "{of_map:?}");
+    }
+}
