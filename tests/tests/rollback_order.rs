@@ -440,5 +440,18 @@ fn a_command_and_the_edits_of_what_it_made_come_and_go_in_turn() {
         // And once more, after a rollback.
         apply(&world, &full);
         prune();
+        // The host itself gives back what it finds gone with the command, and so does the rollback of that.
+        exec(host, "rm -rf /var/lib/converge /srv/*");
+        apply(&world, &full);
+        let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+        assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+        assert_eq!(exec(host, "ls -A /srv"), "");
+        world.only_role("r", "resources: []\n").unwrap();
+        let plan = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        assert!(!plan.all().contains("orphaned"), "{}", plan.all());
+        let run = undone.stdout.lines().find_map(|line| line.split_once(" as run ")).unwrap().1;
+        let again = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
+        assert!(again.success(), "{}{}", again.stdout, again.stderr);
+        assert_eq!(exec(host, &format!("cat {file}")), "a=1\nb=2");
     }
 }

@@ -341,7 +341,7 @@ cv_place_moved() {
 }
 
 # cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
-# CV_WINDOW may name the item that it is recorded for.
+# CV_WINDOW may name the item that it is recorded for, and its flags.
 cv_item_window() {
   [ -n "$CV_WINDOW" ] || return 0
   cv_watched_clock
@@ -361,7 +361,7 @@ cv_item_window() {
     fi
     case $CV_ELSEWHERE in *"$CV_NL$row_seq$CV_NL"*) cv_i_was=$CV_NOW ;; esac
     if [ "$cv_i_was" != "$CV_NOW" ]; then
-      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
+      cv_journal "moved$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_i_was$CV_TAB$CV_NOW$CV_TAB${row_item:-$CV_ITEM}$CV_TAB${row_flags:-${CV_FLAGS:--}}$CV_NL"
     fi
     [ "$CV_NOW" = "$row_after" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
     cv_i_text=$cv_i_text$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_NL

@@ -109,6 +109,7 @@ cv_undo_why() {
 # ran.
 cv_undo_group() {
   [ -n "$CV_ROWS" ] || return 0
+  cv_undo_window
   cv_u_out=$(
     cv_item_begin
     set -f
@@ -132,6 +133,8 @@ cv_undo_group() {
     cv_item_end
   )
   cv_u_status=$?
+  # Each row is looked at anew when its turn comes.
+  [ -z "$CV_WINDOW" ] || cv_resume
   set -f
   IFS=$CV_NL
   for cv_u_each in $CV_ROWS; do
@@ -156,7 +159,7 @@ cv_undo_group() {
   0:* | *:sensitive*) ;;
   *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; /^[[:space:]]*$/d' | sed '$d; s/^/               /' ;;
   esac
-  CV_ROWS= CV_FLAGS=-
+  CV_ROWS= CV_FLAGS=- CV_WINDOW=
 }
 
 # cv_undo_can RUN: whether something of it can be reverted now. Its calls are told by cv_c_asks that nothing is done.
@@ -254,7 +257,7 @@ cv_undo_main() {
     return 75
   }
   unset cv_u_alone
-  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
+  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_turn=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf '%sundoing run %s as run %s\n' "${cv_p_over:-}" "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)
   cv_undo_whole "$cv_u_rows"
@@ -264,6 +267,7 @@ cv_undo_main() {
   set -- $cv_u_rows
   cv_split_end
   for cv_u_row; do
+    cv_u_turn=$((cv_u_turn + 1))
     cv_row "$cv_u_row"
     # The packages are one transaction; everything else goes back one by one.
     [ "$row_kind $cv_u_last" = "package package" ] || cv_undo_group
@@ -312,6 +316,7 @@ cv_undo_main() {
       ;;
     esac
   done
+  cv_u_turn=$((cv_u_turn + 1))
   cv_undo_group
   cv_u_on=$(cv_undo_runs_on "$target")
   cv_split_by "$CV_NL"

@@ -137,8 +137,8 @@ cv_undo_role_stays() {
   judged="\`${cv_w_item%%"$CV_NL"*}\` stays, and so does what belongs to it: left alone"
 }
 
-# cv_undo_ready ROWS: the numbers of those rows of paths that can be restored now, in cv_u_ready, where foreign code of the other rows may change them
-# on the way: a package that comes back brings its files, a command makes its own again. Its calls are told by cv_c_asks that nothing is done, and by
+# cv_undo_ready ROWS: the numbers of those rows that can be restored now, in cv_u_ready, where foreign code of the other rows may change them on the
+# way: a package that comes back brings its files and enables its units, a command makes its own again. Its calls are told by cv_c_asks that nothing is done, and by
 # cv_u_ran that nothing was.
 cv_undo_ready() {
   cv_u_ready=
@@ -147,7 +147,7 @@ cv_undo_ready() {
     cv_c_asks=yes cv_u_ran=
     printf '%s\n' "$1" | while IFS= read -r cv_r_row; do
       cv_row "$cv_r_row"
-      [ "$row_kind" = path ] || continue
+      case $row_kind in command | package) continue ;; esac
       cv_undo_judge "$cv_r_row" </dev/null
       [ "$judged" != restore ] || printf '%s ' "$row_seq"
     done

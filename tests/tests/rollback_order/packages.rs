@@ -90,3 +90,30 @@ fn a_directory_in_one_of_a_package_goes_before_the_package() {
         "gone\npurged"
     );
 }
+
+/// The scripts of a package that comes back enable its unit, which goes on from there.
+#[test]
+fn a_unit_comes_back_running_with_its_package() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let made =
+        "resources:\n  - package: {name: cron}\n  - service: {name: cron, state: started, enabled: true}\n";
+    let runs = "systemctl is-enabled cron; systemctl is-active cron; true";
+    for way in ["rollback", "undo.sh"] {
+        apply(&world, made);
+        world.only_role("r", "resources:\n  - file: {path: /srv/other, content: x}\n").unwrap();
+        let prune = world.prune_all().unwrap();
+        world.converge(&prune.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().expect(0);
+        assert_eq!(exec(host, "ls /usr/sbin/cron 2>/dev/null || echo gone"), "gone");
+        match way {
+            "rollback" => drop(rollback(&world, &[]).expect(0)),
+            _ => {
+                let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+            }
+        }
+        assert_eq!(exec(host, runs), "enabled\nactive", "{way}");
+        rollback(&world, &[]).expect(0);
+        assert_eq!(exec(host, "ls /usr/sbin/cron /srv/other 2>/dev/null || echo gone"), "gone", "{way}");
+    }
+}
