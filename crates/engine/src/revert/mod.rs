@@ -69,8 +69,8 @@ pub(crate) struct RevertGroup {
 pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
     go_with_commands(&mut undos);
     let mut sights = sights(&undos, known);
-    let brought_by = releases::brought_back(&undos, known);
-    for (sight, _) in sights.iter_mut().zip(&brought_by).filter(|(_, by)| by.is_some()) {
+    let brought = releases::brought_back(&undos, known);
+    for (sight, _) in sights.iter_mut().zip(brought).filter(|(_, by)| by.is_some()) {
         *sight = Sight::Later;
     }
     let both = undos.iter().zip(&sights);
@@ -87,6 +87,8 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let first_steps = nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
+    // Its first steps have moved the places.
+    let brought_by = releases::brought_back(&undos, known);
     let ends = ends(&undos, &verdicts, &sights, known);
     let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends).zip(&brought_by))
         .map(|((undo, (from, to)), by)| Revert { brought_by: *by, ..revert(undo, from, to, known) })
