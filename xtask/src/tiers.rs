@@ -26,7 +26,7 @@ const ON_NOTHING: &[&str] = &["walls"];
 /// The needs of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tier {
-    /// Nothing: they run as any user, in less than a minute. With `openssh-server` those of ssh ask a real sshd, on a port of their own.
+    /// Nothing: they run as any user. With `openssh-server` those of ssh ask a real sshd, on a port of their own.
     Unit,
     /// Root, for disposable hosts.
     Host,
