@@ -145,16 +145,12 @@ pub fn edited_since(
 /// The fields of a live object that are not as runs left it, with those who own them now, for people: of what the runs changed (`before` to `left`), or of
 /// all where nothing of that differs. No values.
 pub fn changed_by(live: &Value, before: Option<&Value>, left: &Value) -> Option<String> {
-    let paths = |from: &Value, to: &Value| -> Vec<fields::FieldPath> {
-        fields::leaf_differences(from, to).into_iter().map(|field| field.path).collect()
+    let paths = |fields: Vec<Field>| -> Vec<fields::FieldPath> {
+        fields.into_iter().map(|field| field.path).collect()
     };
     let now = normalised(live);
-    // A field that has the value of before already is no reason.
-    let is_back =
-        |path: &fields::FieldPath| before.is_some_and(|b| fields::read(b, path) == fields::read(&now, path));
-    let mut all = paths(left, &now);
-    all.retain(|path| !is_back(path));
-    let own = before.map(|before| paths(before, left)).unwrap_or_default();
+    let all = paths(fields::moved(left, &now, before));
+    let own = before.map(|before| paths(fields::leaf_differences(before, left))).unwrap_or_default();
     let of_runs: Vec<&fields::FieldPath> =
         all.iter().filter(|path| own.iter().any(|own| fields::touch(own, path))).collect();
     let named = if of_runs.is_empty() { all.iter().collect() } else { of_runs };

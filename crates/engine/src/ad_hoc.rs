@@ -14,16 +14,16 @@ const RETAINED: usize = 1 << 20;
 /// Pieces of output that wait to be shown; a host that writes faster waits.
 const UNSHOWN: usize = 64;
 
-/// A piece of a host's output: the host, whether it is standard error, bytes.
-type OutputPiece = (String, bool, Vec<u8>);
+/// A piece of output: whether it is standard error, bytes.
+type OutputPiece = (bool, Vec<u8>);
 
-/// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
+/// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes:
 /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
 pub(crate) async fn run_command(
     context: &Arc<RunContext>,
     script: &str,
     limit: Duration,
-    observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
+    observed: &(dyn Fn(bool, &[u8]) + Sync),
 ) -> Vec<HostRan> {
     let hosts: Vec<String> = context.machines().to_vec();
     // A shell of its own: the command sees none of our functions, and what it sets is gone with it.
@@ -45,12 +45,12 @@ pub(crate) async fn run_command(
     let ran = loop {
         tokio::select! {
             biased;
-            Some((host, error, bytes)) = pieces.recv() => observed(&host, error, &bytes),
+            Some((error, bytes)) = pieces.recv() => observed(error, &bytes),
             ran = &mut running => break ran,
         }
     };
-    while let Ok((host, error, bytes)) = pieces.try_recv() {
-        observed(&host, error, &bytes);
+    while let Ok((error, bytes)) = pieces.try_recv() {
+        observed(error, &bytes);
     }
     ran
 }
@@ -72,12 +72,12 @@ async fn run_on(
     while let Some(event) = events.next().await {
         match event.map_err(|e| link.lost(&e))? {
             Said::Output { bytes, stderr: err, .. } => {
-                // The caller has gone: so has this task, soon.
-                let _gone = output.send((host.to_owned(), err, bytes.to_vec())).await;
                 let retained = if err { &mut stderr } else { &mut stdout };
                 let room = RETAINED.saturating_sub(retained.len()).min(bytes.len());
                 ran.cut |= room < bytes.len();
                 retained.extend_from_slice(bytes.get(..room).unwrap_or_default());
+                // The caller has gone: so has this task, soon.
+                let _gone = output.send((err, bytes.into())).await;
             }
             Said::Finished { status, cut, .. } => {
                 ran.status = match status {

@@ -29,7 +29,7 @@ pub(crate) enum ControllerError {
 
 /// Whether an object lies on this machine.
 pub(crate) fn is_here(object: &ObjectId) -> bool {
-    converge_objects::object(&object.kind).is_some_and(|o| o.traits().on_controller)
+    converge_objects::traits_of(object).on_controller
 }
 
 /// Whether a question is for this machine, and not for a target.

@@ -165,13 +165,13 @@ impl Engine {
         crate::doctor::doctor(&self.context()).await
     }
 
-    /// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes: host,
+    /// Runs shell text on every host of this run, at most `forks` at once. `observed` gets what is written as it comes:
     /// whether it is standard error, bytes. A command that takes longer than `limit` is ended on its host.
     pub async fn run_command(
         &self,
         script: &str,
         limit: Duration,
-        observed: &(dyn Fn(&str, bool, &[u8]) + Sync),
+        observed: &(dyn Fn(bool, &[u8]) + Sync),
     ) -> Vec<HostRan> {
         crate::ad_hoc::run_command(&self.context(), script, limit, observed).await
     }

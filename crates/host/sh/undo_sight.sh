@@ -104,7 +104,8 @@ cv_undo_note_lead() {
   *) return 0 ;;
   esac
   cv_run_dir
-  ! cv_undo_is_recorded || return 0
+  # Foreign code of this undo has moved it, and its record says so.
+  ! cv_journal_has "$CV_DIR/journal" "$row_kind" "$row_key" moved || return 0
   cv_u_seq=$((cv_u_seq + 1))
   cv_journal "moved$CV_TAB$cv_u_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$cv_n_left$CV_TAB$row_before$CV_TAB$row_item$CV_TAB$row_flags$CV_NL"
 }

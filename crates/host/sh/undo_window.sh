@@ -14,11 +14,3 @@ cv_undo_window() {
   cv_u_seq=${cv_u_seq##*"$CV_NL"}
   cv_u_seq=${cv_u_seq%%"$CV_TAB"*}
 }
-
-# cv_undo_is_recorded: whether foreign code of this undo has moved the object of the row, and its record says so.
-cv_undo_is_recorded() {
-  [ -e "$CV_DIR/journal" ] || return 1
-  CV_U_KEY=$row_key awk -F '\t' -v kind="$row_kind" '
-    $1 == "moved" && $3 == kind && $4 == ENVIRON["CV_U_KEY"] { found = 1 }
-    END { exit !found }' "$CV_DIR/journal"
-}

@@ -17,6 +17,16 @@ cv_say() { printf '%s\n' "$1" >&2; }
 # cv_phase WORD: the item in progress comes to this part of its work: told only where the controller wants to know.
 cv_phase() { [ -z "${CV_PHASES:-}" ] || printf 'cv:%s\tphase\t%s\n' "${CV_TOKEN:-}" "$1"; }
 
+# cv_journal_has JOURNAL KIND KEY VERB...: whether the journal of a run has such a line of an object, by its encoded key.
+cv_journal_has() {
+  [ -e "$1" ] || return 1
+  cv_h_journal=$1 cv_h_kind=$2 cv_h_key=$3
+  shift 3
+  CV_H_KEY=$cv_h_key awk -F '\t' -v kind="$cv_h_kind" -v verbs=" $* " '
+    index(verbs, " " $1 " ") && $3 == kind && $4 == ENVIRON["CV_H_KEY"] { found = 1; exit }
+    END { exit !found }' "$cv_h_journal"
+}
+
 # cv_enc_to TEXT: the encoded word in CV_ENC. Forks only for words that are not plain.
 cv_enc_to() {
   case $1 in

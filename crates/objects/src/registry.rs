@@ -7,7 +7,7 @@ use crate::{
     kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap,
     sysctl, unit, user, workload,
 };
-use converge_resource::{ApiRef, Change, DynObject, Erased, ObjectId, State, Traits};
+use converge_resource::{ApiRef, Change, DynActionPart, DynObject, Erased, Nothing, ObjectId, State, Traits};
 
 static OBJECTS: &[&dyn DynObject] = &[
     &Erased::<path::Path>::new(),
@@ -58,9 +58,14 @@ pub fn traits_of(id: &ObjectId) -> Traits {
     object(&id.kind).map_or(Traits::NONE, |object| object.traits())
 }
 
+/// The action that an object is; nothing where it is none, or is not known.
+pub fn action_of(id: &ObjectId) -> &'static dyn DynActionPart {
+    object(&id.kind).map_or(&Nothing, |object| object.action())
+}
+
 /// Whether this is an action.
 pub fn is_action(id: &ObjectId) -> bool {
-    object(&id.kind).is_some_and(|object| object.action().is_action())
+    action_of(id).is_action()
 }
 
 /// Whether this is an object of a cluster's API itself.

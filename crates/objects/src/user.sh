@@ -100,7 +100,8 @@ cv_save_group() { cv_save_account group "$1" "$2" gshadow; }
 # brings back what was there before that.
 cv_save_account() (
   [ "$3" != absent ] && [ -n "${CV_SAVED:-}" ] || return 0
-  ! cv_account_begun "$1" "$2" || return 0
+  cv_enc_to "$2"
+  ! cv_journal_has "${CV_SAVED%/saved}/journal" "$1" "$CV_ENC" begin moved || return 0
   umask 077
   mkdir -p "$CV_SAVED" || return 1
   for file in group "$4"; do
@@ -108,15 +109,6 @@ cv_save_account() (
   done
   sync "$CV_SAVED/$1.$2.group" "$CV_SAVED/$1.$2.$4" 2>/dev/null || sync
 )
-
-# cv_account_begun KIND NAME: whether the journal beside CV_SAVED has a change of it.
-cv_account_begun() {
-  [ -e "${CV_SAVED%/saved}/journal" ] || return 1
-  cv_enc_to "$2"
-  CV_A_KEY=$CV_ENC awk -F '\t' -v kind="$1" '
-    ($1 == "begin" || $1 == "moved") && $3 == kind && $4 == ENVIRON["CV_A_KEY"] { found = 1; exit }
-    END { exit !found }' "${CV_SAVED%/saved}/journal"
-}
 
 # cv_account_line NAME FILE: prints its line of a file of accounts.
 cv_account_line() { [ ! -r "$2" ] || awk -F : -v name="$1" '$1 == name' "$2"; }

@@ -2,6 +2,7 @@
 
 use crate::conflict::Conflict;
 use crate::{Declared, Knowledge, Problem};
+use converge_objects::traits_of;
 use converge_resource::{Change, Content, Naming, ObjectId, State, Wait};
 use std::collections::BTreeMap;
 
@@ -96,7 +97,7 @@ impl ObjectNames {
     }
 
     fn step(&self, known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
-        if converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path) {
+        if traits_of(object).at_path {
             return self.step_of_path(known, object);
         }
         match self.given.get(object) {
@@ -119,7 +120,7 @@ impl ObjectNames {
 }
 
 fn naming(object: &ObjectId) -> Naming {
-    converge_objects::object(&object.kind).map_or(Naming::One, |kind| kind.traits().naming)
+    traits_of(object).naming
 }
 
 /// The real name of an object, by the host's answer.

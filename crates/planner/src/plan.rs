@@ -1,6 +1,7 @@
 //! The plan: the changes on each host, item by item.
 
 use crate::{Alteration, EarlierRuns};
+use converge_objects::traits_of;
 use converge_resource::{
     ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, NodeRemoval, ObjectId, Reversibility, State,
     Wait,
@@ -221,15 +222,13 @@ impl Item {
 
     /// True if the item can only wait: it changes nothing, and its notes tell which condition does not hold yet.
     pub fn only_waits(&self) -> bool {
-        let waits = |id: &ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.traits().passes);
-        !self.claims.is_empty() && self.claims.iter().all(waits)
+        !self.claims.is_empty() && self.claims.iter().all(|id| traits_of(id).passes)
     }
 
     /// The objects to wait for now, if the item does nothing but wait (each change is a state that comes by itself).
     pub fn awaits(&self) -> Vec<&ObjectId> {
         let objects: Vec<&ObjectId> = self.changes().iter().map(|c| &c.change.object).collect();
-        let passes = |id: &&ObjectId| converge_objects::object(&id.kind).is_some_and(|o| o.traits().passes);
-        if objects.iter().all(passes) { objects } else { Vec::new() }
+        if objects.iter().all(|id| traits_of(id).passes) { objects } else { Vec::new() }
     }
 
     /// True if something must come from another host, or to the controller, before its first step: it is sent alone, and not

@@ -5,6 +5,7 @@ mod view;
 
 use crate::names::ObjectNames;
 use crate::{Altered, Knowledge};
+use converge_objects::traits_of;
 use converge_resource::{
     Answer, Change, Claim, Content, Digest, ObjectId, Observed, Probe, RunsWith, State, Stop, View, Wait,
 };
@@ -40,7 +41,7 @@ struct RestartCause {
 
 /// The directories above an object that lies at a path, from the lowest one up.
 pub(crate) fn above(object: &ObjectId) -> impl Iterator<Item = ObjectId> {
-    let at_path = converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path);
+    let at_path = traits_of(object).at_path;
     let ends = object.key.rmatch_indices('/').filter(move |(at, _)| at_path && *at > 0);
     ends.filter_map(|(at, _)| Some(ObjectId::new(&object.kind, object.key.get(..at)?)))
 }
@@ -323,19 +324,17 @@ impl<'a> VirtualHost<'a> {
     pub fn defer(&mut self, address: &str, objects: &[ObjectId]) {
         let wait = Wait { item: address.to_owned(), reason: format!("`{address}` is deferred itself") };
         self.altered.by_deferred(address, objects);
-        let quiet = |object: &ObjectId| converge_objects::traits_of(object).runs_no_code;
         for object in objects {
-            self.acts.push((object.clone(), !quiet(object), wait.clone()));
+            self.acts.push((object.clone(), !traits_of(object).runs_no_code, wait.clone()));
             self.unknown.insert(object.clone(), wait.clone());
             self.names.defer(object, &wait);
-            let offers =
-                converge_objects::object(&object.kind).map(|o| o.traits().offers).unwrap_or_default();
             let offered =
                 Wait { item: address.to_owned(), reason: format!("`{address}`, which is deferred,") };
-            let offers = offers.iter().copied().chain(apt_reads(object).then_some("package"));
+            let offers =
+                traits_of(object).offers.iter().copied().chain(apt_reads(object).then_some("package"));
             self.bringers.extend(offers.map(|kind| (kind, offered.clone())));
         }
-        if objects.is_empty() || !objects.iter().all(quiet) {
+        if objects.is_empty() || !objects.iter().all(|object| traits_of(object).runs_no_code) {
             self.foreign = Some(wait.clone());
         }
         self.pending = Some(wait);

@@ -45,7 +45,7 @@ pub use local::LocalProbe;
 pub use object::{
     ActionPart, AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynActionPart,
     DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects,
-    Erased, Facets, Footprint, Links, MayBring, Naming, Needs, NodePart, Object, Past, Relations,
+    Erased, Facets, Footprint, Links, MayBring, Naming, Needs, NodePart, Nothing, Object, Past, Relations,
     Reversibility, Shared, Traits, differing,
 };
 pub use place::Place;

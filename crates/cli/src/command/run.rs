@@ -44,7 +44,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     // Files and pipes get every byte; output to a terminal must not control it.
     let streams = [(); 2].map(|()| Mutex::new(render::Stream::default()));
     let terminals = [std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
-    let observed = |_: &str, error: bool, bytes: &[u8]| {
+    let observed = |error: bool, bytes: &[u8]| {
         if one {
             let [out, err] = &streams;
             let [out_is_terminal, err_is_terminal] = terminals;

@@ -382,8 +382,7 @@ fn is_deferred(item: &Item) -> bool {
 
 /// Whether it restarts its host.
 pub(crate) fn restarts(item: &Item) -> bool {
-    let kind = |kind: &str| converge_objects::object(kind).is_some_and(|o| o.traits().restarts_host);
-    item.changes().iter().any(|c| kind(&c.change.object.kind))
+    item.changes().iter().any(|c| converge_objects::traits_of(&c.change.object).restarts_host)
 }
 
 #[cfg(test)]

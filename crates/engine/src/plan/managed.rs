@@ -16,7 +16,7 @@ use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
 use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
-use converge_objects::{api_ref, is_action};
+use converge_objects::{api_ref, is_action, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
@@ -457,7 +457,7 @@ fn amid(change: &SavedChange, now: &State) -> bool {
 }
 
 fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
-    let restart = converge_objects::object(&change.object.kind).is_some_and(|o| o.traits().restarts_host);
+    let restart = traits_of(&change.object).restarts_host;
     match known.observed(&change.object) {
         Ok(present) if restart && present.state == change.after => "is over: the host has restarted",
         Ok(present) if restart && present.state == change.before => "is open: the host has not restarted",

@@ -32,6 +32,7 @@ use crate::revert::undo::{
     shows, undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
+use converge_objects::action_of;
 use converge_objects::path::within;
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, Problem};
 use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
@@ -70,7 +71,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     go_with_commands(&mut undos);
     let mut sights = sights(&undos, known);
     let brought = releases::brought_back(&undos, known);
-    for (sight, _) in sights.iter_mut().zip(brought).filter(|(_, by)| by.is_some()) {
+    for (sight, _) in sights.iter_mut().zip(&undos).filter(|(_, undo)| brought.contains_key(&undo.object)) {
         *sight = Sight::Later;
     }
     let both = undos.iter().zip(&sights);
@@ -87,11 +88,12 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let first_steps = nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
-    // Its first steps have moved the places.
-    let brought_by = releases::brought_back(&undos, known);
     let ends = ends(&undos, &verdicts, &sights, known);
-    let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends).zip(&brought_by))
-        .map(|((undo, (from, to)), by)| Revert { brought_by: *by, ..revert(undo, from, to, known) })
+    let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends))
+        .map(|(undo, (from, to))| Revert {
+            brought_by: brought.get(&undo.object),
+            ..revert(undo, from, to, known)
+        })
         .collect();
     let order = order::arrange(&reverts);
     keep_whole_roles(&undos, &mut verdicts, &order.concat());
@@ -108,16 +110,13 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     accounts::follow(&order, &mut verdicts);
     let addresses = addresses(&undos, &order);
-    let notes: Vec<Vec<String>> = (undos.iter().zip(&brought_by))
-        .map(|(undo, by)| {
-            let release = by.and_then(|at| undos.get(at)).map(|release| &release.object.key);
-            let note = |key| format!("{}: deferred until the release {key} brings it", undo.object);
-            release.map(note).into_iter().collect()
-        })
-        .collect();
     let mut judged: Vec<Option<Judged>> = (0..)
-        .zip(undos.into_iter().zip(verdicts).zip(notes))
-        .map(|(at, ((undo, verdict), notes))| {
+        .zip(undos.into_iter().zip(verdicts))
+        .map(|(at, (undo, verdict))| {
+            let note = |release: &ObjectId| {
+                format!("{}: deferred until the release {} brings it", undo.object, release.key)
+            };
+            let notes = brought.get(&undo.object).map(note).into_iter().collect();
             Some(Judged { undo, verdict, in_part: in_part.contains(&at), notes })
         })
         .collect();
@@ -249,9 +248,7 @@ fn removes_package(change: &Change) -> bool {
 fn go_with_commands(undos: &mut [Undo]) {
     let made: Vec<String> = undos
         .iter()
-        .filter(|undo| {
-            converge_objects::object(&undo.object.kind).is_some_and(|o| o.action().is_pending(&undo.before))
-        })
+        .filter(|undo| action_of(&undo.object).is_pending(&undo.before))
         .filter(|undo| lost(undo).is_none())
         .filter_map(|undo| creates(&undo.object))
         .collect();

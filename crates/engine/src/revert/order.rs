@@ -13,7 +13,7 @@ mod unit;
 use super::paths::above;
 use super::undo::creates;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{PathState, UserState, is_action, is_container};
+use converge_objects::{PathState, UserState, action_of, is_action, is_container, traits_of};
 use converge_resource::{Change, DynObject, ObjectId, State};
 pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
@@ -40,8 +40,8 @@ pub(crate) struct Revert<'a> {
     pub real: Option<&'a str>,
     /// Its effect on pods that are to be scheduled.
     pub pods: Pods,
-    /// The place of the release that brings it back first.
-    pub brought_by: Option<usize>,
+    /// The release that brings it back first.
+    pub brought_by: Option<&'a ObjectId>,
 }
 
 impl Revert<'_> {
@@ -128,7 +128,7 @@ pub(crate) fn held_back(reverts: &[Revert<'_>], stay: &BTreeSet<usize>) -> BTree
 
 /// The directory in which, or the path at which, an object lies.
 fn place(object: &ObjectId) -> Option<&str> {
-    converge_objects::object(&object.kind).filter(|o| o.traits().at_path).map(|_| object.key.as_str())
+    traits_of(object).at_path.then_some(object.key.as_str())
 }
 
 fn path_state(state: &State) -> Option<PathState> {
@@ -348,8 +348,7 @@ impl<'a> Edges<'a> {
             }
         }
         for (at, command) in self.with(|object| object.action().is_action()) {
-            let user = converge_objects::object(&command.object.kind)
-                .and_then(|o| o.action().user(&command.object.key));
+            let user = action_of(command.object).user(&command.object.key);
             match user.and_then(|name| users.get(name.as_str()).copied()) {
                 Some((user, revert)) if revert.goes() => self.order(at, user),
                 Some((user, revert)) if revert.comes() => self.order(user, at),
@@ -401,10 +400,7 @@ impl<'a> Edges<'a> {
                 by_item.entry(item).or_default().push(at);
             }
         }
-        let is_pending = |r: &Revert<'_>| {
-            converge_objects::object(&r.object.kind).is_some_and(|o| o.action().is_pending(r.from))
-        };
-        let is_run = |r: &Revert<'_>| is_undone(r) || is_pending(r);
+        let is_run = |r: &Revert<'_>| is_undone(r) || action_of(r.object).is_pending(r.from);
         for (at, command) in self.with(|object| object.action().is_action()).filter(|(_, r)| is_run(r)) {
             if let Some(made) = creates(command.object) {
                 if let Some(made) = paths.get(made.as_str()) {
@@ -452,7 +448,7 @@ impl<'a> Edges<'a> {
 /// Whether the revert runs a command's `undo`.
 fn is_undone(revert: &Revert<'_>) -> bool {
     let change = Change { object: revert.object.clone(), from: revert.from.clone(), to: revert.to.clone() };
-    converge_objects::object(&change.object.kind).is_some_and(|object| object.action().undoes(&change))
+    action_of(revert.object).undoes(&change)
 }
 
 #[cfg(test)]

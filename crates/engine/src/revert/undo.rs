@@ -2,7 +2,7 @@
 
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::from_text;
-use converge_objects::{PackageState, api_ref, is_action};
+use converge_objects::{PackageState, action_of, api_ref, is_action};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
@@ -250,7 +250,7 @@ pub(crate) fn without_gone_workloads(undos: &mut Vec<Undo>) {
 
 /// The path whose presence says that a command has run, where this is one.
 pub(crate) fn creates(object: &ObjectId) -> Option<String> {
-    converge_objects::object(&object.kind)?.action().creates(&object.key)
+    action_of(object).creates(&object.key)
 }
 
 /// Whether an object in the state `now` is in this planned state.

@@ -300,8 +300,15 @@ pub fn elsewhere(live: &Value, change: &[Field]) -> Vec<Deviation> {
     deviating(live, &open, false)
 }
 
+/// The fields in which an object is not as it was left, without those that have the value of before already.
+pub fn moved(left: &Value, now: &Value, before: Option<&Value>) -> Vec<Field> {
+    let mut all = leaf_differences(left, now);
+    all.retain(|field| before.is_none_or(|before| read(before, &field.path) != field.after.as_ref()));
+    all
+}
+
 /// Whether a field has the value after its change already.
-pub fn is_after(live: &Value, field: &Field) -> bool {
+fn is_after(live: &Value, field: &Field) -> bool {
     is_same(read(live, &field.path), field.after.as_ref())
 }
 

@@ -2,6 +2,7 @@
 
 use super::VirtualHost;
 use converge_objects::path::{led_to, link_target, within};
+use converge_objects::traits_of;
 use converge_resource::{ObjectId, Observed, State, Stop, Wait};
 use std::collections::BTreeSet;
 
@@ -39,7 +40,7 @@ impl VirtualHost<'_> {
         let was = was.map(|place| self.real(&ObjectId::new("path", place)).key);
         let through = |other: &ObjectId| {
             let led = |place: &String| within(&self.real(other).key, place) && !within(&other.key, place);
-            is_below(other, &object.key) || (is_at_path(other) && was.as_ref().is_some_and(led))
+            is_below(other, &object.key) || (traits_of(other).at_path && was.as_ref().is_some_and(led))
         };
         let elsewhere: BTreeSet<ObjectId> =
             self.overlay.keys().filter(|other| *other != object && through(other)).cloned().collect();
@@ -60,17 +61,19 @@ impl VirtualHost<'_> {
 
     /// The state of an object below a link that the run changes, where the host's answer is about another place; `None` elsewhere.
     pub(super) fn led_elsewhere(&self, object: &ObjectId) -> Result<Option<Observed>, Stop> {
-        for relinked in self.relinked.iter().rev().filter(|_| is_at_path(object)) {
+        if self.relinked.is_empty() || !traits_of(object).at_path {
+            return Ok(None);
+        }
+        for relinked in self.relinked.iter().rev() {
             let wait = || Err(Stop::Deferred(relinked.wait.clone()));
             if relinked.elsewhere.contains(object) {
                 return wait();
             }
-            let is_below = is_below(object, &relinked.path);
             if self.overlay.contains_key(&self.one(object)) {
                 continue;
             }
             let found = self.known.observed(object);
-            if !is_below {
+            if !is_below(object, &relinked.path) {
                 let real = found.ok().and_then(|found| found.real);
                 let led = |place: &String| {
                     real.as_ref().is_some_and(|real| within(real, place)) && !within(&object.key, place)
@@ -89,7 +92,7 @@ impl VirtualHost<'_> {
                 continue;
             }
             // A target with a step up in it is known to the host alone.
-            if place == *object || self.relinked.iter().any(|other| self::is_below(&place, &other.path)) {
+            if place == *object || self.relinked.iter().any(|other| is_below(&place, &other.path)) {
                 return wait();
             }
             return match self.known.observed(&place) {
@@ -102,10 +105,6 @@ impl VirtualHost<'_> {
     }
 }
 
-fn is_at_path(object: &ObjectId) -> bool {
-    converge_objects::object(&object.kind).is_some_and(|kind| kind.traits().at_path)
-}
-
 fn is_below(object: &ObjectId, path: &str) -> bool {
-    is_at_path(object) && object.key != path && within(&object.key, path)
+    traits_of(object).at_path && object.key != path && within(&object.key, path)
 }

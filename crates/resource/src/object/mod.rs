@@ -24,9 +24,7 @@ pub use needs::{DynNeeds, Needs};
 pub use node::{DynNodePart, NodePart};
 pub use relations::{DynRelations, Relations};
 pub use shared::{DynShared, Past, Shared};
-pub use typed::Erased;
-
-use typed::Nothing;
+pub use typed::{Erased, Nothing};
 
 /// One object that changes from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

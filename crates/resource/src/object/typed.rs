@@ -4,7 +4,7 @@ use super::{Change, Object};
 use std::marker::PhantomData;
 
 /// An object without one of the traits that it may have.
-pub(super) struct Nothing;
+pub struct Nothing;
 
 /// Makes a [`super::DynObject`] of an [`Object`].
 pub struct Erased<O>(PhantomData<fn() -> O>);

@@ -8,7 +8,7 @@ use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
 use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
 use converge_objects::path::link_target;
-use converge_objects::{api_ref, is_action};
+use converge_objects::{action_of, api_ref, is_action, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
 pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: &Declares) -> Vec<&'a Owned> {
-    let guard = |object: &ObjectId| converge_objects::object(&object.kind)?.action().guard(&object.key);
+    let guard = |object: &ObjectId| action_of(object).guard(&object.key);
     let guards: BTreeSet<String> = declares.objects.iter().filter_map(guard).collect();
     let is_declared = |t: &Owned| {
         let runs_otherwise = || guard(&t.object).is_some_and(|guard| guards.contains(&guard));
@@ -58,8 +58,7 @@ pub(super) fn other_names<'a>(
     declares: &'a Declares,
 ) -> impl Iterator<Item = Probe> + 'a {
     let may_be = |object: &&ObjectId| {
-        let named = converge_objects::object(&object.kind).is_some_and(|o| o.traits().naming != Naming::One);
-        named && going.iter().any(|t| t.object.kind == object.kind)
+        traits_of(object).naming != Naming::One && going.iter().any(|t| t.object.kind == object.kind)
     };
     declares.objects.iter().filter(may_be).cloned().map(Probe::Object)
 }

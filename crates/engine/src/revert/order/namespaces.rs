@@ -3,6 +3,7 @@
 use super::{Edges, Revert};
 use converge_objects::{api_ref, release_of};
 use converge_resource::{ApiRef, ObjectId};
+use std::collections::HashMap;
 
 /// The namespace in which an object lies, or those of a release.
 pub(crate) fn namespace_of(object: &ObjectId) -> Option<String> {
@@ -15,7 +16,9 @@ impl Edges<'_> {
     pub(super) fn brought_by_releases(&mut self) {
         let reverts = self.reverts;
         let changing = reverts.iter().enumerate().filter(|(_, revert)| revert.from != revert.to);
-        let brought = changing.filter_map(|(at, revert)| Some((revert.brought_by?, at)));
+        let releases: HashMap<&ObjectId, usize> =
+            (0..).zip(reverts).map(|(at, revert)| (revert.object, at)).collect();
+        let brought = changing.filter_map(|(at, revert)| Some((*releases.get(revert.brought_by?)?, at)));
         brought.for_each(|(release, at)| self.need(release, at));
     }
 

@@ -6,6 +6,7 @@ use converge_objects::{api_ref, release_of};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, State};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The manifests of a state of a release, as far as its text is known.
 fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
@@ -15,24 +16,24 @@ fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
     known.content(&digest).and_then(release::manifests_of).unwrap_or_default()
 }
 
-/// For each object that is not there now, while the runs have left it there, the place of the release that comes back and brings it: a prune has taken the
+/// The objects that are not there now, while the runs have left them there, each with the release that comes back and brings it: a prune has taken the
 /// release away after what was changed of the object.
-pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> Vec<Option<usize>> {
+pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> BTreeMap<ObjectId, ObjectId> {
     let is_gone = |object: &ObjectId| known.observed(object).is_ok_and(|now| now.state.is_absent());
-    let release = |(at, undo): (usize, &Undo)| {
+    let release = |undo: &Undo| {
         let (namespace, _) = release_of(&undo.object).filter(|_| is_gone(&undo.object))?;
-        Some((at, namespace.to_owned(), manifests(&undo.before, known)))
+        Some((undo.object.clone(), namespace.to_owned(), manifests(&undo.before, known)))
     };
-    let releases: Vec<(usize, String, Vec<Value>)> = (0..).zip(undos).filter_map(release).collect();
+    let releases: Vec<(ObjectId, String, Vec<Value>)> = undos.iter().filter_map(release).collect();
     let one = |undo: &Undo| {
         let stands = !undo.left.is_absent() && !undo.before.is_absent();
         let object = api_ref(&undo.object).filter(|_| stands && is_gone(&undo.object))?;
-        let brings = |(_, namespace, manifests): &&(usize, String, Vec<Value>)| {
+        let brings = |(_, namespace, manifests): &&(ObjectId, String, Vec<Value>)| {
             manifests.iter().any(|manifest| release::is(manifest, &object, namespace))
         };
-        releases.iter().find(brings).map(|(at, ..)| *at)
+        releases.iter().find(brings).map(|(release, ..)| (undo.object.clone(), release.clone()))
     };
-    undos.iter().map(one).collect()
+    undos.iter().filter_map(one).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::revert::undo::{Verdict, changed_by, is_back, owners_probe, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::field_set::FieldSet;
-use converge_objects::k8s::fields::{Field, leaf_differences, read, shown};
+use converge_objects::k8s::fields::{Field, leaf_differences, moved, shown};
 use converge_objects::k8s::owners::{entries, is_own, owners_of_part, staying};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
@@ -167,10 +167,7 @@ pub(crate) fn given_has_changed(undo: &Undo, now: &State, known: &Knowledge) -> 
     let (live, _) = answer(&undo.object, known)?;
     let text = |state: &State| text_of(&undo.object, state, known);
     let given = GivenFields::by(undo);
-    let mut changed = leaf_differences(&text(&undo.left)?, &text(now)?);
-    if let Some(before) = text(&undo.before) {
-        changed.retain(|field| read(&before, &field.path) != field.after.as_ref());
-    }
+    let changed = moved(&text(&undo.left)?, &text(now)?, text(&undo.before).as_ref());
     changed.iter().any(|field| given.has_brought(field, live)).then(|| changed_by(undo, known))
 }
 
