@@ -103,13 +103,14 @@ cv_meta_of() {
 # The directory of the present run, in CV_DIR.
 cv_run_dir() { CV_DIR=$CV_ROOT/runs/$CV_RUN; }
 
-# cv_undo_install SHA256 <TEXT: puts undo.sh beside the records, unless that very text is there.
+# cv_undo_is SHA256: whether the undo.sh beside the records has this very text.
+cv_undo_is() {
+  [ -f "$CV_ROOT/undo.sh" ] && [ "$(sha256sum <"$CV_ROOT/undo.sh" | cut -c1-64)" = "$1" ]
+}
+
+# cv_undo_install SHA256 <TEXT: puts undo.sh beside the records.
 cv_undo_install() (
   umask 077
-  if [ -f "$CV_ROOT/undo.sh" ] && [ "$(sha256sum <"$CV_ROOT/undo.sh" | cut -c1-64)" = "$1" ]; then
-    cat >/dev/null
-    return 0
-  fi
   cat >"$CV_ROOT/undo.sh.new" && [ "$(sha256sum <"$CV_ROOT/undo.sh.new" | cut -c1-64)" = "$1" ] &&
     mv -f "$CV_ROOT/undo.sh.new" "$CV_ROOT/undo.sh"
 )

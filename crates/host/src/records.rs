@@ -145,9 +145,17 @@ pub fn put_back_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("CV_RUN={}; cv_switch_wait {seconds} {ends}", quote(run))
 }
 
-/// Puts `undo.sh` beside the records, unless it is there. An item of the first stretch, after [`open_script`].
+/// [`undo_text`], made once for all hosts.
+static UNDO: LazyLock<Content> = LazyLock::new(|| Content::new(undo_text().into_bytes()));
+
+/// Fails where the host's `undo.sh` is not the one of this program: [`undo_piece`] puts it there. An item of the first stretch, after [`open_script`].
+pub fn undo_question() -> Piece {
+    Piece { script: format!("cv_undo_is {}", UNDO.digest()), stdin: None, timeout: 60 }
+}
+
+/// Puts `undo.sh` beside the records: some hundred kilobytes, for hosts that fail [`undo_question`].
 pub fn undo_piece() -> (Piece, Content) {
-    let content = Content::new(undo_text().into_bytes());
+    let content = UNDO.clone();
     let script = format!("cv_undo_install {}", content.digest());
     let piece = Piece { script, stdin: Some(content.digest().clone()), timeout: 60 };
     (piece, content)

@@ -77,51 +77,61 @@ impl Link {
     /// Writes into the journal of a run.
     async fn amend(&self, run: &str, script: &str) -> Result<(), TargetError> {
         let script = format!("CV_RUN={}; {script}", quote(run));
-        let item = ShellItem { timeout: Some(Duration::from_secs(600)), ..ShellItem::new(1, script) };
-        let (results, error) =
-            self.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| self.lost(&e))?;
-        match (results.first(), error) {
-            (_, Some(error)) => Err(self.lost(&error)),
-            (Some(result), None) if result.success() => Ok(()),
-            (result, None) => {
-                let said = result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned());
-                Err(TargetError::Refused(format!(
-                    "the records of the run cannot be written: {}",
-                    said.unwrap_or_default()
-                )))
-            }
-        }
+        let piece = Piece { script, stdin: None, timeout: 600 };
+        demand(self, item(1, piece, None), "the records of the run").await
     }
 }
 
 async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
     let base = link.base.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let pieces = [Some(records::undo_piece()), base.map(|base| records::base_piece(&meta.id, &base))];
-    let item = |(id, (piece, content)): (u32, (Piece, Content))| ShellItem {
-        payload: Some(Bytes::copy_from_slice(content.bytes())),
-        timeout: Some(Duration::from_secs(piece.timeout)),
-        ..ShellItem::new(id, piece.script)
-    };
-    let items = (1..).zip(pieces.into_iter().flatten()).map(item).collect();
+    let mut items = vec![item(1, records::undo_question(), None)];
+    items.extend(
+        base.map(|base| records::base_piece(&meta.id, &base))
+            .map(|(piece, text)| item(2, piece, Some(&text))),
+    );
     let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
     let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
     let bare = |said: &str| without_name(&link.host, said.trim());
     match error {
         // The lock is someone else's, or the host cannot take records: its own words say which.
-        Some(ShellError::Prelude { status: LOCKED, said }) => Err(TargetError::Locked(bare(&said))),
-        Some(ShellError::Prelude { said, .. }) => Err(TargetError::Refused(bare(&said))),
-        Some(error) => Err(link.lost(&error)),
-        // A base that is not taken is brought by the next run.
-        None if results.first().is_some_and(ShellItemResult::success) => {
-            link.beat(&meta.id);
-            Ok(())
+        Some(ShellError::Prelude { status: LOCKED, said }) => return Err(TargetError::Locked(bare(&said))),
+        Some(ShellError::Prelude { said, .. }) => return Err(TargetError::Refused(bare(&said))),
+        Some(error) => return Err(link.lost(&error)),
+        None => {}
+    }
+    // A base that is not taken is brought by the next run.
+    if !results.first().is_some_and(ShellItemResult::success) {
+        install_undo(link).await?;
+    }
+    link.beat(&meta.id);
+    Ok(())
+}
+
+/// Gives the host the `undo.sh` of this program: in its first run, and in the first of another version.
+async fn install_undo(link: &Link) -> Result<(), TargetError> {
+    let (piece, text) = records::undo_piece();
+    demand(link, item(1, piece, Some(&text)), "/var/lib/converge/undo.sh").await
+}
+
+/// Runs an item that writes `what`: the host is refused where it fails.
+async fn demand(link: &Link, item: ShellItem, what: &str) -> Result<(), TargetError> {
+    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    match (results.first(), error) {
+        (_, Some(error)) => Err(link.lost(&error)),
+        (Some(result), None) if result.success() => Ok(()),
+        (result, None) => {
+            let said =
+                result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).unwrap_or_default();
+            Err(TargetError::Refused(format!("{what} cannot be written: {said}")))
         }
-        None => {
-            let said: Vec<String> =
-                results.iter().map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).collect();
-            let message = format!("/var/lib/converge/undo.sh cannot be written: {}", said.join("; "));
-            Err(TargetError::Refused(message))
-        }
+    }
+}
+
+fn item(id: u32, piece: Piece, input: Option<&Content>) -> ShellItem {
+    ShellItem {
+        payload: input.map(|content| Bytes::copy_from_slice(content.bytes())),
+        timeout: Some(Duration::from_secs(piece.timeout)),
+        ..ShellItem::new(id, piece.script)
     }
 }
 

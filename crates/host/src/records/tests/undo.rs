@@ -87,7 +87,8 @@ fn undo_sh_is_installed_once_and_whole() {
         let text = host.dir.path().join("text");
         std::fs::write(&text, content.bytes()).unwrap();
         let install = format!("({}) <'{}'", piece.script, text.display());
-        let output = host.run("r1", &[], &format!("{install}\n{install}"));
+        let ask = undo_question().script;
+        let output = host.run("r1", &[], &format!("! {ask} && {install} && {ask}"));
         assert!(output.status.success());
         assert_eq!(std::fs::read(host.root().join("undo.sh")).unwrap(), content.bytes());
         std::fs::write(&text, b"cut off").unwrap();
