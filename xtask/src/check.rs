@@ -1,7 +1,7 @@
 //! Every check there is.
 
 use crate::process::{Result, cargo, gently, limited, run as run_command, shown, target_dir, workspace};
-use crate::tiers::{TestChoice, Tier};
+use crate::tiers::{TestChoice, Tier, UNIT_ENVIRONMENT};
 use crate::{generate, shell, suite, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,6 +167,9 @@ fn tests(choice: &TestChoice, venv: Option<&Path>, on_ci: bool) -> CheckOutcome 
     // The binary is: the tests of its own crate need it.
     let mut environment = vec![(BUILT, Path::new("1")), (FEW_PACKAGES.0, Path::new(FEW_PACKAGES.1))];
     environment.extend(venv.map(|venv| ("CONVERGE_ANSIBLE_VENV", venv)));
+    if choice.tier == Some(Tier::Unit) {
+        environment.extend(UNIT_ENVIRONMENT.iter().map(|(name, value)| (*name, Path::new(value))));
+    }
     let (mut skipped, mut failed, mut times) = (Vec::new(), Vec::new(), Vec::new());
     let more = match binary() {
         Ok(program) if choice.is_all() => vec![scenarios(&program), documents()],

@@ -42,9 +42,11 @@ struct TestProgram {
 }
 
 impl TestProgram {
-    fn job(&self, environment: &[(&str, &Path)], filter: Option<&str>) -> TestJob {
+    fn job(&self, environment: &[(&str, &Path)], tests: &[String]) -> TestJob {
         let mut command = Command::new(&self.path);
-        command.args(filter);
+        if !tests.is_empty() {
+            command.arg("--exact").args(tests);
+        }
         // The output of tests that pass is shown: one that could not run says so there.
         command.arg("--show-output").current_dir(&self.folder);
         // The environment that cargo gives to a test.
@@ -123,8 +125,8 @@ fn turn(program: &TestProgram) -> usize {
 
 /// Builds what is chosen. With it comes the binary itself, since the tests of its own crate need it.
 fn build(choice: &TestChoice) -> Result<Vec<TestProgram>> {
-    let mut command = cargo(&["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
-    command.args(choice.targets()?);
+    let mut command = cargo(&[]);
+    command.args(choice.build()?).args(["--locked", "--message-format", "json-render-diagnostics"]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err("the tests do not build".into());
@@ -149,8 +151,8 @@ pub fn run(
     let mut jobs = Vec::new();
     for program in &programs {
         match choice.part(&program.package, &program.name, || tiers::list(&program.path))? {
-            ProgramPart::Whole => jobs.push(program.job(environment, None)),
-            ProgramPart::Some => jobs.push(program.job(environment, choice.filter.as_deref())),
+            ProgramPart::Whole => jobs.push(program.job(environment, &[])),
+            ProgramPart::Some(tests) => jobs.push(program.job(environment, &tests)),
             ProgramPart::None => {}
         }
     }

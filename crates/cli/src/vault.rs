@@ -136,7 +136,8 @@ fn asked(id: &str, new: bool) -> Result<Vec<u8>, Failure> {
 }
 
 fn from_file(id: &str, path: &Utf8Path) -> Result<Vec<u8>, Failure> {
-    let path = &expanded(path);
+    // `--vault-id prod@~/key` comes past the shell.
+    let path = &converge_store::from_home(path);
     let wrong = |e: std::io::Error| {
         Failure::usage(format!("the vault password for `{id}`: {e}"), "name a file that can be read")
     };
@@ -163,15 +164,6 @@ fn from_file(id: &str, path: &Utf8Path) -> Result<Vec<u8>, Failure> {
 /// A path of this folder, or of the user's home folder where it says so.
 fn from_home_or(folder: &Utf8Path, file: &Utf8Path) -> Utf8PathBuf {
     if file.starts_with("~") { file.to_owned() } else { folder.join(file) }
-}
-
-/// `~/` stands for the home folder: `--vault-id prod@~/key` comes past the shell.
-pub fn expanded(path: &Utf8Path) -> Utf8PathBuf {
-    let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
-    match (path.strip_prefix("~"), home) {
-        (Ok(rest), Some(home)) => Utf8Path::new(&home).join(rest),
-        _ => path.to_owned(),
-    }
 }
 
 /// The output of a script. A script whose name ends in `-client` gets the name of the wanted password.

@@ -2,7 +2,7 @@
 //! up the fields of objects of a cluster that are managed no more.
 
 use crate::TargetError;
-use crate::connect::runs::{bare_meta, close_run, open_run};
+use crate::connect::runs::{bare_meta, open_run};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
@@ -83,7 +83,7 @@ pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendm
             let result = match opened {
                 Err(lost) => Err(lost),
                 Ok(target) if is_refused => {
-                    close_run(&target, &run, RunEnd::Refused).await;
+                    target.close(&run, RunEnd::Refused).await;
                     let past = amendment.past();
                     let message =
                         format!("nothing was {past} here: the run could not begin on another target");
@@ -92,7 +92,7 @@ pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendm
                 Ok(target) => {
                     let written = amend_on(&target, &run, &amendment).await;
                     let end = if written.is_ok() { RunEnd::Finished } else { RunEnd::Failed };
-                    close_run(&target, &run, end).await;
+                    target.close(&run, end).await;
                     written
                 }
             };

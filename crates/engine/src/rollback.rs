@@ -9,15 +9,14 @@ use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{
-    Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, role_of,
-    without_gone_workloads,
+    Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };
 use crate::revert::{self, Judged, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
 use converge_ledger::{Ledger, ProjectScope, Records, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{ObjectId, Probe};
+use converge_resource::{ObjectId, Probe, role_of};
 use converge_syntax::{Diagnostic, Diagnostics};
 use passed::{FirstHalt, Halt, Halts, say_halt, say_idle, say_passed_over, say_taken_back, why_passed_over};
 use start::{ReturnPoint, again};

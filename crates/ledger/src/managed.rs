@@ -416,7 +416,7 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
 }
 
 fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> Owned {
-    let role = adoption.item.split('/').next().unwrap_or_default();
+    let role = converge_resource::role_of(&adoption.item);
     Owned {
         layer,
         roles: vec![role.to_owned()],

@@ -1,11 +1,8 @@
 //! Roles and resources that go by another name since a run (`converge state move`): what the project's runs recorded before it reads as if they had it then.
 
 use crate::{Owned, ProjectScope, Renaming, RunRecord, SavedChange};
+use converge_resource::role_of;
 use std::collections::BTreeSet;
-
-fn role_of(name: &str) -> &str {
-    name.split_once('/').map_or(name, |(role, _)| role)
-}
 
 impl Renaming {
     fn put(&self, item: &mut String) {

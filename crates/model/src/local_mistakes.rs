@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use converge_syntax::{Diagnostic, Diagnostics};
 
 use crate::inventory::{ConnectionSettings, Transport};
@@ -47,7 +47,7 @@ impl Project {
                 let named = KEY_FILES.iter().find_map(|name| Some((*name, self.host_var(host, name).ok()??)));
                 if let Some((name, node)) = named
                     && let Some(path) = node.as_str()
-                    && let Err(error) = std::fs::File::open(expanded(path))
+                    && let Err(error) = std::fs::File::open(converge_store::from_home(Utf8Path::new(path)))
                 {
                     found.push(
                         Diagnostic::error("no-key-file", format!("`{name}` cannot be read: {path}: {error}"))
@@ -64,13 +64,4 @@ impl Project {
 
 fn has_agent() -> bool {
     std::env::var_os("SSH_AUTH_SOCK").is_some_and(|socket| !socket.is_empty())
-}
-
-/// `~/` stands for the home folder.
-fn expanded(path: &str) -> Utf8PathBuf {
-    let home = std::env::var("HOME").ok().filter(|home| !home.is_empty());
-    match (path.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => Utf8Path::new(&home).join(rest),
-        _ => path.into(),
-    }
 }

@@ -33,13 +33,21 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
         own.is_ok_and(|o| !o.status.success()),
         "this busybox runs its own programs before those on PATH: install the package `busybox`, not `busybox-static`"
     );
-    vec![
+    let mut shells = vec![
         Shell { name: "sh", argv: &["sh"], path: None },
         Shell { name: "bash", argv: &["bash", "--posix"], path: None },
         Shell { name: "bash", argv: &["bash"], path: None },
         Shell { name: "ash", argv: &["busybox", "ash"], path: None },
         Shell { name: "busybox", argv: &["busybox", "ash"], path: Some(applets) },
-    ]
+    ];
+    shells.retain(|shell| is_wanted(shell.name));
+    assert!(!shells.is_empty(), "CONVERGE_SHELLS names none of: sh, bash, ash, busybox");
+    shells
+}
+
+/// Whether `CONVERGE_SHELLS` names this shell; all are wanted where it is not set.
+fn is_wanted(shell: &str) -> bool {
+    std::env::var("CONVERGE_SHELLS").ok().is_none_or(|names| names.split(',').any(|name| name == shell))
 }
 
 /// A directory that only this user may change, with all above it: `/tmp` is none.

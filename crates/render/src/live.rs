@@ -140,7 +140,7 @@ impl Live {
     }
 
     fn role_of(&mut self, address: &str) -> Option<&mut RoleRow> {
-        let name = address.split('/').next().unwrap_or_default();
+        let name = converge_resource::role_of(address);
         self.roles.iter_mut().find(|r| r.name == name)
     }
 

@@ -4,6 +4,7 @@
 //! that a user writes (`file`, `line`, `package`): see [`Resource`]. Objects know how to look, compare, change,
 //! save and restore; resources only map present states to wanted ones.
 
+mod address;
 mod answer;
 mod api;
 mod backup;
@@ -27,6 +28,7 @@ mod stop;
 mod view;
 mod words;
 
+pub use address::{name_of, role_of};
 pub use answer::AnswerError;
 pub use api::{
     ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM,

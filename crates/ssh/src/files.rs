@@ -10,7 +10,7 @@ pub(crate) fn is_open(path: &Utf8Path) -> bool {
 }
 
 /// `~/` at the beginning means the home directory, as ssh takes it.
-pub(crate) fn expand(path: &Utf8Path, home: Option<&Utf8Path>) -> Utf8PathBuf {
+pub fn expand(path: &Utf8Path, home: Option<&Utf8Path>) -> Utf8PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),

@@ -3,6 +3,7 @@
 mod backups;
 mod document;
 mod fetched;
+mod home;
 mod seal;
 mod state;
 pub mod trust;
@@ -10,4 +11,5 @@ pub mod trust;
 pub use backups::{Arriving, BackupError, Backups, RETAINED};
 pub use document::{DocumentError, read_document, write_document};
 pub use fetched::{FOLDER as FETCHED_FOLDER, FetchedError, FetchedFiles, Lies};
+pub use home::from_home;
 pub use seal::{SealError, Sealer};

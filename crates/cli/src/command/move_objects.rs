@@ -10,6 +10,7 @@ use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Amendment, Engine, HostManaged, ManagedDetail, Renaming, not_to_move};
 use converge_model::Project;
 use converge_render as render;
+use converge_resource::role_of;
 
 pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
     let StateMove {
@@ -40,7 +41,7 @@ pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
     let written = |host: &mut HostManaged, _: Vec<String>, _: &str| {
         for thing in &mut host.objects {
             thing.item = renaming.of(&thing.item).unwrap_or_default();
-            thing.role = thing.item.split('/').next().unwrap_or_default().to_owned();
+            thing.role = role_of(&thing.item).to_owned();
         }
     };
     amending.run(session, found, of, written, console).await
@@ -75,7 +76,7 @@ fn renaming(names: &[String]) -> Result<Renaming, Failure> {
 
 /// Objects of a role that the playbook does not have would be orphaned.
 fn check_new_name(project: &Project, renaming: &Renaming) -> Result<(), Failure> {
-    let role = renaming.to.split('/').next().unwrap_or_default();
+    let role = role_of(&renaming.to);
     if project.roles().any(|known| known.name == role) {
         return Ok(());
     }

@@ -195,7 +195,7 @@ impl SettingValue {
             return Self::Texts(VaultArgs { ids: texts, ..VaultArgs::default() }.relative_to(folder).ids);
         }
         let path = |text: &str| {
-            let path = crate::vault::expanded(Utf8Path::new(text));
+            let path = converge_store::from_home(Utf8Path::new(text));
             if folder.as_str().is_empty() { path } else { folder.join(path) }.into_string()
         };
         let placed = |text: String| match form {

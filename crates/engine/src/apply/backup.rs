@@ -109,7 +109,7 @@ impl HostRun {
             true => std::sync::Arc::clone(self.target.host()?),
             false => crate::connect::sessions::link(&self.context, of).await?,
         };
-        let recipients = crate::connect::target::recipients(&self.context, of)?;
+        let recipients = crate::connect::clusters::recipients(&self.context, of)?;
         // A machine that cannot keep it says so before anybody makes it.
         let backups = Backups::of(&backup.of)?;
         let arriving = backups.begin(&recipients)?;

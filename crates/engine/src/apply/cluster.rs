@@ -4,7 +4,6 @@ use super::HostRun;
 use crate::session::cluster::ClusterLink;
 use crate::{Event, ItemResult, TargetError};
 use converge_cluster::{Cluster, ClusterWork, WorkEnd, Worked};
-use converge_executor::Executor;
 use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Change;
 use std::time::Duration;
@@ -19,11 +18,7 @@ impl HostRun {
         let Some(cluster) = link.present().await else {
             return Err(TargetError::Unreachable("the cluster is not there".to_owned()));
         };
-        if !link.is_open(&self.run).await {
-            // It came with this run: until now nothing could be locked.
-            cluster.open(&self.meta).await?;
-            link.mark_open(Some(&self.run)).await;
-        }
+        self.target.open_late(&self.meta).await?;
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         for item in stretch {

@@ -69,7 +69,7 @@ pub(crate) async fn apply(context: &Arc<RunContext>, plan: FleetPlan, stop: Stop
             }
             // All locks are taken before the first change, or none.
             Ok(target) if refused => {
-                crate::connect::runs::close_run(&target, &report.run, RunEnd::Refused).await;
+                target.close(&report.run, RunEnd::Refused).await;
                 let message = "nothing was changed here: the run could not begin on another host";
                 let lost = TargetError::Refused(message.to_owned());
                 report.hosts.push(out_of_it(name, lost));

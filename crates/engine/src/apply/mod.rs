@@ -144,10 +144,7 @@ impl HostRun {
                 let _verifies = self.context.begin(&host, Activity::Verify);
                 let found =
                     self.goal.differences(&self.context, &self.target, &self.lane, &self.stop).await?;
-                let mine = |address: &str| {
-                    let role = address.split_once('/').map_or(address, |(role, _)| role);
-                    self.roles.get(role) == Some(&play)
-                };
+                let mine = |address: &str| self.roles.get(converge_resource::role_of(address)) == Some(&play);
                 let own = found.iter().find(|said| match self.goal {
                     Goal::Declared => mine(said),
                     Goal::Saved(_) => true,
@@ -187,7 +184,7 @@ impl HostRun {
                 .send(Event::Verified { host: host.clone(), differences: differences.clone() });
             drop(verifies);
             let _closes = self.context.begin(&host, Activity::Close);
-            crate::connect::runs::close_run(&self.target, &self.run, RunEnd::Finished).await;
+            self.target.close(&self.run, RunEnd::Finished).await;
         }
         let contents = self.lane.contents().clone();
         HostApply {

@@ -122,10 +122,7 @@ fn plain(
     config: &ClientConfig,
     home: Option<&Utf8Path>,
 ) -> SshEndpoint {
-    let path = |text: &String| match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => Utf8PathBuf::from(text),
-    };
+    let path = |text: &String| converge_ssh::expand(Utf8Path::new(text), home);
     let paths = |own: &[String], other: &[Utf8PathBuf]| -> Vec<Utf8PathBuf> {
         if own.is_empty() { other.to_vec() } else { own.iter().map(path).collect() }
     };

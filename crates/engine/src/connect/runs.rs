@@ -1,10 +1,10 @@
 //! Beginning and ending a run on targets: locks and records.
 
-use crate::connect::target::{Target, arrive, connect};
+use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use crate::{Activity, Purpose, TargetError};
-use converge_executor::{Arrived, Executor, RunEnd, RunMeta};
+use converge_executor::{Arrived, RunMeta};
 use converge_ledger::{Records, RunPurpose};
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use std::sync::Arc;
@@ -107,27 +107,6 @@ pub(crate) async fn open_run(
 ) -> Result<Target, TargetError> {
     let _opens = context.begin(name, Activity::Open);
     let target = connect(context, name).await?;
-    match &target {
-        Target::Host(link, _) => link.open(meta).await?,
-        Target::Cluster(link) => {
-            if let Ok(cluster) = arrive(context, link).await? {
-                cluster.open(meta).await?;
-                link.mark_open(Some(&meta.id)).await;
-            }
-        }
-    }
+    target.open(context, meta).await?;
     Ok(target)
-}
-
-/// Ends the run on a target and gives its lock back. One that no longer answers keeps an unfinished record.
-pub(crate) async fn close_run(target: &Target, run: &str, end: RunEnd) {
-    match target {
-        Target::Host(link, _) => link.close(run, end).await,
-        Target::Cluster(link) => {
-            if let (true, Some(cluster)) = (link.is_open(run).await, link.present().await) {
-                cluster.close(run, end).await;
-                link.mark_open(None).await;
-            }
-        }
-    }
 }

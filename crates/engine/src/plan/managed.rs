@@ -275,8 +275,8 @@ async fn add_prune_items(
             back && !judged.in_part && is_by_lines(object) && !declares.objects.contains(object)
         };
         let given_up: Vec<Judged> = undo.iter().filter(given_up).cloned().collect();
-        let role = declares.name(revert::undo::role_of(&address)).to_owned();
-        let name = address.split_once('/').map_or(address.as_str(), |(_, name)| name);
+        let role = declares.name(converge_resource::role_of(&address)).to_owned();
+        let name = converge_resource::name_of(&address);
         for (members, forgets) in
             [(forget, true), (undo, false), (given_up, true)].into_iter().filter(|(m, _)| !m.is_empty())
         {

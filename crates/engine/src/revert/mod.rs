@@ -28,14 +28,14 @@ use crate::revert::needs::groups_before;
 pub(crate) use crate::revert::needs::needs;
 use crate::revert::order::Revert;
 use crate::revert::undo::{
-    Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, role_of, same,
-    shows, undistinguished, without,
+    Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, same, shows,
+    undistinguished, without,
 };
 use converge_ledger::{IN_PART, Undo};
 use converge_objects::action_of;
 use converge_objects::path::within;
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, Problem};
-use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State};
+use converge_resource::{Answer, Change, Disruption, ObjectId, Probe, State, name_of, role_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Verdict {
@@ -443,7 +443,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     let item = Item {
         id,
         address: address.to_owned(),
-        name: address.split_once('/').map_or(address, |(_, name)| name).to_owned(),
+        name: name_of(address).to_owned(),
         role: role_of(address).to_owned(),
         origin: ItemOrigin::Rollback,
         kind: "rollback".to_owned(),

@@ -1,9 +1,8 @@
 //! The items that must have succeeded before others of a rollback or a prune. Pure.
 
 use crate::revert::order::{self, Revert};
-use crate::revert::undo::role_of;
 use converge_planner::{Item, PlannedChange};
-use converge_resource::{ObjectId, State};
+use converge_resource::{ObjectId, State, role_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each group those of other roles that come before it; of one that writes objects of a cluster those of its own role too.

@@ -46,7 +46,7 @@ pub(crate) struct Revert<'a> {
 
 impl Revert<'_> {
     fn role(&self) -> &str {
-        self.item.split_once('/').map_or(self.item, |(role, _)| role)
+        converge_resource::role_of(self.item)
     }
 
     /// Whether the other object may lie in the same file system.

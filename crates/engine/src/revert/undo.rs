@@ -233,10 +233,6 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
     format!("it was changed by {}{fields} and is left as it is", undo.unrecorded.who())
 }
 
-pub(crate) fn role_of(address: &str) -> &str {
-    address.split_once('/').map_or(address, |(role, _)| role)
-}
-
 /// A workload that a rollback takes away needs no restart.
 pub(crate) fn without_gone_workloads(undos: &mut Vec<Undo>) {
     let going = undos.iter().filter(|u| u.before.is_absent());

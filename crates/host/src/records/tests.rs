@@ -38,9 +38,14 @@ struct Host {
     path: Option<PathBuf>,
 }
 
-/// `sh`, bash, busybox ash with the tools of this machine, and busybox alone.
+/// `sh`, bash, busybox ash with the tools of this machine, and busybox alone; of these the ones that `CONVERGE_SHELLS` names, where it is set.
 fn hosts() -> Vec<Host> {
-    ["sh", "bash", "ash", "busybox"]
+    let wanted = std::env::var("CONVERGE_SHELLS").ok();
+    let is_wanted =
+        |name: &&str| wanted.as_ref().is_none_or(|names| names.split(',').any(|wanted| wanted == *name));
+    let names: Vec<&str> = ["sh", "bash", "ash", "busybox"].into_iter().filter(is_wanted).collect();
+    assert!(!names.is_empty(), "CONVERGE_SHELLS names none of: sh, bash, ash, busybox");
+    names
         .into_iter()
         .map(|name| {
             let dir = tempfile::tempdir().unwrap();

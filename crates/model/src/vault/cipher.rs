@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn there_and_back_for_every_padding() {
-        for length in 0..=33 {
+        for length in 0..=17 {
             let plain: Vec<u8> = (0..length).collect();
             let sealed = seal(&plain, b"pw", b"salt").unwrap();
             assert_eq!(*open(&sealed, b"pw").unwrap(), plain);

@@ -73,7 +73,7 @@ impl Lane {
         }
         let role = |id: u32| {
             let address = self.addresses.get(&id).map_or("", String::as_str);
-            address.split_once('/').map_or(address, |(role, _)| role).to_owned()
+            converge_resource::role_of(address).to_owned()
         };
         let made = self.made_before(id);
         let claimed = |(object, id): (&ObjectId, u32)| {

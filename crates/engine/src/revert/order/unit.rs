@@ -1,10 +1,9 @@
 //! Units among the reverts: whether they stop or start, and which files systemd reads for them.
 
 use super::{Edges, Revert};
-use crate::revert::undo::role_of;
 use converge_ledger::SavedChange;
 use converge_objects::UnitState;
-use converge_resource::{ObjectId, State};
+use converge_resource::{ObjectId, State, role_of};
 use std::collections::BTreeMap;
 
 pub(super) fn unit_state(state: &State) -> Option<UnitState> {
