@@ -24,7 +24,7 @@ static WORLD: LazyLock<Mutex<World>> = LazyLock::new(|| {
     Mutex::new(world)
 });
 
-/// `made NAME VERSION MORE POSTINST` makes a package, with a configuration file that holds CONF and a script PRERM; `index` has apt read all of them.
+/// `made NAME VERSION MORE POSTINST` makes a package, with a configuration file that holds CONF and scripts PRERM and POSTRM; `index` has apt read all of them.
 const PREPARE: &str = r#"set -e
 cat >/usr/local/bin/made <<'END'
 #!/bin/sh -e
@@ -34,6 +34,7 @@ printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: T <t@example.or
 [ -z "$3" ] || printf '%s\n' "$3" >>"$d/DEBIAN/control"
 [ -z "$CONF" ] || { mkdir "$d/etc"; echo "$CONF" >"$d/etc/$1"; echo "/etc/$1" >"$d/DEBIAN/conffiles"; }
 [ -z "$PRERM" ] || { printf '#!/bin/sh\n%s\n' "$PRERM" >"$d/DEBIAN/prerm"; chmod 755 "$d/DEBIAN/prerm"; }
+[ -z "$POSTRM" ] || { printf '#!/bin/sh\n%s\n' "$POSTRM" >"$d/DEBIAN/postrm"; chmod 755 "$d/DEBIAN/postrm"; }
 [ -z "$4" ] || { printf '#!/bin/sh\n%s\n' "$4" >"$d/DEBIAN/postinst"; chmod 755 "$d/DEBIAN/postinst"; }
 dpkg-deb --root-owner-group -b "$d" "/repo/files/$1_$2_all.deb" >/dev/null; rm -r "$d"
 END
@@ -56,6 +57,7 @@ made t-leans 1 'Depends: t-bad'
 made t-scripts 1 '' 'useradd -r t-scripts; mkdir -p /srv/t-scripts; echo more >>/srv/t-own; echo 3 >/proc/sys/net/ipv4/conf/lo/rp_filter 2>/dev/null; echo 1 >/proc/sys/net/ipv4/conf/lo/rp_filter'
 made t-slow 1 '' 'touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done'
 PRERM='touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done' made t-goes 1 'Depends: t-lib'
+POSTRM='touch /srv/begun; while ! [ -e /srv/go ]; do sleep 0.1; done' made t-lingers 1
 made t-extra 1
 made t-serves 1 'Recommends: t-extra' '[ ! -x /usr/sbin/policy-rc.d ] || /usr/sbin/policy-rc.d t-serves start || exit 0; touch /srv/serves'
 "#;

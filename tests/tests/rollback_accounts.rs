@@ -256,3 +256,55 @@ fn a_group_stays_for_the_user_who_is_to_be_there() {
         assert_eq!(accounts(), before, "{said}");
     }
 }
+
+/// A file and a directory stay with the number that their owner and group lose: in the run that prunes them, and in one before it.
+#[test]
+fn a_file_is_pruned_when_its_owner_gets_another_number() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let observed =
+        || exec(host, "stat -c '%n %a %u:%g' /srv/* 2>/dev/null; getent passwd nine | cut -d: -f3,4");
+    let accounts = |gid: u32, uid: u32| {
+        format!(
+            "\n  - group: {{name: nine, gid: {gid}}}\n  - user: {{name: nine, uid: {uid}, group: nine, create_home: false}}"
+        )
+    };
+    let owned = "\n  - file: {path: /srv/x, content: x, owner: nine, group: nine}\n  - directory: {path: /srv/d, owner: nine}\n  - directory: {path: /srv/was, owner: nine, mode: \"0700\"}";
+    let before = "/srv/was 755 0:0";
+    let first = "/srv/d 755 5999:0\n/srv/was 700 5999:0\n/srv/x 644 5999:5998\n5999:5998";
+    exec(host, "mkdir -p /srv/was; chown root:root /srv/was; chmod 755 /srv/was");
+    role(&world, "a", &(accounts(5998, 5999) + owned));
+    converge(&world, "apply", "a", &[]).expect(0);
+    assert_eq!(observed(), first);
+    let second = format!("{before}\n5997:5996");
+    for way in ["at once, rollback", "at once, undo.sh", "later"] {
+        role(&world, "a", &accounts(5996, 5997));
+        let runs = if way == "later" {
+            converge(&world, "apply", "a", &[]).expect(0);
+            assert!(observed().contains("/srv/x 644 5999:5998\n5997:5996"), "{way}: {}", observed());
+            2
+        } else {
+            1
+        };
+        let pruned = converge(&world, "apply", "a", &["--prune=3"]).expect(0);
+        assert_eq!(observed(), second, "{way}: {}", pruned.all());
+        converge(&world, "apply", "a", &[]).expect(0);
+        for _ in 0..runs {
+            if way.ends_with("undo.sh") {
+                let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+            } else {
+                converge(&world, "rollback", "a", &[]).expect(0);
+            }
+        }
+        assert_eq!(observed(), first, "{way}");
+        role(&world, "a", &(accounts(5998, 5999) + owned));
+        converge(&world, "apply", "a", &[]).expect(0).says("nothing to change");
+    }
+    // Of a prune that somebody has cut short nothing is refused for good: the accounts alone have changed.
+    role(&world, "a", &accounts(5996, 5997));
+    converge(&world, "apply", "a", &[]).expect(0);
+    exec(host, "groupmod -g 5998 nine; usermod -u 5999 -g 5998 nine");
+    converge(&world, "apply", "a", &["--prune=3"]).expect(0);
+    assert_eq!(observed(), second);
+}

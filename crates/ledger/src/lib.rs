@@ -14,6 +14,7 @@ mod project;
 mod record;
 mod records;
 mod renaming;
+mod renumbering;
 mod stacks;
 
 pub use amendment::{Adoption, Renaming};

@@ -3,7 +3,7 @@
 use crate::lines::is_by_fields;
 use crate::{
     Adoption, MountLayer, MountLayers, Moved, Owned, ProjectName, Renaming, RunPurpose, RunRecord,
-    SavedChange, SavedOutcome,
+    SavedChange, SavedOutcome, renumbering,
 };
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +107,7 @@ impl Managed {
 /// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too.
 /// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one, and stays so in that state until a prune or a rollback past
 ///   the adoption gives it back; the first run that changes it then counts as the one that first did.
+/// * A file shows another owner when the number of an account changes: so do its recorded states.
 /// * What a run renames (`state move`) is its project's of before, by the new name.
 pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     let Managed { entries, mut folded } = base;
@@ -232,6 +233,7 @@ impl Table {
             while let Some((_, object)) = disowned.next_if(|(before, _)| *before <= at) {
                 self.disown(object, scope);
             }
+            self.renumber(change);
             self.take((run, scope), at, change, &reverts, &owners);
             self.layers.take(&change.object, &change.before, &change.after);
         }
@@ -240,6 +242,14 @@ impl Table {
         }
         if run.is_rollback() {
             self.go_past_adoptions(run, scope);
+        }
+    }
+
+    /// Files show another owner after the change of an account.
+    fn renumber(&mut self, change: &SavedChange) {
+        if change.is_known() {
+            let left = self.all(&change.object).last().map(|(_, entry)| entry.thing.left.clone());
+            renumbering::follow(self.entries.iter_mut().flatten(), change, left.as_ref());
         }
     }
 

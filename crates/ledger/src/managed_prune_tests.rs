@@ -31,3 +31,41 @@ fn a_prune_gives_back_what_goes_with_its_maker_and_a_unit_that_it_can_only_stop(
     let failed = SavedChange { outcome: SavedOutcome::Off, ..stopped };
     assert_eq!(keys(&after(&[on(), run("r2", vec![failed])])), ["unit"]);
 }
+
+/// A file keeps the number of its owner: what is recorded of it goes by the word that the host shows.
+#[test]
+fn a_file_is_recorded_with_the_number_that_its_owner_has_lost() {
+    let account = |kind: &str, key: &str, before: &str, after: &str| SavedChange {
+        object: ObjectId::new(kind, key),
+        ..change(key, before, after, Some("r"))
+    };
+    let user = |uid: u32| format!("user {uid} u \\ /home/u /bin/sh locked");
+    let group = |gid: u32| format!("group {gid}");
+    let made = vec![
+        account("user", "u", "absent", &user(4201)),
+        account("group", "g", "absent", &group(4301)),
+        change("/srv/f", "dir 700 u g", "dir 755 u g", Some("r")),
+        change("/home/u/f", "absent", "dir 755 u g", Some("r")),
+    ];
+    // Somebody else has given the user another number in between.
+    let renumbered = vec![
+        account("user", "u", &user(4202), &user(4200)),
+        account("group", "g", &group(4301), &group(4300)),
+    ];
+    let mut runs = vec![run("r1", made), run("r2", renumbered.clone())];
+    let paths = |runs: &[RunRecord]| -> Vec<String> {
+        let managed = after(runs);
+        let paths = managed.present().filter(|t| t.object.kind == "path");
+        paths.map(|t| format!("{}, {}", t.before.line(), t.left.line())).collect()
+    };
+    assert_eq!(paths(&runs), ["dir 700 4201 4301, dir 755 4201 4301", "absent, dir 755 u 4301"]);
+    // A change that was cut off may not have happened.
+    let cut = renumbered.into_iter().map(|c| SavedChange { outcome: SavedOutcome::Unknown, ..c }).collect();
+    assert_eq!(paths(&[runs[0].clone(), run("r2", cut)])[0], "dir 700 u g, dir 755 u g");
+    let back = vec![
+        account("group", "g", &group(4300), &group(4301)),
+        account("user", "u", &user(4200), &user(4201)),
+    ];
+    runs.push(rollback("r3", "r2", back));
+    assert_eq!(paths(&runs), ["dir 700 u g, dir 755 u g", "absent, dir 755 u g"]);
+}

@@ -1,4 +1,4 @@
-//! Packages that an interrupted run of dpkg has left unconfigured. The only key is `packages`.
+//! Packages that an interrupted run of dpkg has left unconfigured, or has not removed to the end. The only key is `packages`.
 
 use converge_resource::{DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words};
 
@@ -108,11 +108,17 @@ mod tests {
                 shell.good(dir.path(), &script, &[], b"")
             };
             let says = |text: &str| std::fs::write(dir.path().join("dpkg-query.says"), text).unwrap();
-            says("installed\ta\nconfig-files\tb\n");
+            says(
+                "install\tok\tinstalled\ta\ndeinstall\tok\tconfig-files\tb\ninstall\treinstreq\thalf-installed\tc\n",
+            );
             assert_eq!(see().trim(), "settled", "{}", shell.name);
-            says("half-configured\tb\ninstalled\ta\nunpacked\ta\n");
+            says("install\tok\thalf-configured\tb\ninstall\tok\tinstalled\ta\ninstall\tok\tunpacked\ta\n");
             assert_eq!(see().trim(), "unfinished a,b", "{}", shell.name);
-            says("installed\ta\n");
+            says(
+                "deinstall\tok\thalf-installed\tc\npurge\tok\thalf-installed\tb\ninstall\tok\tunpacked\ta\n",
+            );
+            assert_eq!(see().trim(), "unfinished a,b,c", "{}", shell.name);
+            says("install\tok\tinstalled\ta\n");
             std::fs::write(updates.join("0001"), "").unwrap();
             assert_eq!(see().trim(), "unfinished updates", "{}", shell.name);
             std::fs::remove_file(updates.join("0001")).unwrap();

@@ -2,11 +2,19 @@
 
 CV_DPKG_UPDATES=${CV_DPKG_UPDATES:-/var/lib/dpkg/updates}
 
-# cv_dpkg_state: `settled`, or what an interrupted run of dpkg has left to be configured: `unfinished NAME,NAME`.
+# cv_dpkg_left WORD: what an interrupted dpkg has left, a name a line: what it has to configure (unpacked), or packages of which the removal was cut
+# off (removal, each behind `deinstall` or `purge`). apt removes these with whatever else it does.
+cv_dpkg_left() {
+  dpkg-query -W -f '${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${binary:Package}\n' 2>/dev/null | awk -F '\t' -v word="$1" '
+    word == "unpacked" && ($3 == "unpacked" || $3 == "half-configured" || $3 == "triggers-awaited" || $3 == "triggers-pending") { print $4 }
+    word == "removal" && $3 == "half-installed" && $2 == "ok" && ($1 == "deinstall" || $1 == "purge") { print $1, $4 }'
+}
+
+# cv_dpkg_state [WORD]: `settled`, or what an interrupted run of dpkg has left to be configured or removed (of the one WORD of cv_dpkg_left alone):
+# `unfinished NAME,NAME`.
 cv_dpkg_state() (
   set +f
-  left=$(dpkg-query -W -f '${db:Status-Status}\t${Package}\n' 2>/dev/null | awk -F '\t' '
-    $1 == "unpacked" || $1 == "half-configured" || $1 == "triggers-awaited" || $1 == "triggers-pending" { print $2 }' | sort -u | tr '\n' ',')
+  left=$({ cv_dpkg_left unpacked && if [ "${1:-}" != unpacked ]; then cv_dpkg_left removal; fi; } | sed 's/.* //; s/:.*//' | LC_ALL=C sort -u | tr '\n' ',')
   for file in "$CV_DPKG_UPDATES"/[0-9]*; do
     if [ -e "$file" ]; then left="${left}updates,"; fi
     break
@@ -31,6 +39,7 @@ cv_restore_dpkg() { :; }
 cv_same_dpkg() { [ "$3" != settled ]; }
 
 # cv_apply_dpkg KEY LINE
+# shellcheck disable=SC2086
 cv_apply_dpkg() (
   PATH=$PATH:/usr/sbin:/sbin
   export PATH
@@ -40,6 +49,9 @@ cv_apply_dpkg() (
   [ -z "$CV_DPKG_INPUT" ] || cv_dpkg_configure --set-selections >&2 || return $?
   CV_DPKG_INPUT=
   CV_APT_TOOL=cv_dpkg_configure
+  # One of which files are gone already has no way back.
+  cv_d_goes=$(cv_dpkg_left removal | sed -n 's/^deinstall //p' | tr '\n' ' ') cv_d_purged=$(cv_dpkg_left removal | sed -n 's/^purge //p' | tr '\n' ' ')
+  { [ -z "$cv_d_goes" ] || cv_apt_transaction --remove $cv_d_goes; } && { [ -z "$cv_d_purged" ] || cv_apt_transaction --purge $cv_d_purged; } || return $?
   cv_apt_transaction --configure -a
 )
 

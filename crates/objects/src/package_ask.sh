@@ -138,7 +138,7 @@ cv_packages_asked() {
 # cv_packages_alone [NAME LINE]...: the packages that apt would not bring to the states of the lines without changing others besides: NAME, a tab and the
 # reason, a line each. Where it is not one of them, it is all. Changes nothing, and says nothing where dpkg has something left to do: then the transaction itself tells.
 cv_packages_alone() (
-  [ $# -gt 0 ] && [ "$(cv_dpkg_state)" = settled ] || exit 0
+  [ $# -gt 0 ] && [ "$(cv_dpkg_state unpacked)" = settled ] || exit 0
   cv_l_all=
   while [ $# -ge 2 ]; do
     cv_l_all="$cv_l_all$1 $2$CV_NL"

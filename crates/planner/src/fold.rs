@@ -4,7 +4,7 @@ use crate::conflict::{Claims, conflicts};
 use crate::declared::{Declared, ItemSource, Outputs, Resolved};
 use crate::guard::join_guarded;
 use crate::pass::{Folded, History, Pass, RestartersOfUnits};
-use crate::{Alteration, Altered, Knowledge, Problem, VirtualHost, chains, names};
+use crate::{Alteration, Altered, HostPlan, Item, Knowledge, Problem, VirtualHost, chains, names};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,6 +121,7 @@ fn pass(
             altered = now.clone();
         }
     }
+    note_values_from_before(&mut pass.out.plan);
     join_guarded(&mut pass.out.plan.items, &pass.restarts);
     // Which names mean one object is known only after the last item.
     for item in &mut all_claims {
@@ -136,4 +137,21 @@ fn pass(
     pass.out.plan.contents.extend(made);
     pass.restarters.retain(|_, items| items.len() > 1);
     (pass.out, pass.restarters)
+}
+
+/// Says it of items that read a fact which a later item gives another value: the next run will read that one.
+fn note_values_from_before(plan: &mut HostPlan) {
+    let place: BTreeMap<&str, u32> = plan.items.iter().map(|item| (item.address.as_str(), item.id)).collect();
+    let known = plan.alterations.iter().filter(|alteration| alteration.value.is_some());
+    let altered: Vec<(u32, &Alteration)> =
+        known.filter_map(|alteration| Some((*place.get(alteration.item.as_str())?, alteration))).collect();
+    let note = |item: &Item| {
+        let is_later = |(id, by): &&(u32, &Alteration)| *id > item.id && item.facts.contains(&by.fact);
+        altered.iter().find(is_later).map(|(_, by)| {
+            let Alteration { fact, item, .. } = by;
+            format!("facts.{fact} has the value from before: `{item}` comes later and changes it")
+        })
+    };
+    let notes: Vec<Option<String>> = plan.items.iter().map(note).collect();
+    plan.items.iter_mut().zip(notes).for_each(|(item, note)| item.notes.extend(note));
 }

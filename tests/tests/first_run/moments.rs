@@ -60,6 +60,19 @@ pub const MOMENTS: &[Case] = &[
                 ..RUN
             },
             Run {
+                before: "echo x >/srv/t-name",
+                role: "
+  - name: file
+    file: {path: /srv/t-name, content: \"{{ facts.hostname }}\\n\"}
+  - name: name
+    hostname: {name: later}",
+                items: &[("file", "change", "changed"), ("name", "change", "changed")],
+                shows: &[("file", &["facts.hostname has the value from before: `case/name` comes later"])],
+                then: &["grep -qx renamed /srv/t-name"],
+                settles: false,
+                ..RUN
+            },
+            Run {
                 role: "
   - name: name
     hostname: {name: h1}",

@@ -61,6 +61,11 @@ fn words(args: &[String]) -> Vec<&str> {
 
 /// Runs a command that removes `t-goes`, and cuts it off in the script of that package.
 fn cut_off(world: &World, host: &Host, args: &[&str], what: &str) {
+    cut_off_in(world, host, args, what, "t-goes 1 half-configured");
+}
+
+/// Runs a command that removes a package, and cuts it off in the script of that package, which is left in this state.
+fn cut_off_in(world: &World, host: &Host, args: &[&str], what: &str, left: &str) {
     exec(host, "rm -f /srv/go /srv/begun");
     let mut command = world.command(args).unwrap();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -75,7 +80,7 @@ fn cut_off(world: &World, host: &Host, args: &[&str], what: &str) {
         host.start().unwrap();
         until_exec(host, 60, "test -d /srv");
     }
-    assert!(packages(host).contains("t-goes 1 half-configured"), "{what}: {}", packages(host));
+    assert!(packages(host).contains(left), "{what}: {}", packages(host));
     exec(host, "touch /srv/go");
     until_exec(host, 60, "flock -n /var/lib/converge/lock true");
 }
@@ -127,6 +132,35 @@ fn a_package_whose_removal_was_cut_off_is_installed_again_where_it_is_wanted() {
         // The mark of the library was the first to go.
         assert_eq!(packages(host), made.trim_end_matches("\nt-lib auto"), "{what}");
         assert_eq!(exec(host, "cat /srv/below /srv/above; dpkg --audit"), "1\n2", "{what}");
+        let first = exec(host, "ls /var/lib/converge/runs | head -n 1");
+        converge(&world, &["rollback", "--yes", "--to", &first, "hosts.yaml"]).expect(0);
+        assert_eq!(packages(host), before, "{what}");
+        exec(host, "rm -rf /var/lib/converge");
+    }
+}
+
+/// Of a package some of whose files are gone apt removes the rest with whatever else it does: that ends first.
+#[test]
+fn a_removal_that_was_cut_off_is_ended_before_another_package_or_itself_is_installed() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let before = packages(host);
+    let lingers = "  - name: lingers\n    package: {name: t-lingers}\n";
+    let other = "  - name: other\n    package: {name: t-b}\n";
+    for (what, wanted, is_there) in
+        [("power", other, "t-b 1 installed"), ("session", lingers, "t-lingers 1 installed")]
+    {
+        roles(&world, &[("r", lingers)]);
+        apply(&world).expect(0);
+        let back = ["rollback", "--yes", "hosts.yaml"];
+        cut_off_in(&world, host, &back, what, "t-lingers 1 half-installed");
+        roles(&world, &[("r", wanted)]);
+        apply(&world).expect(0).says("dpkg --configure -a");
+        let found = packages(host);
+        assert!(found.contains(is_there) && !found.contains("half-"), "{what}: {found}");
+        assert_eq!(found.contains("t-lingers 1 installed"), wanted == lingers, "{what}: {found}");
+        assert_eq!(exec(host, "dpkg --audit"), "", "{what}");
+        converge(&world, &["plan", "hosts.yaml"]).expect(0);
         let first = exec(host, "ls /var/lib/converge/runs | head -n 1");
         converge(&world, &["rollback", "--yes", "--to", &first, "hosts.yaml"]).expect(0);
         assert_eq!(packages(host), before, "{what}");

@@ -41,9 +41,17 @@ fn packages_go_together_and_a_masked_unit_is_masked_without_its_link() {
         assert_eq!(exec(host, link), unit, "{way}");
         assert_eq!(exec(host, "ls /srv"), "");
     }
+    // What systemctl would refuse is known in the plan: here the mask would stand in the place of a link.
     exec(
         host,
-        "systemctl unmask masked; rm /usr/local/lib/systemd/system/masked.service; systemctl daemon-reload",
+        "mv /usr/local/lib/systemd/system/masked.service /opt/linked.service; ln -s /opt/linked.service /etc/systemd/system/; systemctl daemon-reload",
+    );
+    world.only_role("r", "resources:\n  - service: {name: linked, masked: true}\n").unwrap();
+    let plan = world.converge(&["plan", "hosts.yaml"]).unwrap();
+    plan.expect(1).says("linked.service cannot be masked").says("a link to /opt/linked.service");
+    exec(
+        host,
+        "systemctl unmask masked; rm /opt/linked.service /etc/systemd/system/linked.service; systemctl daemon-reload",
     );
 }
 

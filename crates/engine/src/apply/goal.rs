@@ -5,6 +5,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
 use crate::plan::managed::carry_over;
+use crate::revert::AccountChanges;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
@@ -52,15 +53,22 @@ impl Goal {
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {
-                    let (items, contents) = observed_again(target, back, lane.contents()).await?;
+                    let (items, contents) =
+                        observed_again(target, AccountChanges::of(&fresh.items), back, lane.contents())
+                            .await?;
                     carry_over(&mut fresh, items, lane.addresses());
                     fresh.contents.extend(contents);
                 }
                 Ok(fresh)
             }
             Self::Saved(_) => {
-                let (items, contents) =
-                    observed_again(target, lane.remaining().to_vec(), lane.contents()).await?;
+                let (items, contents) = observed_again(
+                    target,
+                    AccountChanges::default(),
+                    lane.remaining().to_vec(),
+                    lane.contents(),
+                )
+                .await?;
                 Ok(HostPlan { host: lane.host.clone(), items, contents, ..HostPlan::default() })
             }
         }
@@ -86,7 +94,11 @@ impl Goal {
         }
         match self {
             Self::Declared => {
-                let known = |address: &str| bad.contains(address) || bad.contains(element_of(address));
+                // The plan has said it of these: the next run reads another value.
+                let expected =
+                    &bad | &read_before(lane.finished().iter().map(|(item, result)| (item, result)));
+                let known =
+                    |address: &str| expected.contains(address) || expected.contains(element_of(address));
                 let over = &bad | &lane.passed();
                 let fresh = settled(context, target, &lane.host, &over, stop).await?;
                 let done = lane.finished().iter().filter(|(_, result)| *result == ItemResult::Changed);
@@ -184,6 +196,25 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
     ends
 }
 
+/// The addresses of items that read a fact which an item after them has given another value.
+fn read_before<'a>(
+    finished: impl DoubleEndedIterator<Item = (&'a Item, &'a ItemResult)>,
+) -> BTreeSet<String> {
+    let (mut altered, mut read) = (BTreeSet::new(), BTreeSet::new());
+    for (item, result) in finished.rev() {
+        if item.facts.iter().any(|fact| altered.contains(fact.as_str())) {
+            read.insert(item.address.clone());
+        }
+        let made = item.changes().iter().map(|planned| &planned.change).filter(|c| c.from != c.to);
+        for change in made.filter(|_| *result == ItemResult::Changed) {
+            let Some(object) = converge_objects::object(&change.object.kind) else { continue };
+            let alters = object.effects().alters(change);
+            altered.extend(alters.into_iter().filter(|(_, value)| value.is_some()).map(|(fact, _)| fact));
+        }
+    }
+    read
+}
+
 /// The paths, as one object that covers them, of which another object is seen after this change: it mounts or unmounts something above them, or leads
 /// a link above them elsewhere.
 fn hidden_by(change: &Change) -> Option<ObjectId> {
@@ -221,15 +252,18 @@ fn elsewhere(now: &PresentStates, changes: &[&Change], held: &BTreeMap<Digest, C
 /// Items that revert changes, planned on what the host shows now, with the contents that they name since.
 async fn observed_again(
     target: &Target,
+    accounts: AccountChanges,
     items: Vec<Item>,
     held: &BTreeMap<Digest, Content>,
 ) -> Result<(Vec<Item>, BTreeMap<Digest, Content>), TargetError> {
     let objects = items.iter().flat_map(Item::changes).map(|c| c.change.object.clone());
-    Ok(planned_on(&look(target, objects.collect()).await?, items, held))
+    Ok(planned_on(&look(target, objects.collect()).await?, accounts, items, held))
 }
 
+/// These items on the present states, behind changes of accounts that are still to be made.
 fn planned_on(
     now: &PresentStates,
+    mut accounts: AccountChanges,
     items: Vec<Item>,
     held: &BTreeMap<Digest, Content>,
 ) -> (Vec<Item>, BTreeMap<Digest, Content>) {
@@ -242,9 +276,12 @@ fn planned_on(
                 let is_seen =
                     !changed.contains(&change.object) && !hidden.iter().any(|at| at.covers(&change.object));
                 if let Some(state) = now.states.get(&change.object).filter(|_| is_seen) {
-                    let named = start_from(change, state, now, held);
+                    let mut state = state.clone();
+                    accounts.follow(&change.object, &mut state);
+                    let named = start_from(change, &state, now, held);
                     contents.extend(named.into_iter().map(|c| (c.digest().clone(), c)));
                 }
+                accounts.take(change);
                 hidden.extend(hidden_by(change));
                 changed.insert(change.object.clone());
             }
@@ -325,7 +362,7 @@ mod tests {
         let mut known = Knowledge::default();
         known.learn_content(present.1);
         let now = PresentStates { states: [(object, State::from(present.0))].into(), known };
-        let (items, contents) = planned_on(&now, vec![item], &held);
+        let (items, contents) = planned_on(&now, AccountChanges::default(), vec![item], &held);
         let text = |state: &State| {
             let digest = converge_objects::object("k8s")?.content(state)?;
             from_text(contents.get(&digest)?)
@@ -335,6 +372,41 @@ mod tests {
         assert_eq!(changes.len(), 1);
         assert_eq!(labels(&changes[0].from), Some(json!({"own": "x"})));
         assert_eq!(labels(&changes[0].to), Some(json!({})));
+    }
+
+    /// Planned anew in the middle of a run: the account gets its number after the look, and before the file goes.
+    #[test]
+    fn a_file_that_goes_shows_the_number_that_its_owner_has_lost() {
+        let change = |kind: &str, key: &str, from: &str, to: &str| Change {
+            object: ObjectId::new(kind, key),
+            from: State::from_line(from),
+            to: State::from_line(to),
+        };
+        let account = change(
+            "user",
+            "u",
+            "user 4201 u \\ /home/u /bin/sh locked",
+            "user 4200 u \\ /home/u /bin/sh locked",
+        );
+        let file = change("path", "/srv/a", "dir 755 u root", "absent");
+        let item = |change: &Change| {
+            let change = PlannedChange {
+                change: change.clone(),
+                reversibility: Reversibility::Reversible,
+                opaque: false,
+            };
+            Item { outcome: Outcome::Changed(vec![change]), ..Item::default() }
+        };
+        let states = [&account, &file].map(|change| (change.object.clone(), change.from.clone()));
+        let now = PresentStates { states: states.into(), known: Knowledge::default() };
+        let from = |before: AccountChanges, items: Vec<Item>| {
+            let (items, _) = planned_on(&now, before, items, &BTreeMap::new());
+            items.iter().flat_map(Item::changes).last().unwrap().change.from.line().to_owned()
+        };
+        let [account, file] = [item(&account), item(&file)];
+        assert_eq!(from(AccountChanges::of([&account]), vec![file.clone()]), "dir 755 4201 root");
+        assert_eq!(from(AccountChanges::default(), vec![account.clone(), file.clone()]), "dir 755 4201 root");
+        assert_eq!(from(AccountChanges::default(), vec![file]), "dir 755 u root");
     }
 
     /// As a rollback does: the file gets back the number that it had while the account was gone, and then the account comes back.

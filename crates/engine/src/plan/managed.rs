@@ -11,7 +11,7 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
-use crate::revert::accounts::Accounts;
+use crate::revert::accounts::{AccountChanges, Accounts};
 use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
@@ -138,7 +138,12 @@ pub(crate) async fn own(
     if prune {
         target.look(&asked, known).await?;
     }
-    let states = records.things.iter().flat_map(|t| [(&t.object, &t.before), (&t.object, &t.left)]);
+    // Of a change that was cut off either end may be there.
+    let ends = records
+        .things
+        .iter()
+        .flat_map(|t| [Some(&t.before), Some(&t.left), t.open.as_ref()].map(|s| (&t.object, s)));
+    let states = ends.filter_map(|(object, state)| Some((object, state?)));
     revert::translate_accounts(target, &Accounts::of(states), &mut undos, known).await?;
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
@@ -152,7 +157,9 @@ pub(crate) async fn own(
     if prune {
         target.look(&asked, known).await?;
     }
-    let mut groups = revert::arrange(undos, known, &context.options.allow_destroy);
+    // The declared items come first: an account that gets another number leaves its old one on files.
+    let accounts = AccountChanges::of(&plan.items);
+    let mut groups = revert::arrange_after(accounts, undos, known, &context.options.allow_destroy);
     if let Some(lines) = lines {
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);

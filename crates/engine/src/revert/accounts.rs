@@ -4,7 +4,7 @@
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::{PathState, UserState, account_number};
-use converge_planner::Knowledge;
+use converge_planner::{Item, Knowledge};
 use converge_resource::{Answer, Change, ObjectId, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,21 +169,44 @@ pub(crate) fn leave_groups_of_users(undos: &[Undo], verdicts: &mut [Verdict], kn
     }
 }
 
-/// Gives the changes of paths the words that the host shows at their turn, behind the accounts that come, go or get another number before.
-pub(crate) fn follow(order: &[Vec<usize>], verdicts: &mut [Verdict]) {
-    let mut before: Vec<Change> = Vec::new();
-    for at in order.iter().flatten() {
-        let Some(Verdict::Back(change)) = verdicts.get_mut(*at) else { continue };
-        let Some(object) = converge_objects::object(&change.object.kind) else { continue };
-        for account in &before {
-            for state in [&mut change.from, &mut change.to] {
-                if let Some(after) = object.relations().follows(&change.object.key, state, account) {
-                    *state = after;
-                }
+/// Changes of accounts, in their order: a path shows its owner in other words after them.
+#[derive(Debug, Default)]
+pub(crate) struct AccountChanges(Vec<Change>);
+
+impl AccountChanges {
+    /// Those of a plan's items.
+    pub fn of<'a>(items: impl IntoIterator<Item = &'a Item>) -> Self {
+        let mut all = Self::default();
+        items.into_iter().flat_map(Item::changes).for_each(|planned| all.take(&planned.change));
+        all
+    }
+
+    /// Takes a change that comes after the others, if it is one of an account.
+    pub fn take(&mut self, change: &Change) {
+        if converge_objects::object(&change.object.kind)
+            .is_some_and(|object| object.relations().is_followed(change))
+        {
+            self.0.push(change.clone());
+        }
+    }
+
+    /// Writes a state as the host shows it after these changes.
+    pub fn follow(&self, object: &ObjectId, state: &mut State) {
+        let Some(kind) = converge_objects::object(&object.kind) else { return };
+        for account in &self.0 {
+            if let Some(after) = kind.relations().follows(&object.key, state, account) {
+                *state = after;
             }
         }
-        if object.relations().is_followed(change) {
-            before.push(change.clone());
-        }
+    }
+}
+
+/// Gives the changes of paths the words that the host shows at their turn, behind the accounts that come, go or get another number before.
+pub(crate) fn follow(order: &[Vec<usize>], verdicts: &mut [Verdict], mut before: AccountChanges) {
+    for at in order.iter().flatten() {
+        let Some(Verdict::Back(change)) = verdicts.get_mut(*at) else { continue };
+        before.follow(&change.object, &mut change.from);
+        before.follow(&change.object, &mut change.to);
+        before.take(change);
     }
 }

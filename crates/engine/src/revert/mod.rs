@@ -21,6 +21,7 @@ pub(crate) mod sealed;
 pub(crate) mod shared;
 pub(crate) mod undo;
 
+pub(crate) use crate::revert::accounts::AccountChanges;
 pub(crate) use crate::revert::asked::{complete, leave_what_cannot_go, translate_accounts};
 use crate::revert::layers::{Sight, sights};
 use crate::revert::left::name_what_stays;
@@ -67,7 +68,17 @@ pub(crate) struct RevertGroup {
 
 /// Judges all objects of a host by what is known of them now, and brings them into the order in which they are reverted. They come in the
 /// reverse of the order in which the runs first touched them.
-pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
+pub(crate) fn arrange(undos: Vec<Undo>, known: &mut Knowledge, allowed: &[String]) -> Vec<RevertGroup> {
+    arrange_after(AccountChanges::default(), undos, known, allowed)
+}
+
+/// The same after changes of accounts in the same run.
+pub(crate) fn arrange_after(
+    accounts: AccountChanges,
+    mut undos: Vec<Undo>,
+    known: &mut Knowledge,
+    allowed: &[String],
+) -> Vec<RevertGroup> {
     go_with_commands(&mut undos);
     let mut sights = sights(&undos, known);
     let brought = releases::brought_back(&undos, known);
@@ -108,7 +119,7 @@ pub(crate) fn arrange(mut undos: Vec<Undo>, known: &mut Knowledge, allowed: &[St
     in_part.extend(first_steps);
     in_part.extend(lines::leave_lines_of_mounts_that_stay(&undos, &mut verdicts, known));
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
-    accounts::follow(&order, &mut verdicts);
+    accounts::follow(&order, &mut verdicts, accounts);
     let addresses = addresses(&undos, &order);
     let mut judged: Vec<Option<Judged>> = (0..)
         .zip(undos.into_iter().zip(verdicts))

@@ -378,7 +378,7 @@ fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed()
 /// A name and a number of one account mean one owner, in the states of the records and in the order of a rollback.
 #[test]
 fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
-    use crate::revert::accounts::Accounts;
+    use crate::revert::accounts::{AccountChanges, Accounts};
     let file = |owner: &str, group: &str, n: u8| {
         format!("file 644 {owner} {group} 1 {}", format!("{n:02x}").repeat(32))
     };
@@ -441,10 +441,10 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
         );
     }
     let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
-    accounts::follow(&[vec![0], vec![1]], &mut verdicts);
+    accounts::follow(&[vec![0], vec![1]], &mut verdicts, AccountChanges::default());
     assert_eq!(change(&verdicts[1]), (file("77", "root", 2), file("77", "root", 1)));
     let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
-    accounts::follow(&[vec![1], vec![0]], &mut verdicts);
+    accounts::follow(&[vec![1], vec![0]], &mut verdicts, AccountChanges::default());
     assert_eq!(change(&verdicts[1]), (file("u", "root", 2), file("u", "root", 1)));
 }
 

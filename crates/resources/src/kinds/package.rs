@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 pub use transaction::asked_together;
-use transaction::{DPKG, Transaction, broken, held_at, is_unfinished, settings, simulation};
+use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinished, settings, simulation};
 
 /// Packages of Debian and Ubuntu, installed or removed in one transaction.
 ///
@@ -28,7 +28,8 @@ use transaction::{DPKG, Transaction, broken, held_at, is_unfinished, settings, s
 /// yet, or the index is older than `max_age`, the plan has `apt-get update` as a resource of its own before it. Behind that, behind an
 /// `apt_repository` resource and behind a change of what apt reads (`/etc/apt`), the version of a package that is still to be installed is
 /// not known yet: the resource is deferred until then, within the same run. What an interrupted dpkg has left unconfigured is configured
-/// by a resource of its own before it too (`dpkg --configure -a`). A name that apt does not know is an error of the plan, unless the
+/// by a resource of its own before it too (`dpkg --configure -a`), and a removal that was cut off is ended: apt removes such a package with whatever else
+/// it does. A name that apt does not know is an error of the plan, unless the
 /// index is refreshed, or foreign code runs (a command, the scripts of a package), before it.
 ///
 /// Resources of packages that are neighbours in a host's order, of one role or of several, are applied as one transaction, each with its own
@@ -448,8 +449,12 @@ impl Resource for Package {
     fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
         let mut asks = Asks::default();
         let mut states = BTreeMap::new();
+        let mut half_installed = Vec::new();
         for (name, ..) in self.specs() {
             match asks.take(package(view, name))? {
+                Some(PackageState::Broken { status }) if status == HALF_INSTALLED => {
+                    half_installed.push(name);
+                }
                 Some(PackageState::Broken { status }) if !is_unfinished(&status) => {
                     return Err(broken(name, &status));
                 }
@@ -460,8 +465,9 @@ impl Resource for Package {
             }
         }
         // With their states travels what apt would do; where nothing is to be done the host does not ask it.
-        asks.take(self.simulate(view))?;
+        let done = asks.take(self.simulate(view))?;
         asks.finish()?;
+        self.check_half_installed(&half_installed, &done.unwrap_or_default())?;
         match self.state {
             Installed::Absent => self.remove(view, &states),
             Installed::Present | Installed::Latest => self.install(view, &states),

@@ -353,9 +353,18 @@ fn an_interrupted_dpkg_is_settled_by_an_item_of_its_own() {
     let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
     assert_eq!((first[0].object.to_string().as_str(), first[0].to.line()), ("dpkg:packages", "settled"));
     assert!(matches!(kind.plan(&view.clone().changes(first[0].object.clone())), Err(Stop::Deferred(_))));
+    // So is the removal of another package, and of this one, that was cut off.
+    let removed = said("inst jq 1\nremv tree\n").replace("dpkg settled", "dpkg unfinished tree");
+    let view = FakeView::new().answer(&asked(&kind), 0, &removed);
+    assert!(matches!(kind.plan(&view), Err(Stop::First(_))));
+    let half = |dpkg: &str| {
+        let answer = said("inst jq 1\n").replace("dpkg settled", dpkg);
+        let view = FakeView::new().answer(&asked(&kind), 0, &answer);
+        kind.plan(&view.has(package_id("jq"), PackageState::Broken { status: "half-installed".into() }))
+    };
+    assert!(matches!(half("dpkg unfinished jq"), Err(Stop::First(_))));
     // A package that must be unpacked again is left to people.
-    let view = view.has(package_id("jq"), PackageState::Broken { status: "half-installed".into() });
-    assert!(matches!(kind.plan(&view), Err(Stop::Failed(why)) if why.contains("--reinstall jq")));
+    assert!(matches!(half("dpkg settled"), Err(Stop::Failed(why)) if why.contains("--reinstall jq")));
 }
 
 #[test]

@@ -124,16 +124,26 @@ impl Resource for Service {
     }
 }
 
-/// Refuses to mask a unit whose own file lies where the mask would stand: systemctl does not replace it.
+/// Refuses to mask a unit whose own file, or a link to it, lies where the mask would stand: systemctl does not replace it.
 fn check_mask(view: &dyn View, name: &str) -> Result<(), Stop> {
     let file = format!("/etc/systemd/system/{name}");
-    if !matches!(path(view, &file)?, PathState::File { .. }) {
-        return Ok(());
-    }
+    let mut asks = Asks::default();
+    let unit = asks.take(unit(view, name))?;
+    let there = asks.take(path(view, &file))?;
+    asks.finish()?;
+    // An empty file is a mask, too.
+    let is_masked = matches!(unit, Some(UnitState::Unit { enabled, .. }) if enabled == "masked");
+    let what = match there {
+        None | Some(PathState::Absent) => return Ok(()),
+        Some(_) if is_masked => return Ok(()),
+        Some(PathState::Link { target, .. }) if target == "/dev/null" => return Ok(()),
+        Some(PathState::Link { target, .. }) => format!("{file}, a link to {target},"),
+        Some(_) => format!("its own file {file}"),
+    };
     Err(Stop::invalid_help(
         "/masked",
-        format!("{name} cannot be masked: its own file {file} lies where the mask would stand"),
-        "say `enabled: false` and `state: stopped` instead, or remove that file before this resource",
+        format!("{name} cannot be masked: {what} lies where the mask would stand"),
+        "say `enabled: false` and `state: stopped` instead; of a unit that a package brings too, remove that path before this resource",
     ))
 }
 
@@ -305,6 +315,16 @@ mod tests {
         let own =
             has(FakeView::new(), "unit static inactive -").file("/etc/systemd/system/ssh.service", 0o644, "");
         assert!(matches!(masked.plan(&own), Err(Stop::Invalid { pointer, .. }) if pointer == "/masked"));
+        let linked = |target: &str, state: &str| {
+            has(FakeView::new(), state)
+                .has(path_id("/etc/systemd/system/ssh.service"), PathState::link(target))
+        };
+        let refused = linked("/opt/ssh.service", "unit linked inactive -");
+        assert!(matches!(masked.plan(&refused), Err(Stop::Invalid { pointer, .. }) if pointer == "/masked"));
+        assert_eq!(
+            line(&settle(&masked, linked("/dev/null", "unit masked inactive -"))),
+            "unit masked inactive -"
+        );
         assert!(matches!(vague.plan(&FakeView::new().may(unit_id("ssh.service"))), Err(Stop::Deferred(_))));
     }
 

@@ -159,6 +159,9 @@ pub(super) fn broken(name: &str, status: &str) -> Stop {
     ))
 }
 
+/// The state of a package of which the removal was cut off, or its unpacking.
+pub(super) const HALF_INSTALLED: &str = "half-installed";
+
 /// Whether `dpkg --configure -a` ends this state.
 pub(super) fn is_unfinished(status: &str) -> bool {
     ["unpacked", "half-configured", "triggers-awaited", "triggers-pending"].contains(&status)
@@ -198,6 +201,21 @@ impl Package {
             add("apt_index", &self.index(), &done.index, to, "package index", why);
         }
         if first.is_empty() { Ok(()) } else { Err(Stop::First(first)) }
+    }
+
+    /// Refuses what only people can put right; the removals that an interrupted dpkg has begun are ended before this transaction.
+    pub(super) fn check_half_installed(&self, names: &[&str], done: &Transaction) -> Result<(), Stop> {
+        let ended = |name: &str| {
+            let names = done.dpkg.as_deref().and_then(|state| state.strip_prefix("unfinished "));
+            names
+                .into_iter()
+                .flat_map(|names| names.split(','))
+                .any(|left| name.split(':').next() == Some(left))
+        };
+        match names.iter().find(|name| !ended(name)) {
+            Some(name) => Err(broken(name, HALF_INSTALLED)),
+            None => Ok(()),
+        }
     }
 
     /// The reason why apt would not do it.
