@@ -24,6 +24,16 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
+/// The finalizers of the server's own garbage collector.
+const COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+/// Whether it is being deleted, and only the server's own garbage collector is waited for.
+pub(crate) fn is_being_collected(object: &Value) -> bool {
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let is_its = |finalizer: &Value| finalizer.as_str().is_some_and(|word| COLLECTOR.contains(&word));
+    is_being_deleted(object) && finalizers.is_some_and(|all| !all.is_empty() && all.iter().all(is_its))
+}
+
 /// `.spec.replicas (planned against 2, found 3)`, for people.
 pub(crate) fn listed(deviations: &[Deviation], planned: &str, secret: bool) -> String {
     let value = |v: &Option<Value>| match v {
@@ -72,11 +82,26 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
     Value::Object(patch)
 }
 
+/// The manager of what helm writes, and of what converge makes again in its name.
+const HELM: &str = "helm";
+
+/// Whether the entry is that of an object of a chart which converge has made again: it applies it in helm's name.
+fn is_made_for_helm(entry: &Value) -> bool {
+    let is = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
+    is("manager", HELM) && is("operation", "Apply")
+}
+
 /// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
-/// ours.
-fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
+/// ours. So does what an apply in helm's name has of an object that a run of the project made (`is_made`), unless the project has fields in it by its own
+/// name: such an object was made by its own name, and a helm of somebody else has taken it over.
+fn other_managers(object: &Value, own: &str, is_made: bool) -> BTreeSet<String> {
     let managed_here = [own, FIELD_MANAGER];
+    let is_own = |entry: &Value| {
+        entry.get("manager").and_then(Value::as_str).is_some_and(|manager| managed_here.contains(&manager))
+    };
+    let is_made = is_made && !entries(object).any(is_own);
     entries(object)
+        .filter(|entry| !(is_made && is_made_for_helm(entry)))
         .filter(|entry| {
             entry.get("fieldsV1").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty())
         })
@@ -87,7 +112,8 @@ fn other_managers(object: &Value, own: &str) -> BTreeSet<String> {
 }
 
 /// To whom else an object belongs, for people: what takes it away takes it from them. An owner that this manager itself has declared is no one else.
-pub(crate) fn whose_else(object: &Value, own: &str) -> Option<String> {
+/// `is_made`: a run of the project made the object.
+pub(crate) fn whose_else(object: &Value, own: &str, is_made: bool) -> Option<String> {
     let owners_of = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let declared = |owner: &Value| {
         let item =
@@ -101,7 +127,7 @@ pub(crate) fn whose_else(object: &Value, own: &str) -> Option<String> {
         let (kind, name) = (text(owner, "/kind").to_lowercase(), text(owner, "/name"));
         return Some(format!("it belongs to {kind} {name} and goes with that"));
     }
-    let others: Vec<String> = other_managers(object, own).into_iter().collect();
+    let others: Vec<String> = other_managers(object, own, is_made).into_iter().collect();
     (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
 }
 
@@ -255,7 +281,7 @@ mod tests {
             {"manager": "kubectl-edit", "time": "2026-01-01T00:00:20Z", "fieldsV1": {"f:data": {}}},
             {"manager": "operator", "time": "2026-01-01T00:00:30Z", "subresource": "status", "fieldsV1": {"f:status": {}}},
             {"manager": "kubelet", "time": "2026-01-01T00:00:05Z", "fieldsV1": {"f:spec": {}}}]}});
-        let others = |own: &str| other_managers(&object, own).into_iter().collect::<Vec<_>>();
+        let others = |own: &str| other_managers(&object, own, false).into_iter().collect::<Vec<_>>();
         assert_eq!(others("converge"), ["converge-shop", "kubectl-edit"]);
         assert_eq!(others("converge-shop"), ["kubectl-edit"]);
         assert_eq!(moment(&object), Some(1_767_225_620));
@@ -267,10 +293,26 @@ mod tests {
             json!({"metadata": {"ownerReferences": [{"kind": "ConfigMap", "name": "o", "uid": "u1"}],
                 "managedFields": [{"manager": manager, "fieldsV1": {"f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"u1\"}": {}}}}}]}})
         };
-        assert_eq!(whose_else(&owned("converge-shop"), "converge-shop"), None);
+        assert_eq!(whose_else(&owned("converge-shop"), "converge-shop", false), None);
         let theirs = Some("it belongs to configmap o and goes with that".to_owned());
-        assert_eq!(whose_else(&owned("kube-controller-manager"), "converge-shop"), theirs);
-        assert_eq!(whose_else(&owned("converge-other"), "converge-shop"), theirs);
+        assert_eq!(whose_else(&owned("kube-controller-manager"), "converge-shop", false), theirs);
+        assert_eq!(whose_else(&owned("converge-other"), "converge-shop", false), theirs);
+    }
+
+    #[test]
+    fn what_converge_made_in_helms_name_is_its_own() {
+        let with = |entries: &[(&str, &str)]| {
+            let entry = |(manager, by): &(&str, &str)| json!({"manager": manager, "operation": by, "fieldsV1": {"f:data": {}}});
+            json!({"metadata": {"managedFields": entries.iter().map(entry).collect::<Vec<_>>()}})
+        };
+        let whose = |entries: &[(&str, &str)], is_made| whose_else(&with(entries), "converge-shop", is_made);
+        assert_eq!(whose(&[("helm", "Apply")], true), None);
+        let helm = Some("fields of it belong to helm".to_owned());
+        assert_eq!(whose(&[("helm", "Apply")], false), helm);
+        assert_eq!(whose(&[("helm", "Update")], true), helm);
+        assert_eq!(whose(&[("helm", "Apply"), ("converge-shop", "Apply")], true), helm, "taken over");
+        let beside = whose(&[("helm", "Apply"), ("kubectl-edit", "Update")], true);
+        assert_eq!(beside, Some("fields of it belong to kubectl-edit".to_owned()));
     }
 
     #[test]

@@ -21,12 +21,17 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// Questions in work at a time; the requests themselves are fewer.
 const AT_ONCE: usize = 32;
 
 /// So many objects of one kind in one namespace are read by one list.
 const BY_LIST: usize = 4;
+
+/// So long the server's own garbage collector is waited for, as it is at work: an object that a killed run has deleted goes by itself.
+const COLLECTION: Duration = Duration::from_secs(10);
 
 /// Kind, version, namespace.
 type ListedKind = (String, String, Option<String>);
@@ -123,14 +128,29 @@ impl Cluster {
             let ApiRef { api_version, kind, namespace, name } = wanted.clone();
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
                 let found = list.as_ref().map_err(Arc::clone)?.get(&name);
-                self.saw(&wanted, found);
-                return present(found);
+                if !found.is_some_and(object::is_being_collected) {
+                    self.saw(&wanted, found);
+                    return present(found);
+                }
             }
-            let found = self.inner.api.object(&wanted).await?;
+            let found = self.collected(&wanted).await?;
             self.saw(&wanted, found.as_ref());
             return present(found.as_ref());
         }
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
+    }
+
+    /// An object. One that the server itself takes away behind what belongs to it is waited for, since that takes a moment.
+    async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
+        let begun = Instant::now();
+        loop {
+            let found = self.inner.api.object(wanted).await?;
+            if !found.as_ref().is_some_and(object::is_being_collected) || begun.elapsed() > COLLECTION {
+                return Ok(found);
+            }
+            tracing::info!(object = %wanted.shown(), "waiting until the API server has deleted it behind what belongs to it");
+            sleep(COLLECTION / 20).await;
+        }
     }
 
     /// The state of one object.
@@ -163,7 +183,8 @@ impl Cluster {
             ApiProbe::Others(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
                 let own = self.manager();
-                let others = |object: Value| json!({"whose": object::whose_else(&object, own), "manager": own, "object": object});
+                let whose = |object: &Value, is_made| object::whose_else(object, own, is_made);
+                let others = |object: Value| json!({"whose": whose(&object, false), "whose_made": whose(&object, true), "manager": own, "object": object});
                 Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,

@@ -29,6 +29,30 @@ async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
         let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
         assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
     }
+    // The server's own garbage collector is waited for. Here is none: it comes to its end by hand.
+    let apply = configmap("going", "collected", json!({"a": "1"}));
+    api.apply(&apply.to_string()).unwrap();
+    let delete = ["-n", "going", "delete", "--cascade=foreground", "--wait=false", "configmap", "collected"];
+    assert!(api.kubectl(&delete).unwrap().success());
+    let goes = [
+        "-n",
+        "going",
+        "patch",
+        "configmap",
+        "collected",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ];
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        api.kubectl(&goes).unwrap().success()
+    });
+    let Answer::Object(found) = ask(&cluster, Probe::Object(object(&apply))).await.0 else {
+        panic!("not waited for")
+    };
+    assert!(found.state.is_absent(), "{found:?}");
+    assert!(ends.join().unwrap());
 }
 
 /// The server takes the request to delete and the object goes when its finalizers do, maybe after the run: what a rollback may find is both.

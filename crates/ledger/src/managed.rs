@@ -104,7 +104,8 @@ impl Managed {
 ///   found it, in a run that gives the maker back.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
 /// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
-/// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too.
+/// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too, also where a later
+///   run is rolled back to that, or another project's run brings it there.
 /// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one, and stays so in that state until a prune or a rollback past
 ///   the adoption gives it back; the first run that changes it then counts as the one that first did.
 /// * A file shows another owner when the number of an account changes: so do its recorded states.
@@ -196,9 +197,13 @@ impl Table {
             self.all(&change.object).map(|(at, _)| at).filter(|at| Some(*at) != own).collect();
         for at in others {
             let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) else { continue };
-            let is_back = change.after == entry.thing.before;
+            let thing = &entry.thing;
+            let is_back = change.after == thing.before;
+            // Its role declares what was there before.
+            let is_held =
+                is_by_fields(&thing.object) && thing.left == thing.before && !thing.before.is_absent();
             match &entry.gone_by {
-                None if is_back && change.is_known() && entry.thing.adopted_by.is_none() => {
+                None if is_back && change.is_known() && thing.adopted_by.is_none() && !is_held => {
                     entry.gone_by = Some(run.id.clone());
                 }
                 Some(by) if !is_back && reverts.contains(by.as_str()) => entry.gone_by = None,
@@ -342,7 +347,8 @@ impl Table {
         }
         let thing = &mut entry.thing;
         // The first change of what was adopted.
-        if thing.left == thing.before && entry.gone_by.is_none() && thing.open.is_none() && own.is_some() {
+        let is_as_adopted = thing.adopted_by.is_some() && thing.left == thing.before && thing.open.is_none();
+        if is_as_adopted && entry.gone_by.is_none() && own.is_some() {
             thing.run.clone_from(&run.id);
         }
         left(thing, change);
@@ -402,11 +408,14 @@ impl Table {
     }
 }
 
-/// Whether an object that is back in the state before remains managed: a role declares fields of it, or it was adopted in that state and its adoption is not
-/// what goes back.
+/// Whether an object that is back in the state before remains managed: a role declares fields of it, or a rollback returns to where a role did, or it was
+/// adopted in that state and its adoption is not what goes back.
 fn stays(thing: &Owned, run: &RunRecord, change: &SavedChange, reverts: &BTreeSet<&str>) -> bool {
     let is_declared = change.owner.is_some();
-    let of_fields = is_declared && is_by_fields(&change.object) && !change.after.is_absent();
+    // Others have put back what they found it in: no role has declared that.
+    let put_back = || thing.between.iter().any(|(_, found)| *found == thing.before);
+    let returns = || run.is_rollback() && !reverts.contains(thing.run.as_str()) && !put_back();
+    let of_fields = is_by_fields(&change.object) && !change.after.is_absent() && (is_declared || returns());
     let is_kept = is_declared || run.is_rollback();
     let adopted_by = thing.adopted_by.as_deref().filter(|_| is_kept);
     of_fields || adopted_by.is_some_and(|by| !reverts.contains(by))

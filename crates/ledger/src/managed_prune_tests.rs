@@ -1,4 +1,4 @@
-//! Objects that a prune gives back short of the state before.
+//! Objects that a prune gives back short of the state before, and objects that stay managed in it.
 
 use super::*;
 
@@ -68,4 +68,37 @@ fn a_file_is_recorded_with_the_number_that_its_owner_has_lost() {
     ];
     runs.push(rollback("r3", "r2", back));
     assert_eq!(paths(&runs), ["dir 700 u g, dir 755 u g", "absent, dir 755 u g"]);
+}
+
+/// A role declares of an object what was there before: the fields are the project's until its first run goes back, or a prune gives them back.
+#[test]
+fn what_a_role_declares_as_it_was_before_stays_managed_when_a_later_run_goes_back() {
+    let role = Some("role");
+    let mut runs = vec![
+        run("r1", vec![of_fields("object b2c3", "object b2c1", role)]),
+        run("r2", vec![of_fields("object b2c1", "object b2c3", role)]),
+    ];
+    let is_managed = |runs: &[RunRecord]| after(runs).present().any(|thing| thing.scope.playbook == "p");
+    assert!(is_managed(&runs));
+    // Another project changes a field of its own, and that back.
+    runs.push(other("o1", vec![of_fields("object b2c3", "object b5c3", role)]));
+    runs.push(other("o2", vec![of_fields("object b5c3", "object b2c3", role)]));
+    assert!(is_managed(&runs));
+    runs.push(run("r3", vec![of_fields("object b2c3", "object b1c3", role)]));
+    runs.push(rollback("r4", "r3", vec![of_fields("object b1c3", "object b2c3", None)]));
+    assert!(is_managed(&runs));
+    // A prune changes the owners alone; its rollback too.
+    runs.push(run("r5", vec![of_fields("object b2c3", "object b2c3", None)]));
+    assert!(!is_managed(&runs));
+    runs.push(rollback("r6", "r5", vec![of_fields("object b2c3", "object b2c3", None)]));
+    assert!(is_managed(&runs));
+    runs.push(rollback("r7", "r1", vec![of_fields("object b2c3", "object b2c3", None)]));
+    assert!(!is_managed(&runs));
+    // Somebody had put it back, and no role has declared that.
+    let edited = [
+        run("r1", vec![of_fields("object b2c3", "object b2c1", role)]),
+        run("r2", vec![of_fields("object b2c3", "object b2c4", role)]),
+        rollback("r3", "r2", vec![of_fields("object b2c4", "object b2c3", None)]),
+    ];
+    assert!(!is_managed(&edited));
 }

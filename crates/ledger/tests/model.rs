@@ -10,6 +10,7 @@ mod reference;
 #[path = "reference/managed.rs"]
 mod story;
 
+use converge_ledger::{Managed, Owned, ProjectName, RunPurpose, RunRecord, SavedChange, SavedOutcome, fold};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -366,4 +367,98 @@ fn the_ledger_does_what_the_model_says() {
 #[test]
 fn the_ledger_chooses_the_run_of_several_hosts_that_the_model_says() {
     draw(2, some_of_two());
+}
+
+/// A run of one of two projects on an object that they share by its fields.
+#[derive(Clone, Debug)]
+enum Part {
+    /// A role brings it to this value: of its own fields, and of nobody else's.
+    Declare(usize, u8),
+    /// A rollback of this many runs of the project.
+    Back(usize, usize),
+}
+
+/// The runs as the ledger reads them. The fields of both projects stand in one state: each writes its own.
+fn shared(parts: &[Part]) -> (Vec<RunRecord>, Vec<story::Event<(u8, u8)>>) {
+    let object = converge_resource::ObjectId::new("k8s", "v1/ConfigMap/n/x");
+    let line = |(a, b): (u8, u8)| converge_resource::State::from_line(&format!("object {a}-{b}"));
+    let (mut now, mut runs, mut events) =
+        ((9, 9), Vec::<RunRecord>::new(), Vec::<story::Event<(u8, u8)>>::new());
+    // The runs of each that are in force, with what each found of the project's own.
+    let mut stand: [Vec<(usize, u8)>; 2] = Default::default();
+    for part in parts {
+        let (Part::Declare(project, _) | Part::Back(project, _)) = *part;
+        let of = |(a, b): (u8, u8)| if project == 0 { a } else { b };
+        let (value, takes) = match part {
+            Part::Declare(_, value) => {
+                stand[project].push((runs.len(), of(now)));
+                (*value, Vec::new())
+            }
+            Part::Back(_, number) => {
+                let from = stand[project].len().saturating_sub(*number);
+                let gone: Vec<_> = stand[project].drain(from..).collect();
+                let Some((_, value)) = gone.first() else { continue };
+                (*value, gone.iter().map(|(run, _)| *run).collect())
+            }
+        };
+        let found = now;
+        now = if project == 0 { (value, now.1) } else { (now.0, value) };
+        if found == now {
+            stand[project].retain(|(run, _)| *run != runs.len());
+            continue;
+        }
+        let of_role = takes.is_empty();
+        let id = |run: usize| format!("r{run}");
+        let (before, after) = (line(found), line(now));
+        let change = SavedChange {
+            seq: 1,
+            object: object.clone(),
+            before,
+            goal: after.clone(),
+            after,
+            item: "role/item".to_owned(),
+            owner: of_role.then(|| "role".to_owned()),
+            uid: None,
+            sensitive: false,
+            no_snapshot: None,
+            node_removal: None,
+            guard: None,
+            owners: None,
+            outcome: SavedOutcome::Done,
+            arrived: false,
+        };
+        runs.push(RunRecord {
+            id: id(runs.len()),
+            scope: ProjectName { playbook: format!("p{project}"), inventory: "i".to_owned() },
+            purpose: if of_role { RunPurpose::Converge } else { RunPurpose::Rollback(Vec::new()) },
+            rolls_back: takes.iter().map(|run| id(*run)).collect(),
+            changes: vec![change],
+            ..RunRecord::default()
+        });
+        let change = story::Change { key: 0, found, left: now, done: true, cut: false, of_role };
+        events.push(story::Event { project, takes, changes: vec![change], disowned: None });
+    }
+    (runs, events)
+}
+
+/// Of an object that two projects share by its fields, each manages its own until its first run goes back, also where they are as they were.
+#[test]
+fn fields_stay_managed_as_the_model_says() {
+    let part = prop_oneof![
+        // 9 is what was there before.
+        3 => (0..2_usize, prop_oneof![0..2_u8, Just(9)]).prop_map(|(project, value)| Part::Declare(project, value)),
+        1 => (0..2_usize, 1..3_usize).prop_map(|(project, number)| Part::Back(project, number)),
+    ];
+    draw_of(prop::collection::vec(part, 1..12), |parts| {
+        let (runs, events) = shared(parts);
+        let managed = fold(Managed::default(), &runs);
+        for project in 0..2 {
+            let is_of = |thing: &&Owned| thing.scope.playbook == format!("p{project}");
+            let found = managed.present().find(is_of).map(|thing| thing.before.line().to_owned());
+            let told = story::managed_in(&events, project, 0, &|_| true);
+            let told = told.map(|((a, b), _)| format!("object {a}-{b}"));
+            prop_assert_eq!(found, told, "project {}: {:?}", project, events);
+        }
+        Ok(())
+    });
 }

@@ -290,3 +290,30 @@ fn what_a_killed_run_left_hanging_is_its_own() {
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
     assert_eq!(release.live().0, Some(json!("newer")));
 }
+
+/// An object of a chart that a run has made again goes with a prune of its release. A rollback of that prune which is killed while its helm installs has
+/// left that on its way: the next one goes on with it.
+#[test]
+fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
+    let lab = Lab::get();
+    let release = Recovered::new(&lab, "reinstalled");
+    release.apply(&json!({"text": "older"})).expect(0);
+    // Its hook is none of the upgrade, and runs when what was pruned is installed.
+    let held = json!({"text": "old", "fail": "pre-install", "after": 60});
+    release.apply(&held).expect(0);
+    let old = release.live();
+    lab.kubectl(&["-n", "reinstalled", "delete", "configmap", "main"]);
+    release.apply(&held).expect(0);
+    let (inputs, _) = ROLE.split_once("resources:").unwrap();
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    release.run(&["apply", "--yes", "--prune=2"], &json!({}), false).expect(0);
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+    release.cut_off("rollback", &json!({}), "pending-install");
+    release.run(&["plan"], &json!({}), false).says("was left on the way");
+    // Now the hook finds a node.
+    lab.kubectl(&["label", "nodes", "--all", "nope=1"]);
+    let back = release.back();
+    lab.kubectl(&["label", "nodes", "--all", "nope-"]);
+    assert!(!back.all().contains("someone else"), "{}", back.all());
+    assert_eq!((release.live(), release.status().as_deref()), (old, Some("deployed")));
+}

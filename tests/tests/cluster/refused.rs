@@ -191,7 +191,7 @@ fn a_secret_that_somebody_has_edited_is_reported_with_field_and_manager() {
     lab.kubectl(&["delete", "secret", "sx"]);
 }
 
-/// A policy that lets nobody delete the ConfigMap d2.
+/// A policy that lets nobody delete the ConfigMap d2, and a webhook that must be asked of d3 and does not answer.
 const HELD: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -205,6 +205,19 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: held}
 spec: {policyName: held, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: held}
+webhooks:
+  - name: held.example.com
+    clientConfig: {url: "https://127.0.0.1:9/held"}
+    rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [DELETE]}]
+    matchConditions: [{name: d3, expression: "oldObject.metadata.name == 'd3'"}]
+    failurePolicy: Fail
+    sideEffects: None
+    timeoutSeconds: 2
+    admissionReviewVersions: [v1]
 "#;
 
 #[test]
@@ -219,21 +232,28 @@ fn a_deletion_that_a_policy_denies_is_known_in_the_plan() {
     role(&["d1", "d2", "d3"].map(one).concat());
     lab.apply().expect(0);
     lab.api.apply(HELD).unwrap();
-    let denied = || {
-        lab.api.kubectl(&["delete", "configmap", "d2", "--dry-run=server"]).is_ok_and(|said| !said.success())
+    let denied = |name: &str| {
+        lab.api.kubectl(&["delete", "configmap", name, "--dry-run=server"]).is_ok_and(|said| !said.success())
     };
-    until("the policy", 30, denied);
+    until("the policy and the webhook", 30, || denied("d2") && denied("d3"));
     let back = lab.converge(&["rollback", "hosts.yaml"]);
-    says_all(&back, &["the API server would refuse it", "nobody deletes it", "2 to change"]);
+    says_all(
+        &back,
+        &["the API server would refuse it", "nobody deletes it", "failed calling webhook", "1 to change"],
+    );
     role("  - name: it is there\n    k8s_query: {kind: Node}\n");
     let plan = lab.converge(&["plan", "--prune", "hosts.yaml"]);
-    says_all(&plan, &["the API server would refuse it", "nobody deletes it", "2 to change"]);
-    lab.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).expect(4);
+    says_all(
+        &plan,
+        &["the API server would refuse it", "nobody deletes it", "failed calling webhook", "1 to change"],
+    );
+    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(4);
     let there = || ["d1", "d2", "d3"].map(|name| lab.api.get(&["configmap", name]).is_ok());
-    assert_eq!(there(), [false, true, false]);
+    assert_eq!(there(), [false, true, true]);
     lab.kubectl(&["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "held"]);
-    until("its end", 30, || !denied());
-    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    lab.kubectl(&["delete", "validatingwebhookconfiguration", "held"]);
+    until("their end", 30, || !denied("d2") && !denied("d3"));
+    lab.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).expect(0);
     assert_eq!(there(), [false; 3]);
 }
 

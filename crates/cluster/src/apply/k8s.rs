@@ -155,7 +155,8 @@ impl<'a> PlannedWrite<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        object::whose_else(live, own).map_or(Ok(()), refused)
+        // A prune and a rollback take away what a run made; an item that wants an object absent, whatever there is.
+        object::whose_else(live, own, job.work.owner.is_empty()).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.

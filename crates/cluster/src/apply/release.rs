@@ -228,12 +228,16 @@ impl Cluster {
         };
         let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
         let at = release::revision_of(&found.revisions, &digest);
-        if at.is_none()
-            && let Some(never) = found.revisions.iter().find(|r| release::has_content(r, &digest))
-        {
-            let status = text(never, "/status").to_owned();
-            return Err(ActionError::NeverInForce { revision: number(never), chart: chart.clone(), status });
-        }
+        // Nothing goes back to a revision that was never in force, but to what a run has kept: an install that a rollback was cut off in has that content too.
+        let has_it = |r: &&Value| at.is_none() && release::has_content(r, &digest);
+        let never = found.revisions.iter().find(has_it);
+        let never_in_force = |error: ActionError| match (error, never) {
+            (ActionError::NotKept { chart }, Some(never)) => {
+                let status = text(never, "/status").to_owned();
+                ActionError::NeverInForce { revision: number(never), chart, status }
+            }
+            (error, _) => error,
+        };
         // helm's own rollback has no place for what belongs to others.
         if let Some(at) = at.filter(|_| stays && keep.is_empty()) {
             return Ok(HelmCall { unset, ..found.back(number(at), patience) });
@@ -251,7 +255,8 @@ impl Cluster {
             keep: keep.clone(),
             unset: unset.clone(),
         };
-        let saved_release = self.saved_release(found, &digest, chart).await?;
+        let records = if never.is_some() { &[] } else { found.records.as_slice() };
+        let saved_release = self.saved_release(records, &digest, chart).await.map_err(never_in_force)?;
         let mut arguments = upgrade(saved_release.lay(helm.folder())?, &spec);
         arguments.extend(words(&["--description", "Reverted by converge"]));
         Ok(HelmCall {
@@ -266,12 +271,12 @@ impl Cluster {
     /// A release as it was: out of what helm keeps, or out of our records.
     async fn saved_release(
         &self,
-        found: &FoundRelease<'_>,
+        records: &[Value],
         digest: &Digest,
         chart: &str,
     ) -> Result<SavedRelease, ActionError> {
         let same = |record: &&Value| release::has_content(&revision(record), digest);
-        if let Some(saved_release) = found.records.iter().find(same).and_then(SavedRelease::of) {
+        if let Some(saved_release) = records.iter().find(same).and_then(SavedRelease::of) {
             return Ok(saved_release);
         }
         let packed = match self.stored(&BTreeSet::from([digest.clone()])).await?.remove(digest) {

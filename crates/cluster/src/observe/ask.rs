@@ -125,7 +125,7 @@ impl Cluster {
         };
         match answer {
             Err(Fault::Said(said)) => {
-                let why = refused(&said, wanted, self.manager());
+                let why = refused_back(&said, wanted, self.manager());
                 Ok(why.filter(|why| why.get("conflicts").is_none()).unwrap_or_default())
             }
             Err(fault) => Err(fault.into()),
@@ -141,7 +141,7 @@ impl Cluster {
         let Some(path) = api.path(wanted).await? else { return Ok(Value::Null) };
         match api.delete(&path, &json!({"dryRun": ["All"]})).await {
             Ok(_) => Ok(Value::Null),
-            Err(Fault::Said(said)) => Ok(refused(&said, wanted, self.manager()).unwrap_or_default()),
+            Err(Fault::Said(said)) => Ok(refused_back(&said, wanted, self.manager()).unwrap_or_default()),
             Err(fault) => Err(fault.into()),
         }
     }
@@ -170,6 +170,13 @@ pub(crate) fn refused(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Optio
     (about && !rights).then(|| json!({"invalid": said.message}))
 }
 
+/// The same of a dry run of what a rollback or a prune writes: a webhook that must be asked and does not answer would refuse that too.
+fn refused_back(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
+    let unanswered =
+        || said.message.contains("failed calling webhook").then(|| json!({"invalid": said.message}));
+    refused(said, wanted, own).or_else(unanswered)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +198,12 @@ mod tests {
         assert!(
             refused(&quota, &wanted, FIELD_MANAGER).unwrap()["invalid"].as_str().unwrap().contains("quota")
         );
+        // Of an apply it is no answer, and of a step back a refusal.
+        let webhook =
+            said(500, "Internal error occurred: failed calling webhook \"a.ex.io\": dial tcp", json!({}));
+        assert_eq!(refused(&webhook, &wanted, FIELD_MANAGER), None);
+        assert_eq!(refused_back(&webhook, &wanted, FIELD_MANAGER), Some(json!({"invalid": webhook.message})));
+        assert_eq!(refused_back(&rbac, &wanted, FIELD_MANAGER), None);
         assert_eq!(
             refused(&said(500, "etcdserver: request timed out", json!({})), &wanted, FIELD_MANAGER),
             None

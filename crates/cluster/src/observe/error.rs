@@ -56,7 +56,11 @@ impl LookError {
             .and_then(Value::as_array)
             .map(|list| list.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
+        let is_collected = object::is_being_collected(found);
         let until = match (finalizers.is_empty(), object::text(found, "/kind")) {
+            (false, _) if is_collected => {
+                "the API server's garbage collector has deleted what belongs to it".to_owned()
+            }
             (false, _) => format!(
                 "its finalizers {} are taken off: is the controller that handles them at work?",
                 finalizers.join(", ")

@@ -27,6 +27,20 @@ pub struct Change<V> {
 
 /// The state of one object before it came to be managed by a project, and as its runs left it; nothing when it is not managed.
 pub fn managed<V: Clone + Eq>(events: &[Event<V>], project: usize, key: usize) -> Option<(V, V)> {
+    managed_in(events, project, key, &|_| false)
+}
+
+/// The same of an object that may be shared by its fields in some states: what a role declares there stays the project's where that was there before.
+pub fn managed_in<V: Clone + Eq>(
+    events: &[Event<V>],
+    project: usize,
+    key: usize,
+    is_shared: &dyn Fn(&V) -> bool,
+) -> Option<(V, V)> {
+    let is_held = |story: &Option<(usize, V, V)>, given_back_by: Option<usize>| {
+        let as_before = |(_, before, left): &(usize, V, V)| before == left && is_shared(left);
+        given_back_by.is_none() && story.as_ref().is_some_and(as_before)
+    };
     // The run with which it began, what that found, and what was left last.
     let mut story: Option<(usize, V, V)> = None;
     let mut given_back_by: Option<usize> = None;
@@ -36,7 +50,9 @@ pub fn managed<V: Clone + Eq>(events: &[Event<V>], project: usize, key: usize) -
                 // Somebody else's run takes nothing but the object as a whole, and gives that again when it is taken back.
                 if let Some((_, before, _)) = &story {
                     match given_back_by {
-                        None if !change.cut && change.left == *before => given_back_by = Some(at),
+                        None if !change.cut && change.left == *before && !is_held(&story, given_back_by) => {
+                            given_back_by = Some(at)
+                        }
                         Some(by) if change.left != *before && run.takes.contains(&by) => given_back_by = None,
                         _ => {}
                     }
@@ -52,8 +68,11 @@ pub fn managed<V: Clone + Eq>(events: &[Event<V>], project: usize, key: usize) -
                 Some(by) if *before != change.found && !run.takes.contains(&by) => continue,
                 _ => left.clone_from(&change.left),
             }
+            // A rollback of later runs ends where a role has declared it so.
+            let returned = !run.takes.is_empty() && !run.takes.contains(first);
+            let declared = is_shared(left) && (change.of_role || returned);
             let back = (!change.cut && *left == *before) || (change.done && run.takes.contains(first));
-            given_back_by = back.then_some(at);
+            given_back_by = (back && !declared).then_some(at);
         }
         if run.disowned == Some(key) && run.project == project {
             (story, given_back_by) = (None, None);

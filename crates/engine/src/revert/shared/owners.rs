@@ -106,7 +106,7 @@ pub(crate) fn takes_from_others(
     let probe = owners_probe(&back.object).filter(|_| goes)?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
-    let whose = answer.get("whose").and_then(Value::as_str).map(str::to_owned);
+    let whose = answer.get("whose_made").and_then(Value::as_str).map(str::to_owned);
     let text = |state: &State| text_of(&back.object, state, known);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
