@@ -11,6 +11,8 @@ mod choice;
 mod cut_off;
 #[path = "packages/missing.rs"]
 mod missing;
+#[path = "packages/rpm.rs"]
+mod rpm;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};

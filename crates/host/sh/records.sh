@@ -1,6 +1,6 @@
 # --- the records on the host ---
 #
-# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,links,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, started,
+# $CV_ROOT (0700): version, lock, runs/ID/{meta,journal,saved,stop,moved,watched,mounts,links,alive/{session,step,beat},fenced}, owned, kept/ID, blobs/SHA256, debs, rpms, started,
 # ran, passwords, switch, transaction, undo.sh. Journal and meta are lines of fields separated by tabs; texts are encoded words.
 
 CV_FORMAT=6

@@ -401,14 +401,22 @@ cv_drop_unnamed() (
   for kept in "$CV_ROOT/kept"/*; do
     [ ! -d "$kept" ] || cv_owned_accounts "${kept##*/}" || rm -rf "$kept"
   done
-  [ -d "$CV_ROOT/debs" ] || return 0
-  for deb in "$CV_ROOT/debs"/*.deb; do
-    name=${deb##*/}
-    version=${name#*_}
-    version=$(printf %s "${version%_*}" | sed 's/%3a/:/g')
-    cv_all_lines | grep -qF "${CV_TAB}package$CV_TAB${name%%_*}${CV_TAB}present $version " ||
-      awk -F '\t' -v name="${name%%_*}" -v line="present $version " \
+  for file in "$CV_ROOT/debs"/*.deb "$CV_ROOT/rpms"/*.rpm; do
+    [ -f "$file" ] || continue
+    name=${file##*/}
+    case $name in
+    *.rpm)
+      version=${name#*=}
+      version=${version%.rpm} name=${name%%=*}
+      ;;
+    *)
+      version=${name#*_}
+      version=$(printf %s "${version%_*}" | sed 's/%3a/:/g') name=${name%%_*}
+      ;;
+    esac
+    cv_all_lines | grep -qF "${CV_TAB}package$CV_TAB$name${CV_TAB}present $version " ||
+      awk -F '\t' -v name="$name" -v line="present $version " \
         '($1 == "own" || $1 == "gone") && $2 == "package" && $3 == name && index($10, line) == 1 { found = 1 } END { exit !found }' "$CV_ROOT/owned" 2>/dev/null ||
-      rm -f "$deb"
+      rm -f "$file"
   done
 )

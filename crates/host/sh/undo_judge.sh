@@ -232,7 +232,7 @@ cv_undo_mount_stays() {
 cv_undo_takes_along() {
   [ -z "${cv_u_asked:-}" ] || return 1
   cv_t_rows=${cv_c_rows:-${cv_u_rows:-}}
-  case ${cv_c_asks:-}$cv_t_rows in yes*"${CV_TAB}path$CV_TAB/etc/apt/"* | yes*"${CV_TAB}command$CV_TAB"*) return 1 ;; esac
+  case ${cv_c_asks:-}$cv_t_rows in yes*"${CV_TAB}path$CV_TAB/etc/apt/"* | yes*"${CV_TAB}path$CV_TAB/etc/yum.repos.d/"* | yes*"${CV_TAB}path$CV_TAB/etc/dnf/"* | yes*"${CV_TAB}command$CV_TAB"*) return 1 ;; esac
   [ -n "${cv_u_alone+x}" ] || cv_u_alone=$CV_NL$(
     cv_u_asked=yes
     cv_t_words=$(printf '%s\n' "$cv_t_rows" | while IFS= read -r cv_t_row; do

@@ -3,6 +3,7 @@
 use crate::command;
 use crate::error::Result;
 use crate::mirror::{Mirror, SUITE};
+use crate::rpm::RPM_TOOLS;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ pub(crate) fn ensure(cache: &Path, mirror: &Mirror, say: &dyn Fn(&str)) -> Resul
     let mut setup = command::root("chroot");
     setup
         .arg(&base)
-        .args(["sh", "-s", "--", DEPLOY_USER, OPERATOR_USER, OPERATOR_PASSWORD])
+        .args(["sh", "-s", "--", DEPLOY_USER, OPERATOR_USER, OPERATOR_PASSWORD, &RPM_TOOLS.join(" ")])
         .args(PREFETCHED_PACKAGES);
     command::with_input(&mut setup, SETUP.as_bytes())?;
     fs::write(&marker, "")?;
@@ -90,8 +91,8 @@ pub(crate) fn is_built(cache: &Path) -> bool {
 
 /// Where the base of the present recipe lies, for this authorized key.
 fn folder(cache: &Path, authorized: &str) -> PathBuf {
-    let packages = PREFETCHED_PACKAGES.join(" ");
-    cache.join(format!("base-{}", digest(&[INCLUDE, SETUP, SUITE, authorized, &packages])))
+    let (packages, rpm) = (PREFETCHED_PACKAGES.join(" "), RPM_TOOLS.join(" "));
+    cache.join(format!("base-{}", digest(&[INCLUDE, SETUP, SUITE, authorized, &packages, &rpm])))
 }
 
 fn digest(parts: &[&str]) -> String {

@@ -30,6 +30,7 @@ mod machine;
 mod mirror;
 mod net;
 mod packages;
+mod rpm;
 mod session;
 mod wheel;
 

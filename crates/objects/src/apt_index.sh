@@ -41,6 +41,10 @@ cv_apt_lacking() (
 
 # Keys: `index`, or `index:SECONDS` with the greatest age that will do.
 cv_see_apt_index() (
+  if cv_is_dnf; then
+    cv_rpm_index "$@"
+    return
+  fi
   command -v apt-get >/dev/null 2>&1 || {
     cv_fail_all 'this host has no apt' "$@"
     return 0
@@ -77,6 +81,12 @@ cv_same_apt_index() { [ "$3" != current ]; }
 
 # cv_apply_apt_index KEY LINE: refreshes the whole index. The daily job of the distribution may be at it.
 cv_apply_apt_index() (
+  if cv_is_dnf; then
+    cv_rpm_refresh || return $?
+    umask 022
+    mkdir -p "$CV_ROOT/lists" && : >"$CV_ROOT/lists/.refreshed"
+    return
+  fi
   left=150
   while :; do
     out=$(apt-get update -q -o Acquire::Retries=2 </dev/null 2>&1) && break

@@ -64,7 +64,7 @@ pub use kubeadm_upgrade::KubeadmUpgradeState;
 pub use locale::{LocaleState, listed_locale};
 pub use module::ModuleState;
 pub use mount::MountState;
-pub use package::{APT_CHOICE, PackageState};
+pub use package::{APT_CHOICE, PackageState, chooses_packages};
 pub use path::{PathState, account_number};
 pub use registry::{
     action_of, api_ref, below, covered, is_action, is_container, is_of_api, object, objects, release_of,

@@ -1,9 +1,10 @@
-//! A package of dpkg and apt. Its key is the package's name, with `:ARCH` only for a foreign architecture.
+//! A package of dpkg and apt, or of rpm and dnf. Its key is the package's name, with `:ARCH` (dpkg) or `.ARCH` (rpm) only for a foreign architecture.
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
     AlteredFact, Contents, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased, Facets,
-    Footprint, MayBring, Object, Past, Reversibility, Shared, State, Step, Traits, quote, state_of_words,
+    Footprint, MayBring, Object, ObjectId, Past, Reversibility, Shared, State, Step, Traits, quote,
+    state_of_words,
 };
 
 /// The state of a package.
@@ -67,13 +68,29 @@ state_of_words!(PackageState);
 /// what it was asked, one question a line. They tell nothing of what the item comes to.
 pub const APT_CHOICE: [&str; 2] = ["CV_APT_CHOICE", "CV_APT_STAGES"];
 
+/// The directories that package managers read before they decide: their sources, keys, pins and settings.
+const CHOSEN_BY: &[&str] =
+    &["/etc/apt/", "/usr/share/keyrings/", "/etc/yum.repos.d/", "/etc/dnf/", "/etc/pki/rpm-gpg/"];
+
+/// Whether a change of this object may change which versions of packages are offered and chosen.
+pub fn chooses_packages(object: &ObjectId) -> bool {
+    object.kind == "path" && CHOSEN_BY.iter().any(|dir| object.key.starts_with(dir))
+}
+
 /// The object.
 pub struct Package;
 
 impl Object for Package {
     const KIND: &'static str = "package";
-    const SHELL: &'static str =
-        concat!(include_str!("package.sh"), include_str!("package_ask.sh"), include_str!("package_plan.sh"));
+    const SHELL: &'static str = concat!(
+        include_str!("package.sh"),
+        include_str!("package_ask.sh"),
+        include_str!("package_plan.sh"),
+        include_str!("package_rpm.sh"),
+        "\nCV_RPM_PROGRAM='",
+        include_str!("package_rpm.py"),
+        "'\n"
+    );
     const TRAITS: Traits = Traits {
         offers: &["path", "unit", "user", "group", "sysctl"],
         footprint: Footprint::Packaged,
@@ -172,7 +189,9 @@ impl Object for Package {
             DriftScript::new(
                 "presence",
                 "removed",
-                format!("dpkg --remove -- {package} >/dev/null 2>&1 || exit 3"),
+                format!(
+                    "if cv_is_dnf; then rpm -e -- {package}; else dpkg --remove -- {package}; fi >/dev/null 2>&1 || exit 3"
+                ),
             ),
         ]
     }

@@ -4,10 +4,17 @@ CV_APT_AUTO=${CV_APT_AUTO:-/var/lib/apt/extended_states}
 
 cv_see_package() (
   [ $# -gt 0 ] || return 0
-  command -v dpkg-query >/dev/null 2>&1 || {
-    cv_fail_all 'this host has no dpkg' "$@"
+  cv_manager_to
+  case $CV_MANAGER in
+  dnf)
+    cv_rpm_see "$@"
+    return
+    ;;
+  none)
+    cv_fail_all "$(cv_no_manager)" "$@"
     return 0
-  }
+    ;;
+  esac
   # dpkg itself is of the host's own architecture.
   known=$(dpkg-query ${CV_DPKG_DIR:+--admindir="$CV_DPKG_DIR"} -W -f '${Package}\t${Architecture}\t${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${Version}\n' dpkg "$@" 2>/dev/null)
   [ $? -le 1 ] || {
@@ -73,6 +80,10 @@ CV_APT_LOOKS='-o Debug::NoLocking=true -o Dir::Log::Planner= -o Dir::Log::Solver
 # `inst NAME VERSION`, `remv NAME`, `conf NAME`. Needs no privilege. Status and messages are those of apt-get.
 # shellcheck disable=SC2086
 cv_simulate_package() (
+  if cv_is_dnf; then
+    cv_rpm_simulate "$@"
+    return
+  fi
   IFS=' '
   out=$(cv_apt_get -s $CV_APT_LOOKS "$@" 2>&1)
   status=$?
@@ -86,8 +97,13 @@ cv_simulate_package() (
     $1 == "Conf" { print "conf " $2 }'
 )
 
-# cv_deb_to NAME VERSION: where the .deb of a saved version lies, in CV_DEB; status 1 when there is none.
+# cv_deb_to NAME VERSION: where the .deb, or the .rpm, of a saved version lies, in CV_DEB; status 1 when there is none.
 cv_deb_to() {
+  if cv_is_dnf; then
+    CV_DEB="$CV_ROOT/rpms/$1=$2.rpm"
+    [ -f "$CV_DEB" ]
+    return
+  fi
   cv_d_version=$(printf %s "$2" | sed 's/:/%3a/g')
   for CV_DEB in "$CV_ROOT/debs/${1%:*}_${cv_d_version}_"*.deb; do
     [ ! -f "$CV_DEB" ] || return 0
@@ -145,7 +161,9 @@ cv_save_package() (
   cv_deb_to "$1" "$version" && return 0
   umask 077
   mkdir -p "$CV_ROOT/debs" || return 1
-  if cv_deb_cached "$1" "$version"; then
+  if cv_is_dnf; then
+    ! cv_rpm_save "$1" "$version" || return 0
+  elif cv_deb_cached "$1" "$version"; then
     cp "$CV_DEB" "$CV_ROOT/debs/.new" && mv -f "$CV_ROOT/debs/.new" "$CV_ROOT/debs/${CV_DEB##*/}" && return 0
   elif cd "$CV_ROOT/debs" && cv_bounded 120 apt-get -q -q -o APT::Sandbox::User=root download "$1=$version" >/dev/null 2>&1 &&
     cv_deb_to "$1" "$version"; then
@@ -343,7 +361,10 @@ cv_packages_do() (
 )
 
 # cv_packages_mark WORD NAME...
-cv_packages_mark() { [ $# -lt 2 ] || apt-mark -qq "$@" >/dev/null; }
+cv_packages_mark() {
+  [ $# -ge 2 ] || return 0
+  if cv_is_dnf; then cv_rpm mark "$@"; else apt-mark -qq "$@" >/dev/null; fi
+}
 
 # cv_packages_there NAME...: those of them that are installed, though perhaps not configured yet, in one line.
 cv_packages_there() (
@@ -410,8 +431,8 @@ cv_apt_transaction() (
   return 0
 )
 
-# cv_dists: the FILE.dpkg-dist that dpkg has written beside edited configuration files, each behind the time of its last change.
-cv_dists() { find /etc -xdev -name '*.dpkg-dist' -type f -printf '%C@ %p\n' 2>/dev/null; }
+# cv_dists: the FILE.dpkg-dist that dpkg has written beside edited configuration files, and what rpm has, each behind the time of its last change.
+cv_dists() { find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.rpmnew' -o -name '*.rpmsave' ')' -type f -printf '%C@ %p\n' 2>/dev/null; }
 
 # cv_dists_written: those that were written since cv_dists_ready.
 cv_dists_written() {
@@ -444,7 +465,7 @@ cv_dists_done() (
   umask 077
   IFS=$CV_NL
   set -f
-  for cv_d_path in $cv_d_left; do rm -f "$cv_d_path"; done
+  for cv_d_path in $cv_d_left; do cv_rpm_back "$cv_d_path"; done
   [ -n "${CV_RUN:-}" ] || return 0
   for cv_d_path in $(cv_dists_written); do
     case $cv_d_before in *" $cv_d_path$CV_NL"*) continue ;; esac

@@ -61,7 +61,7 @@ cv_packages_refused() {
 cv_packages_other() {
   cv_o_other=$(cv_packages_unplanned)
   [ -z "$cv_o_other" ] || {
-    cv_say "apt would do another transaction than the plan, so nothing was changed: $cv_o_other. Something else has changed packages, or what apt chooses by, since the plan; plan again"
+    cv_say "$CV_MANAGER would do another transaction than the plan, so nothing was changed: $cv_o_other. Something else has changed packages, or what $CV_MANAGER chooses by, since the plan; plan again"
     return 0
   }
   for line in $(printf '%s\n' "$got" | sed -n 's/^conf //p' | tr '\n' ' '); do
@@ -104,6 +104,10 @@ exec awk -v at="${0%/*}" '"'"'
 # it was done.
 # shellcheck disable=SC2086
 cv_packages_asked() {
+  if cv_is_dnf; then
+    cv_rpm_asked "$@"
+    return
+  fi
   CV_ASK=$CV_ROOT/transaction
   rm -rf "$CV_ASK" && (
     umask 077
@@ -174,12 +178,12 @@ cv_packages_foretold() (
   cv_packages_of_lines "$1" || exit 0
   [ -n "$request" ] || exit 0
   got=$(cv_simulate_package $options $request 2>&1) || {
-    printf 'apt refuses it: %s\n' "$(printf '%s\n' "$got" | sed 's/^ *//' | tr '\n' ' ')"
+    printf '%s refuses it: %s\n' "$CV_MANAGER" "$(printf '%s\n' "$got" | sed 's/^ *//' | tr '\n' ' ')"
     exit 0
   }
   expect=${cv_f_expect:-$expect}
   cv_f_more=$(cv_packages_unplanned "$cv_f_expect")
-  [ -z "$cv_f_more" ] || printf 'apt would also %s\n' "$cv_f_more"
+  [ -z "$cv_f_more" ] || printf '%s would also %s\n' "$CV_MANAGER" "$cv_f_more"
 )
 
 # cv_packages_expected LINES: what is to be done for these lines.

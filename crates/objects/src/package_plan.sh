@@ -16,10 +16,17 @@ cv_plan_packages() (
   export PATH
   set -f
   IFS=' '
-  command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1 || {
-    cv_say 'this host has no apt'
+  cv_manager_to
+  case $CV_MANAGER in
+  dnf)
+    cv_rpm_plan "$@"
+    exit
+    ;;
+  none)
+    cv_no_manager >&2
     exit 1
-  }
+    ;;
+  esac
   CV_DPKG_DIR= CV_P_CLOSURE=' ' CV_P_ASKED=' ' CV_P_NAMES= cv_p_number=0
   trap '[ -z "$CV_DPKG_DIR" ] || rm -rf "$CV_DPKG_DIR"' EXIT
   trap 'exit 1' HUP INT TERM

@@ -5,7 +5,7 @@ mod view;
 
 use crate::names::ObjectNames;
 use crate::{Altered, Knowledge};
-use converge_objects::traits_of;
+use converge_objects::{chooses_packages, traits_of};
 use converge_resource::{
     Answer, Change, Claim, Content, Digest, ObjectId, Observed, Probe, RunsWith, State, Stop, View, Wait,
 };
@@ -18,14 +18,6 @@ const NOT_PACKAGED: &[&str] =
 /// Whether a Debian package may ship a file at this path.
 pub fn may_be_packaged(path: &str) -> bool {
     !NOT_PACKAGED.iter().any(|dir| path.starts_with(dir))
-}
-
-/// The directories that apt reads before it decides: its sources, keys, pins and settings.
-const APT_READS: &[&str] = &["/etc/apt/", "/usr/share/keyrings/"];
-
-/// Whether a change of this path may change the versions that apt offers.
-fn apt_reads(object: &ObjectId) -> bool {
-    object.kind == "path" && APT_READS.iter().any(|dir| object.key.starts_with(dir))
 }
 
 /// A planned item that `restart_on` and `reload_on` may name.
@@ -292,10 +284,10 @@ impl<'a> VirtualHost<'a> {
         let mut names: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|c| c.from != c.to) {
             self.changed.insert(change.object.clone(), wait(format!("`{address}` changes it first")));
-            if apt_reads(&change.object) {
+            if chooses_packages(&change.object) {
                 self.bringers.insert(
                     "package",
-                    wait(format!("the change of {}, which apt reads,", change.object.key)),
+                    wait(format!("the change of {}, by which packages are chosen,", change.object.key)),
                 );
             }
             let object = converge_objects::object(&change.object.kind);
@@ -331,7 +323,7 @@ impl<'a> VirtualHost<'a> {
             let offered =
                 Wait { item: address.to_owned(), reason: format!("`{address}`, which is deferred,") };
             let offers =
-                traits_of(object).offers.iter().copied().chain(apt_reads(object).then_some("package"));
+                traits_of(object).offers.iter().copied().chain(chooses_packages(object).then_some("package"));
             self.bringers.extend(offers.map(|kind| (kind, offered.clone())));
         }
         if objects.is_empty() || !objects.iter().all(|object| traits_of(object).runs_no_code) {

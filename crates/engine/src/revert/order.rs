@@ -13,7 +13,9 @@ mod unit;
 use super::paths::above;
 use super::undo::creates;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{PathState, UserState, action_of, is_action, is_container, traits_of};
+use converge_objects::{
+    PathState, UserState, action_of, chooses_packages, is_action, is_container, traits_of,
+};
 use converge_resource::{Change, DynObject, ObjectId, State};
 pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
@@ -368,8 +370,8 @@ impl<'a> Edges<'a> {
         let changing = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
         for (at, revert) in changing.filter(|(_, r)| roles.contains(r.role())) {
             let before = match revert.object.kind.as_str() {
-                // The sources and settings of apt are a matter of their own order.
-                "path" if revert.object.key.starts_with("/etc/apt/") => continue,
+                // The sources and settings of package managers are a matter of their own order.
+                "path" if chooses_packages(&revert.object) => continue,
                 // No package has files in a directory that an item made after it.
                 "path" => {
                     let is_later = revert.moved_by.is_none() && packages.iter().all(|p| at < *p);

@@ -1,11 +1,11 @@
-//! Packages that are to be removed and that others need, who are not, by dpkg's own records of who depends on whom; packages that apt would not bring
+//! Packages that are to be removed and that others need, who are not, by the records of dpkg or rpm of who depends on whom; packages that apt or dnf would not bring
 //! back without others.
 
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::RevertGroup;
 use crate::revert::undo::Verdict;
-use converge_objects::is_action;
+use converge_objects::{chooses_packages, is_action};
 use converge_planner::{Item, Knowledge, Outcome};
 use converge_resource::{Answer, Change, Probe, RunAnswer, quote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Asks for all installed packages with what they depend on and what they provide, a line each, without versions.
 pub(crate) fn probe() -> Probe {
     Probe::run(
-        "dpkg-query -W -f '${db:Status-Status}\\t${Package}\\t${Pre-Depends}, ${Depends}\\t${Provides}\\n' 2>/dev/null | \
-         sed -n 's/ *([^)]*)//g; s/^installed\\t//p'",
+        "if cv_is_dnf; then rpm -qa --qf '%{NAME}\\t[%{REQUIRENAME}, ]\\t[%{PROVIDENAME}, ]\\n'; else \
+         dpkg-query -W -f '${db:Status-Status}\\t${Package}\\t${Pre-Depends}, ${Depends}\\t${Provides}\\n' 2>/dev/null | \
+         sed -n 's/ *([^)]*)//g; s/^installed\\t//p'; fi",
     )
 }
 
@@ -109,10 +110,7 @@ pub(crate) fn leave_what_others_need(verdicts: &mut [Verdict], known: &Knowledge
 fn transaction_probe(groups: &[RevertGroup], before: &[Item]) -> Option<Probe> {
     let changes =
         || groups.iter().flat_map(|group| &group.members).filter_map(|member| change(&member.verdict));
-    let decides = |change: &Change| {
-        let is_of_apt = change.object.kind == "path" && change.object.key.starts_with("/etc/apt/");
-        is_of_apt || is_action(&change.object)
-    };
+    let decides = |change: &Change| chooses_packages(&change.object) || is_action(&change.object);
     let declared = before.iter().flat_map(Item::changes).map(|planned| &planned.change);
     let is_open = before.iter().any(|item| matches!(item.outcome, Outcome::Deferred { .. }));
     let mut declared = declared.filter(|change| change.object.kind == "package" || decides(change));

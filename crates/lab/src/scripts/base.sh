@@ -1,12 +1,17 @@
 # The additions to the base root file system after its packages; runs in it.  Standard input: this script.
-# Arguments: deploy-user operator-user operator-password prefetched-package..
+# Arguments: deploy-user operator-user operator-password packages-of-hosts-with-rpm prefetched-package..
 set -eu
-deploy=$1 operator=$2 password=$3
-shift 3
+deploy=$1 operator=$2 password=$3 rpm=$4
+shift 4
 export DEBIAN_FRONTEND=noninteractive
 # Lists and package files lie ready, so that an installation on a host needs no network.
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends --download-only "$@" >/dev/null
+# Those of hosts with rpm lie elsewhere: apt is not to know them.
+mkdir -p /usr/share/lab/rpm/partial
+# shellcheck disable=SC2086
+apt-get install -y -qq --no-install-recommends --download-only -o Dir::Cache::archives=/usr/share/lab/rpm $rpm >/dev/null
+rm -r /usr/share/lab/rpm/partial /usr/share/lab/rpm/lock
 # The folder that is laid over a host's disk where its apt is to know these packages alone: with all of Debian's it reads lists of 50 MB.
 lists=/var/lib/apt/lists few=/usr/share/lab/few
 mkdir -p "$few$lists" "$few/var/cache/apt" "$few/etc/apt/apt.conf.d" /run/all

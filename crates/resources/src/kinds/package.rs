@@ -1,20 +1,19 @@
 //! `package`
 
+mod dnf;
 mod transaction;
 
 use crate::look::{Asks, package, package_id};
 use crate::names::Names;
 use converge_objects::PackageState;
-use converge_objects::deb_version::compare;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wait, Wanted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 pub use transaction::asked_together;
 use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinished, settings, simulation};
 
-/// Packages of Debian and Ubuntu, installed or removed in one transaction.
+/// Packages of Debian and Ubuntu (apt), and of RPM systems (dnf 4), installed or removed in one transaction.
 ///
 /// The plan lists the whole transaction, as `apt-get -s` shows it: every dependency that comes along is in it with its exact
 /// version, and recommended packages are not, unless `recommends` says so. Nothing is removed and no held package changes unless a resource says so. A
@@ -39,6 +38,12 @@ use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinis
 ///
 /// A version that is replaced or removed is kept on the host first, so that a rollback can bring it back. Where neither a
 /// repository nor the host's cache has it any more, the plan says beforehand that the change cannot be undone.
+///
+/// On hosts with dnf 4 (RHEL, Rocky, Alma, Amazon Linux 2023) dnf itself resolves all package resources of a host over the metadata that is there,
+/// which changes no package, and the transaction begins only where it is the planned one; metadata that is missing is fetched before, as the index of apt.
+/// A version is `VERSION-RELEASE`, or `EPOCH:VERSION-RELEASE`; a package that replaces another one by its name (`Obsoletes`) is named itself. Edited
+/// configuration files are left beside the package's, or put aside, as rpm does (`.rpmnew`, `.rpmsave`), which the run notes; a rollback brings them back.
+/// There `hold: true` and packages that are kept in several versions (kernels) are refused, `purge` has no meaning, and services start as the packages say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
@@ -133,7 +138,10 @@ impl Package {
         };
         let answer = view.run(&question)?;
         if answer.status != 0 {
-            return Err(Stop::Failed(format!("apt cannot be asked: {}", answer.stderr.trim())));
+            return Err(Stop::Failed(format!(
+                "what is to be done for packages cannot be asked: {}",
+                answer.stderr.trim()
+            )));
         }
         Ok(Transaction::parse(&answer.stdout, at, &self.index()))
     }
@@ -210,7 +218,7 @@ impl Package {
         } else {
             format!("remove it in a resource before this one: `package: {{name: [{lost}], state: absent}}`")
         };
-        Err(Stop::invalid_help("/name", format!("apt would also remove {lost}"), help))
+        Err(Stop::invalid_help("/name", format!("{} would also remove {lost}", done.manager), help))
     }
 
     fn install(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
@@ -234,7 +242,7 @@ impl Package {
                     if *hold && self.hold.is_none() && old != version {
                         return Err(held_at(&pointer, name, old, version));
                     }
-                    if compare(version, old) == Ordering::Less && !self.allow_downgrade {
+                    if done.is_older(name, version, old) && !self.allow_downgrade {
                         return Err(Stop::invalid_help(
                             &pointer,
                             format!("{name} {old} is installed, and {version} is older"),
@@ -253,13 +261,16 @@ impl Package {
                 }
                 (None, _) => {
                     let help = match done.installed.first() {
-                        Some((real, _)) => format!("name a real package; apt would install {real}"),
+                        Some((real, _)) => {
+                            format!("name a real package; {} would install {real}", done.manager)
+                        }
                         None => "name the real package".to_owned(),
                     };
                     return Err(Stop::invalid_help(
                         &pointer,
                         format!(
-                            "apt would not install a package of the name {name}: other packages provide it"
+                            "{} would not install a package of the name {name}: other packages provide it",
+                            done.manager
                         ),
                         help,
                     ));
@@ -269,7 +280,7 @@ impl Package {
             targets.push((package_id(name), PackageState::Present { version, auto: false, hold }.into()));
         }
         targets.extend(self.along(view, &done, &named)?);
-        if !new.is_empty() {
+        if !new.is_empty() && done.manager != dnf::DNF {
             let new = new.join(", ");
             notes.push(if self.starts_services {
                 format!("the installation starts services of {new}, as the packages say")
@@ -300,12 +311,10 @@ impl Package {
                 Some(PackageState::Present { version: old, hold: true, .. }) if old != *version => {
                     return Err(held_at("/name", name, &old, version));
                 }
-                Some(PackageState::Present { version: old, .. })
-                    if compare(version, &old) == Ordering::Less =>
-                {
+                Some(PackageState::Present { version: old, .. }) if done.is_older(name, version, &old) => {
                     return Err(Stop::invalid_help(
                         "/name",
-                        format!("apt would also take {name} back from {old} to {version}"),
+                        format!("{} would also take {name} back from {old} to {version}", done.manager),
                         format!("name it with its version, beside the others: `{name}={version}`"),
                     ));
                 }
@@ -337,7 +346,8 @@ impl Resource for Package {
         }
         let mut before = BTreeSet::new();
         for (name, version, pointer) in self.specs() {
-            let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.:".contains(&b);
+            // Names of rpm may have capitals and underscores.
+            let good = |b: u8| b.is_ascii_alphanumeric() || b"+-.:_".contains(&b);
             if name.len() < 2
                 || !name.bytes().all(good)
                 || !name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -349,7 +359,7 @@ impl Resource for Package {
                 );
             }
             let fits = |v: &str| {
-                !v.is_empty() && v.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-~:".contains(&b))
+                !v.is_empty() && v.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-~:_^".contains(&b))
             };
             if let Some(version) = version.filter(|v| !fits(v)) {
                 wrong(
@@ -465,9 +475,10 @@ impl Resource for Package {
             }
         }
         // With their states travels what apt would do; where nothing is to be done the host does not ask it.
-        let done = asks.take(self.simulate(view))?;
+        let said = asks.take(self.simulate(view))?.unwrap_or_default();
         asks.finish()?;
-        self.check_half_installed(&half_installed, &done.unwrap_or_default())?;
+        self.fits(&said)?;
+        self.check_half_installed(&half_installed, &said)?;
         match self.state {
             Installed::Absent => self.remove(view, &states),
             Installed::Present | Installed::Latest => self.install(view, &states),

@@ -148,7 +148,7 @@ pub(super) fn autoremove_probe(going: &[&Owned]) -> Option<Probe> {
         going.iter().filter(|t| t.object.kind == "package").map(|t| quote(&t.object.key)).collect();
     (!names.is_empty()).then(|| {
         Probe::run(format!(
-            "for p in {}; do dpkg-query -s -- \"$p\" >/dev/null 2>&1 && set -- \"$@\" \"$p\"; done; [ $# -gt 0 ] || exit 0; \
+            "if cv_is_dnf; then cv_rpm unneeded {0}; exit; fi; for p in {0}; do dpkg-query -s -- \"$p\" >/dev/null 2>&1 && set -- \"$@\" \"$p\"; done; [ $# -gt 0 ] || exit 0; \
              apt-get -s -q $CV_APT_LOOKS --auto-remove purge -- \"$@\" </dev/null",
             names.join(" ")
         ))

@@ -1,15 +1,20 @@
-//! A transaction of apt, simulated on the host: what it does, and why it is refused.
+//! A transaction of apt or dnf, simulated on the host: what it does, and why it is refused.
 
+use super::dnf::DNF;
 use super::{Installed, Package};
 use crate::look::package_id;
+use converge_objects::deb_version::compare;
 use converge_objects::{APT_CHOICE, AptIndexState, DpkgState, PackageState};
 use converge_resource::{First, ObjectId, Probe, State, Stop, View, quote};
 use converge_syntax::did_you_mean;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The host's answer for one resource: see `cv_plan_packages`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
+    /// Who would do it: `apt` or `dnf`.
+    pub(super) manager: String,
     pub(super) installed: Vec<(String, String)>,
     pub(super) removed: Vec<String>,
     /// Packages that an earlier run of dpkg has left unconfigured.
@@ -32,6 +37,35 @@ pub(super) struct Transaction {
     pub(super) near: BTreeMap<String, Vec<String>>,
     /// Every package of any transaction, as it is before this run.
     pub(super) was: Vec<(ObjectId, State)>,
+    /// Packages that dnf would take back to an older version.
+    pub(super) older: BTreeSet<String>,
+    /// Packages that dnf knows in other versions than the one it was asked for, with these, and names that other packages provide, with those.
+    pub(super) versions: BTreeMap<String, Vec<String>>,
+    pub(super) providers: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for Transaction {
+    fn default() -> Self {
+        Self {
+            manager: "apt".to_owned(),
+            installed: Vec::new(),
+            removed: Vec::new(),
+            configured: Vec::new(),
+            leaves: BTreeSet::new(),
+            offered: BTreeSet::new(),
+            errors: String::new(),
+            status: 0,
+            arch: String::new(),
+            index: None,
+            dpkg: None,
+            choice: None,
+            near: BTreeMap::new(),
+            was: Vec::new(),
+            older: BTreeSet::new(),
+            versions: BTreeMap::new(),
+            providers: BTreeMap::new(),
+        }
+    }
 }
 
 impl Transaction {
@@ -46,6 +80,7 @@ impl Transaction {
             match word {
                 "stage" => at = rest,
                 "arch" => found.arch = name(),
+                "manager" => found.manager = name(),
                 "offered" => drop(found.offered.insert(name())),
                 "was" => {
                     if let Some((name, line)) = rest.split_once(' ') {
@@ -71,17 +106,23 @@ impl Transaction {
                     found.errors.push_str(rest);
                     found.errors.push('\n');
                 }
-                "near" => {
-                    let mut words = rest.split(' ').filter(|w| !w.is_empty()).map(str::to_owned);
-                    if let Some(name) = words.next() {
-                        found.near.insert(name, words.collect());
-                    }
-                }
+                "older" => drop(found.older.insert(name())),
+                "near" => note(&mut found.near, rest),
+                "versions" => note(&mut found.versions, rest),
+                "virtual" => note(&mut found.providers, rest),
                 "end" => found.status = rest.parse().unwrap_or(1),
                 _ => {}
             }
         }
         found
+    }
+
+    /// Whether this version of a package is older than that which is installed. dnf itself has compared them.
+    pub(super) fn is_older(&self, name: &str, version: &str, old: &str) -> bool {
+        match self.manager.as_str() {
+            DNF => self.older.contains(name),
+            _ => compare(version, old) == Ordering::Less,
+        }
     }
 
     /// The state of a package when the resource's turn comes: as earlier resources leave it, else as the answer showed it.
@@ -110,6 +151,14 @@ impl Transaction {
             }
         }
         Ok(lost)
+    }
+}
+
+/// A line of a name and words about it.
+fn note(names: &mut BTreeMap<String, Vec<String>>, line: &str) {
+    let mut words = line.split(' ').filter(|w| !w.is_empty()).map(str::to_owned);
+    if let Some(name) = words.next() {
+        names.insert(name, words.collect());
     }
 }
 
@@ -230,7 +279,7 @@ impl Package {
                     format!("write it without: `{plain}`"),
                 );
             }
-            if let Some(providers) = providers(said, name) {
+            if let Some(providers) = done.providers.get(name).cloned().or_else(|| providers(said, name)) {
                 return Stop::invalid_help(
                     &pointer,
                     format!("{name} is a virtual package: {} provide it", providers.join(" and ")),
@@ -239,6 +288,8 @@ impl Package {
             }
             let unknown = said.lines().any(|l| {
                 l.ends_with(&format!("Unable to locate package {name}"))
+                    || l == format!("no package {name}")
+                    || l.starts_with(&format!("no package {name} at version "))
                     || l.contains(&format!("Package '{name}' has no installation candidate"))
                     || l.contains(&format!(
                         "Version '{}' for '{name}' was not found",
@@ -250,18 +301,27 @@ impl Package {
             }
             let what = version.map_or_else(|| name.to_owned(), |v| format!("{name} at version {v}"));
             if let Some(mut wait) = view.may_appear(&package_id(name)).or_else(|| view.foreign()) {
-                wait.reason = format!("apt offers no {what} now; {}", wait.reason);
+                wait.reason = format!("{} offers no {what} now; {}", done.manager, wait.reason);
                 return Stop::Deferred(wait);
             }
             let near =
                 done.near.get(name).and_then(|near| did_you_mean(name, near.iter().map(String::as_str)));
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
+                None if done.manager == DNF => done.other_versions(name).unwrap_or_else(|| {
+                    "correct it (`dnf list` shows what is offered), add its repository in a resource before (a file in \
+                     /etc/yum.repos.d), or have stale metadata refreshed with `max_age`"
+                        .to_owned()
+                }),
                 None => "correct it (`apt-cache policy` shows what is offered), add its repository in an item before \
                          (`apt_repository`), or have a stale package index refreshed with `max_age`"
                     .to_owned(),
             };
-            return Stop::invalid_help(&pointer, format!("apt offers no {what} on this host"), help);
+            return Stop::invalid_help(
+                &pointer,
+                format!("{} offers no {what} on this host", done.manager),
+                help,
+            );
         }
         if said.contains("Held packages were changed") {
             return Stop::invalid_help(
@@ -270,6 +330,6 @@ impl Package {
                 "declare the hold of the package (`hold: true`, or `hold: false` to release it)",
             );
         }
-        Stop::Failed(format!("apt refuses the transaction:\n{said}"))
+        Stop::Failed(format!("{} refuses the transaction:\n{said}", done.manager))
     }
 }
