@@ -254,7 +254,8 @@ impl Table {
     fn renumber(&mut self, change: &SavedChange) {
         if change.is_known() {
             let left = self.all(&change.object).last().map(|(_, entry)| entry.thing.left.clone());
-            renumbering::follow(self.entries.iter_mut().flatten(), change, left.as_ref());
+            let things = self.entries.iter_mut().flatten().map(|entry| &mut entry.thing);
+            renumbering::follow(things, change, left.as_ref());
         }
     }
 

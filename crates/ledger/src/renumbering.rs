@@ -1,13 +1,13 @@
 //! Accounts whose number a run changes: a file keeps the number of its owner, so what is recorded of it goes by another word from then on.
 
-use crate::{Entry, Owned, SavedChange};
-use converge_objects::object;
+use crate::{Owned, SavedChange};
+use converge_objects::{account_number, object};
 use converge_resource::{Change, ObjectId, State};
 
 /// Writes the recorded states of files as the host shows them once this change of an account is made. `left` is the state of the account that the records
 /// know: somebody else may have changed it since.
 pub(crate) fn follow<'e>(
-    entries: impl Iterator<Item = &'e mut Entry>,
+    things: impl Iterator<Item = &'e mut Owned>,
     change: &SavedChange,
     left: Option<&State>,
 ) {
@@ -17,7 +17,7 @@ pub(crate) fn follow<'e>(
     if steps.is_empty() {
         return;
     }
-    for Owned { object, before, left, moved, open, between, .. } in entries.map(|entry| &mut entry.thing) {
+    for Owned { object, before, left, moved, open, between, .. } in things {
         let pairs = between.iter_mut().flat_map(|(left, found)| [left, found]);
         let moved = moved.iter_mut().map(|moved| &mut moved.before);
         for state in [before, left].into_iter().chain(moved).chain(open).chain(pairs) {
@@ -29,11 +29,12 @@ pub(crate) fn follow<'e>(
 /// The change of an account, where files show another owner after it.
 fn renumbers(account: &ObjectId, from: &State, to: &State) -> Option<Change> {
     let change = Change { object: account.clone(), from: from.clone(), to: to.clone() };
+    account_number(account, from).or(account_number(account, to))?;
     object(&account.kind)?.relations().is_followed(&change).then_some(change)
 }
 
 fn rename_owner(path: &ObjectId, state: &mut State, account: &Change) {
-    let relations = object(&path.kind).filter(|_| path.kind == "path").map(|kind| kind.relations());
+    let relations = object(&path.kind).map(|kind| kind.relations());
     if let Some(after) = relations.and_then(|relations| relations.follows(&path.key, state, account)) {
         *state = after;
     }

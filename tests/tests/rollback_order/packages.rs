@@ -41,7 +41,7 @@ fn packages_go_together_and_a_masked_unit_is_masked_without_its_link() {
         assert_eq!(exec(host, link), unit, "{way}");
         assert_eq!(exec(host, "ls /srv"), "");
     }
-    // What systemctl would refuse is known in the plan: here the mask would stand in the place of a link.
+    // A mask that systemctl would refuse is known in the plan: it would stand in the place of a link.
     exec(
         host,
         "mv /usr/local/lib/systemd/system/masked.service /opt/linked.service; ln -s /opt/linked.service /etc/systemd/system/; systemctl daemon-reload",

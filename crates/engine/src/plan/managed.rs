@@ -138,13 +138,7 @@ pub(crate) async fn own(
     if prune {
         target.look(&asked, known).await?;
     }
-    // Of a change that was cut off either end may be there.
-    let ends = records
-        .things
-        .iter()
-        .flat_map(|t| [Some(&t.before), Some(&t.left), t.open.as_ref()].map(|s| (&t.object, s)));
-    let states = ends.filter_map(|(object, state)| Some((object, state?)));
-    revert::translate_accounts(target, &Accounts::of(states), &mut undos, known).await?;
+    revert::translate_accounts(target, &numbers_of(&records.things), &mut undos, known).await?;
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
     // Other lines of it are declared.
@@ -173,6 +167,15 @@ pub(crate) async fn own(
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+/// The numbers of accounts in the records. Of a change that was cut off either end may be there.
+fn numbers_of(things: &[Owned]) -> Accounts {
+    let ends = |thing: &Owned| [Some(thing.before.clone()), Some(thing.left.clone()), thing.open.clone()];
+    let states = things.iter().flat_map(|thing| ends(thing).map(|state| (&thing.object, state)));
+    let states: Vec<(&ObjectId, State)> =
+        states.filter_map(|(object, state)| Some((object, state?))).collect();
+    Accounts::of(states.iter().map(|(object, state)| (*object, state)))
 }
 
 /// Lets stay what declared objects lie in, or would go with. Returns the objects that another item of the plan brings to an end itself, since what they lie
