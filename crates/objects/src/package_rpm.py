@@ -74,13 +74,9 @@ class Host:
     def offered(self, word):
         return self.of_name(self.base.sack.query().available(), word)
 
-    # Asks for a word: `NAME`, `NAME=VERSION`, `NAME-` (to be removed), or the file of a package that was kept.
+    # Asks for a word: `NAME`, `NAME=VERSION`, or `NAME-` (to be removed).
     def want(self, word, newest=False):
         base = self.base
-        if word.startswith("/"):
-            for package in base.add_remote_rpms([word]):
-                self.exact(package.name, package)
-            return
         name, exact, version = word.partition("=")
         if exact:
             found = list(self.offered(name).filter(evr=version))
@@ -270,8 +266,12 @@ def tried():
 def solved(words, asks, weak=False):
     host = Host(asks)
     host.base.conf.install_weak_deps = weak
+    # Files of packages that were kept. dnf takes them all at once, before anything else is asked for.
+    for package in host.base.add_remote_rpms([w for w in words if w.startswith("/")]):
+        host.exact(host.key(package), package)
     for word in words:
-        host.want(word)
+        if not word.startswith("/"):
+            host.want(word)
     return host, host.solve(any(w.endswith("-") for w in words))
 
 
