@@ -259,9 +259,11 @@ fn goes_with(undos: &[Undo], older: usize, newer: usize) -> bool {
 }
 
 /// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not
-/// come back without it. What lies in a file system that a run has mounted there was there before.
+/// come back without it. What lies in a file system that a run has mounted there was there before, and so was what a link leads to.
 fn below_nothing(undos: &mut [Undo]) {
+    let is_link = |known: &KnownState| matches!(lead(&known.state), Some(Lead::To(_)));
     let paths = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent());
+    let paths = paths.filter(|u| !u.states.iter().any(is_link));
     let absent: BTreeMap<(String, MountLayer), State> =
         paths.map(|u| ((u.object.key.clone(), u.layer.clone()), u.before.clone())).collect();
     for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {

@@ -76,6 +76,18 @@ fn each_file_of_one_name_goes_back_where_the_link_led() {
     }
 }
 
+/// A link that a run has made from nothing leads to what was there before it; a directory that it has made held nothing.
+#[test]
+fn what_a_new_link_leads_to_comes_back() {
+    for (made, before) in [(A, "v"), ("dir 755 root root", "absent")] {
+        let runs = [("converge", vec![led("begin", "absent", made)]), ("converge", vec![file("v", "1")])];
+        let runs: Vec<_> = runs.iter().map(|(meta, changes)| (*meta, changes.as_slice())).collect();
+        let records = records(&runs);
+        let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+        assert_eq!(reported(&undos).first(), Some(&format!("/l/x 1 -> {before}")), "{made}");
+    }
+}
+
 #[test]
 fn what_a_rollback_did_behind_the_link_takes_nothing_off_in_the_other_place() {
     let run = [file("v a", "v 1"), led("moved", A, B), file("v b", "v 2")];

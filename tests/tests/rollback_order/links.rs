@@ -58,6 +58,35 @@ fn a_path_that_a_command_leads_elsewhere_is_two_files_and_each_goes_back_in_its_
     }
 }
 
+/// A link that a run has made from nothing leads to what was there before: an edit through it goes back, in the run that makes it or in a later one.
+#[test]
+fn what_a_new_link_leads_to_is_not_removed_with_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let command = "command: {run: ln -s /srv/A /srv/l, creates: /srv/l, undo: rm /srv/l}";
+    for link in ["link: {path: /srv/l, target: /srv/A}", command] {
+        for (runs, by_script) in [(2, false), (2, true)] {
+            exec(host, "mkdir /srv/A; echo a0 >/srv/A/x");
+            let before = files(host);
+            for run in 3 - runs..3 {
+                let line = "  - name: line\n    line: {path: /srv/l/x, line: one}\n";
+                let role = format!("resources:\n  - name: link\n    {link}\n");
+                world.only_role("r", &(role + if run == 2 { line } else { "" })).unwrap();
+                world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+            }
+            assert_eq!(exec(host, "cat /srv/A/x | xargs"), "a0 one");
+            let said = if by_script {
+                (0..runs).map(|_| undo_sh(host)).collect()
+            } else {
+                let first = exec(host, "ls /var/lib/converge/runs | sort | head -1");
+                rollback(&world, &["--to", first.trim()]).expect(0).all()
+            };
+            assert_eq!(files(host), before, "{runs} {link}: {said}");
+            exec(host, "rm -rf /srv/* /var/lib/converge");
+        }
+    }
+}
+
 /// The next runs lead it on: each edit goes back where it was made.
 #[test]
 fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {

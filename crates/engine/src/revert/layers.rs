@@ -131,7 +131,7 @@ fn comes<'a>(path: &str, mut now: Option<&'a Lead>, wanted: Option<&Lead>, steps
 }
 
 /// Where a path leads now.
-fn leads(path: &str, known: &Knowledge) -> Option<Lead> {
+pub(super) fn leads(path: &str, known: &Knowledge) -> Option<Lead> {
     lead(&known.observed(&ObjectId::new("path", path)).ok()?.state)
 }
 

@@ -32,7 +32,7 @@ use crate::revert::undo::{
     Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, same, shows,
     undistinguished, without,
 };
-use converge_ledger::{IN_PART, Undo};
+use converge_ledger::{IN_PART, Lead, Undo};
 use converge_objects::action_of;
 use converge_objects::path::within;
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, Problem};
@@ -79,7 +79,7 @@ pub(crate) fn arrange_after(
     known: &mut Knowledge,
     allowed: &[String],
 ) -> Vec<RevertGroup> {
-    go_with_commands(&mut undos);
+    go_with_commands(&mut undos, known);
     let mut sights = sights(&undos, known);
     let brought = releases::brought_back(&undos, known);
     for (sight, _) in sights.iter_mut().zip(&undos).filter(|(_, undo)| brought.contains_key(&undo.object)) {
@@ -255,20 +255,23 @@ fn removes_package(change: &Change) -> bool {
     change.object.kind == "package" && change.to.is_absent()
 }
 
-/// An object that a command has made goes with it, whatever was edited in it since: its path was not there before the command.
-fn go_with_commands(undos: &mut [Undo]) {
-    let made: Vec<String> = undos
-        .iter()
-        .filter(|undo| action_of(&undo.object).is_pending(&undo.before))
-        .filter(|undo| lost(undo).is_none())
-        .filter_map(|undo| creates(&undo.object))
-        .collect();
-    for path in made {
+/// An object that a command has made goes with it, whatever was edited in it since: its path was not there before the command. What lies behind a link that
+/// the command has made was there.
+fn go_with_commands(undos: &mut [Undo], known: &Knowledge) {
+    for path in made_by_commands(undos) {
+        let is_link = matches!(layers::leads(&path, known), Some(Lead::To(_)));
+        let goes = |key: &str| within(key, &path) && !(is_link && key != path);
         // Also where the records have them in another order, as after a rollback of a prune: while the path was there, the command did not run.
-        for undo in undos.iter_mut().filter(|u| u.object.kind == "path" && within(&u.object.key, &path)) {
+        for undo in undos.iter_mut().filter(|u| u.object.kind == "path" && goes(&u.object.key)) {
             undo.before = State::absent();
         }
     }
+}
+
+/// The paths of which the commands say that they make them, where the command goes back.
+fn made_by_commands(undos: &[Undo]) -> Vec<String> {
+    let goes = |undo: &&Undo| action_of(&undo.object).is_pending(&undo.before) && lost(undo).is_none();
+    undos.iter().filter(goes).filter_map(|undo| creates(&undo.object)).collect()
 }
 
 /// Further objects of a host's part in its cluster go with the node: a reset takes the version of the control plane along, and the objects of its role
@@ -297,12 +300,14 @@ fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
     }
 }
 
-/// The questions besides those for the objects themselves: who needs the packages and the groups that go, and what the directories hold.
+/// The questions besides those for the objects themselves: who needs the packages and the groups that go, what the directories hold, and what commands
+/// have made.
 pub(crate) fn probes(undos: &[Undo]) -> Vec<Probe> {
     let goes = |kind: &str| undos.iter().any(|undo| undo.object.kind == kind && undo.before.is_absent());
     let packages = goes("package").then(packages::probe);
     let users = goes("group").then(accounts::users_probe);
-    packages.into_iter().chain(users).chain(directories::probe(undos)).collect()
+    let made = made_by_commands(undos).into_iter().map(|path| Probe::Object(ObjectId::new("path", path)));
+    packages.into_iter().chain(users).chain(directories::probe(undos)).chain(made).collect()
 }
 
 /// An object that cannot be reverted without destroying something keeps what it depends on: the items of its role that came before it. A host's part in
