@@ -200,7 +200,9 @@ fn a_pin_of_the_same_run_counts() {
     file: {path: /etc/apt/preferences.d/sl, content: \"Package: sl\\nPin: release *\\nPin-Priority: -1\\n\"}
 ";
     role(&world, &format!("{pin}{PACKAGE}"));
-    plan(&world).says("the change of /etc/apt/preferences.d/sl, which apt reads, may bring sl").expect(2);
+    plan(&world)
+        .says("the change of /etc/apt/preferences.d/sl, by which packages are chosen, may bring sl")
+        .expect(2);
     apply(&world).says("apt offers no sl on this host").expect(1);
     assert!(!holds(host, "dpkg -s sl || [ -e /srv/after ]"));
     exec(host, "rm /etc/apt/preferences.d/sl");

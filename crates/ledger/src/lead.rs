@@ -30,6 +30,12 @@ pub fn led_elsewhere(object: &ObjectId, before: &State, left: &State, foreign: b
     })
 }
 
+/// Whether a change makes, removes or turns a link: other paths are seen below it then, or none.
+pub fn turns_link(object: &ObjectId, before: &State, left: &State) -> bool {
+    let ends = [lead(before), lead(left)];
+    object.kind == "path" && ends[0] != ends[1] && ends.iter().any(|end| matches!(end, Some(Lead::To(_))))
+}
+
 /// A path above an object, which runs have led elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Led {

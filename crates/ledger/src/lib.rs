@@ -21,7 +21,7 @@ pub use amendment::{Adoption, Renaming};
 pub use base::{NewBase, OwnedRecords, parse_owned};
 pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
 pub use layers::{MountLayer, MountLayers, file_system};
-pub use lead::{Lead, Led, lead, led_elsewhere};
+pub use lead::{Lead, Led, lead, led_elsewhere, turns_link};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
 pub use managed::{Entry, Managed, fold};
 pub use newest::newest;

@@ -455,9 +455,9 @@ fn fields_stay_managed_as_the_model_says() {
         for project in 0..2 {
             let is_of = |thing: &&Owned| thing.scope.playbook == format!("p{project}");
             let found = managed.present().find(is_of).map(|thing| thing.before.line().to_owned());
-            let told = story::managed_in(&events, project, 0, &|_| true);
-            let told = told.map(|((a, b), _)| format!("object {a}-{b}"));
-            prop_assert_eq!(found, told, "project {}: {:?}", project, events);
+            let wanted = story::managed_in(&events, project, 0, &|_| true);
+            let wanted = wanted.map(|((a, b), _)| format!("object {a}-{b}"));
+            prop_assert_eq!(found, wanted, "project {}: {:?}", project, events);
         }
         Ok(())
     });

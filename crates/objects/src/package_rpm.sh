@@ -35,7 +35,7 @@ cv_no_manager() (
 cv_rpm() (
   unset IFS
   set -f
-  LC_ALL=C.UTF-8 CV_ROOT=$CV_ROOT
+  LC_ALL=C.UTF-8
   export LC_ALL CV_ROOT
   exec $CV_RPM_PYTHON -c "$CV_RPM_PROGRAM" "$@" </dev/null
 )

@@ -107,14 +107,14 @@ fn a_way_back_ends_in_what_was_in_force() {
     // The rollback of a prune installs; a prune, and the rollback of an install, uninstall.
     let (absent, either) =
         (ReleaseState::Absent, |end: &ReleaseState, other: &ReleaseState, now: &ReleaseState| {
-            let ways = [Release::amid(end, other, now), Release::amid(other, end, now)];
-            assert_eq!(ways[0], ways[1], "{end:?} {other:?} {now:?}");
-            ways[0]
+            let both = [Release::amid(end, other, now), Release::amid(other, end, now)];
+            assert_eq!(both[0], both[1], "{end:?} {other:?} {now:?}");
+            both[0]
         });
     assert!(either(&one, &absent, &begun) && either(&one, &absent, &one.clone().with_status("uninstalling")));
     assert!(either(&begun, &absent, &begun.clone()) && either(&begun, &two, &begun));
     assert!(!either(&one, &absent, &two.clone().with_status("uninstalling")) && !either(&one, &two, &absent));
-    // What hung goes before its release is installed anew.
+    // A revision that hung goes before its release is installed anew.
     let goes = state(&[revision(1, "uninstalling", None)]);
     assert!(either(&begun, &two, &goes) && either(&begun, &absent, &goes) && either(&begun, &two, &absent));
     let other = ReleaseState::Begun { status: "failed".into(), chart: "other-1".into() };

@@ -65,7 +65,7 @@ fn rpm_world() -> MutexGuard<'static, World> {
     world
 }
 
-/// What is installed of all that is made up here, and what came along.
+/// The installed ones of all packages that are made up here, and those that came along.
 fn rpms(host: &Host) -> String {
     exec(
         host,
@@ -163,7 +163,7 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
     );
     let before = rpms(host);
     let one = |words: &str| format!("  - name: it\n    package: {{{words}}}\n");
-    // What is not possible is an error of the plan.
+    // The plan refuses these.
     for (words, said) in [
         ("name: t-lub", "did you mean `t-lib`?"),
         ("name: t-kept, version: \"9-1\"", "the repositories offer 1-1, 2-1"),

@@ -44,7 +44,6 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ),
     ("path", "one script writes many files", &["host/src/records/group.rs"]),
     ("path", "/etc/fstab is shared line by line", &["engine/src/revert/lines.rs", "ledger/src/lines.rs"]),
-    ("path", "files below /etc/apt decide what apt does", &["engine/src/revert/packages.rs"]),
     ("path", "systemd reads some files for a unit", &["engine/src/revert/order/unit.rs"]),
     ("path", "the owner and the group of a file are accounts", &["engine/src/revert/accounts.rs"]),
     ("path", "drift and scenarios of roles edit files", &["scenarios/src/drift.rs", "scenarios/src/pure.rs"]),

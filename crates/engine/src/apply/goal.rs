@@ -9,7 +9,7 @@ use crate::revert::AccountChanges;
 use crate::revert::undo::same;
 use crate::verify::{Settling, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
-use converge_ledger::{Lead, lead};
+use converge_ledger::turns_link;
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, OtherTargetsByRole, Outcome};
 use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,15 +218,11 @@ fn read_before<'a>(
 /// The paths, as one object that covers them, of which another object is seen after this change: it mounts or unmounts something above them, makes,
 /// removes or turns a link above them, or runs what makes or removes the path above them.
 fn hidden_by(change: &Change) -> Option<ObjectId> {
-    let is_path = change.object.kind == "path";
-    let ends = is_path.then(|| (lead(&change.from), lead(&change.to)));
-    let is_turned = |(from, to): &(Option<Lead>, Option<Lead>)| {
-        from != to && [from, to].iter().any(|end| matches!(end, Some(Lead::To(_))))
-    };
-    let turned = || ends.filter(is_turned).map(|_| change.object.key.clone());
+    let is_turned = turns_link(&change.object, &change.from, &change.to);
+    let turned = is_turned.then(|| change.object.key.clone());
     let made = || converge_objects::action_of(&change.object).creates(&change.object.key);
     converge_objects::covered(change)
-        .or_else(|| turned().or_else(made).map(|path| converge_objects::below(&path)))
+        .or_else(|| turned.or_else(made).map(|path| converge_objects::below(&path)))
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.

@@ -280,7 +280,7 @@ impl Package {
             targets.push((package_id(name), PackageState::Present { version, auto: false, hold }.into()));
         }
         targets.extend(self.along(view, &done, &named)?);
-        if !new.is_empty() && done.manager != dnf::DNF {
+        if !new.is_empty() && done.manager != transaction::DNF {
             let new = new.join(", ");
             notes.push(if self.starts_services {
                 format!("the installation starts services of {new}, as the packages say")

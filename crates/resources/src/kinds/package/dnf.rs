@@ -1,11 +1,8 @@
 //! Where packages are rpm's and dnf changes them: what differs from apt.
 
 use super::Package;
-use super::transaction::Transaction;
+use super::transaction::{DNF, Transaction};
 use converge_resource::Stop;
-
-/// The word by which the host names dnf.
-pub(super) const DNF: &str = "dnf";
 
 impl Package {
     /// Refuses what dnf does not have.

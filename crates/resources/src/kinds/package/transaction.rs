@@ -1,6 +1,5 @@
 //! A transaction of apt or dnf, simulated on the host: what it does, and why it is refused.
 
-use super::dnf::DNF;
 use super::{Installed, Package};
 use crate::look::package_id;
 use converge_objects::deb_version::compare;
@@ -9,6 +8,9 @@ use converge_resource::{First, ObjectId, Probe, State, Stop, View, quote};
 use converge_syntax::did_you_mean;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The word by which the host names dnf.
+pub(super) const DNF: &str = "dnf";
 
 /// The host's answer for one resource: see `cv_plan_packages`.
 #[derive(Clone, Debug, PartialEq, Eq)]
