@@ -286,6 +286,8 @@ fn no_room_for_the_records_means_no_change() {
             &format!("mkdir -p /var/lib/converge && mount -t tmpfs -o size={size} tmpfs /var/lib/converge"),
         );
         let ran = apply(&world);
+        // A run that cannot begin, and one that changed nothing, leave no record.
+        assert_eq!(exec(host, "ls /var/lib/converge/runs | wc -l"), "0", "{}", ran.all());
         // The session's shell lives a moment longer than the engine.
         until_exec(host, 20, "umount /var/lib/converge");
         let same = |host: &Host| host.exec("cmp -s /etc/bad/big /etc/bad/same").unwrap().success();

@@ -34,10 +34,7 @@ impl Executor for Link {
     fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
         Box::pin(async move {
             self.end_beating();
-            let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
-            if let Ok((_, Some(error))) | Err(error) = self.shell.run_to_end(&batch).await {
-                tracing::warn!(host = self.host, %error, "the run's record could not be ended");
-            }
+            self.end(run, end).await;
         })
     }
 
@@ -47,6 +44,14 @@ impl Executor for Link {
 }
 
 impl Link {
+    /// Ends the run's record and gives the lock back.
+    async fn end(&self, run: &str, end: RunEnd) {
+        let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
+        if let Ok((_, Some(error))) | Err(error) = self.shell.run_to_end(&batch).await {
+            tracing::warn!(host = self.host, %error, "the run's record could not be ended");
+        }
+    }
+
     /// Takes objects out of management, for rollbacks too. It is the run's own session: the host's lock is held.
     ///
     /// # Errors
@@ -101,7 +106,12 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
     }
     // A base that is not taken is brought by the next run.
     if !results.first().is_some_and(ShellItemResult::success) {
-        install_undo(link).await?;
+        let installed = install_undo(link).await;
+        if installed.is_err() {
+            // It has changed nothing, so no record of it stays.
+            link.end(&meta.id, RunEnd::Failed).await;
+        }
+        installed?;
     }
     link.beat(&meta.id);
     Ok(())

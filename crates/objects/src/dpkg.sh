@@ -3,11 +3,12 @@
 CV_DPKG_UPDATES=${CV_DPKG_UPDATES:-/var/lib/dpkg/updates}
 
 # cv_dpkg_left WORD: what an interrupted dpkg has left, a name a line: what it has to configure (unpacked), or packages of which the removal was cut
-# off (removal, each behind `deinstall` or `purge`). apt removes these with whatever else it does.
+# off (removal, each behind `deinstall` or `purge`). apt removes these with whatever else it does, also where dpkg died and not apt: such a package is
+# to be installed by the records.
 cv_dpkg_left() {
   dpkg-query -W -f '${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${binary:Package}\n' 2>/dev/null | awk -F '\t' -v word="$1" '
     word == "unpacked" && ($3 == "unpacked" || $3 == "half-configured" || $3 == "triggers-awaited" || $3 == "triggers-pending") { print $4 }
-    word == "removal" && $3 == "half-installed" && $2 == "ok" && ($1 == "deinstall" || $1 == "purge") { print $1, $4 }'
+    word == "removal" && $3 == "half-installed" && $2 == "ok" && $1 != "hold" { print ($1 == "purge" ? $1 : "deinstall"), $4 }'
 }
 
 # cv_dpkg_state [WORD]: `settled`, or what an interrupted run of dpkg has left to be configured or removed (of the one WORD of cv_dpkg_left alone):

@@ -371,7 +371,7 @@ impl<'a> Edges<'a> {
         for (at, revert) in changing.filter(|(_, r)| roles.contains(r.role())) {
             let before = match revert.object.kind.as_str() {
                 // The sources and settings of package managers are a matter of their own order.
-                "path" if chooses_packages(&revert.object) => continue,
+                "path" if chooses_packages(revert.object) => continue,
                 // No package has files in a directory that an item made after it.
                 "path" => {
                     let is_later = revert.moved_by.is_none() && packages.iter().all(|p| at < *p);

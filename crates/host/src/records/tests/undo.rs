@@ -94,6 +94,10 @@ fn undo_sh_is_installed_once_and_whole() {
         std::fs::write(&text, b"cut off").unwrap();
         assert!(host.sh(&format!("rm \"$CV_ROOT/undo.sh\"; {install}")).status.code() != Some(0));
         assert!(!host.root().join("undo.sh").exists());
+        std::fs::write(&text, content.bytes()).unwrap();
+        let said = host.sh(&format!("mkdir \"$CV_ROOT/undo.sh\"; {install}"));
+        assert!(!said.status.success());
+        assert!(String::from_utf8_lossy(&said.stderr).contains("something else is in its place"), "{said:?}");
     }
 }
 
