@@ -155,3 +155,27 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one()
     assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), led], "/srv/l/x"), "deferred");
     assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), made], "/srv/l/x"), "deferred");
 }
+
+/// What lies in the place to which a new link leads lies below the link too.
+#[test]
+fn below_a_link_that_the_run_makes_a_path_is_what_lies_in_its_target() {
+    let known = host(&[
+        "/srv dir 755 root root",
+        "/srv/B dir 755 root root",
+        "/srv/B/new absent",
+        "/srv/B/x dir 711 root root",
+        "/srv/m absent",
+        "/srv/m/new absent",
+        "/srv/m/x absent",
+        "/srv/n absent",
+        "/srv/n/new absent",
+        "/srv/n/x absent",
+    ]);
+    let of = |changes: &[(&str, &str)], target: &str| after(&known, changes, &path(target));
+    let (new, next) = (("/srv/n", "link B"), ("/srv/m", "link n"));
+    assert_eq!(of(&[new], "/srv/n/new"), "absent");
+    assert_eq!(of(&[new], "/srv/n/x"), "deferred");
+    assert_eq!(of(&[new], "/srv/B/x"), "dir 711 root root");
+    assert_eq!(of(&[new, next], "/srv/m/x"), "deferred");
+    assert_eq!(of(&[("/srv/n", "dir 755 root root")], "/srv/n/x"), "absent");
+}

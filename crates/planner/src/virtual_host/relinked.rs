@@ -1,4 +1,4 @@
-//! Links that the run leads elsewhere or replaces: a path below one is another file from then on.
+//! Links that the run makes, leads elsewhere or replaces: a path below one is another file from then on.
 
 use super::VirtualHost;
 use converge_objects::path::{led_to, link_target, within};
@@ -6,11 +6,11 @@ use converge_objects::traits_of;
 use converge_resource::{ObjectId, Observed, State, Stop, Wait};
 use std::collections::BTreeSet;
 
-/// A path that was a link before.
+/// A path that was a link before, or is one from then on.
 #[derive(Clone, Debug)]
 pub(super) struct Relinked {
     path: String,
-    /// The place to which it led.
+    /// The place to which it led; none where it was no link.
     was: Option<String>,
     is_link: bool,
     wait: Wait,
@@ -32,8 +32,8 @@ impl VirtualHost<'_> {
             },
         };
         let (was, now) = (link_target(&from), link_target(to));
-        // Of what was no link the host compares the state itself when the turn of the later item comes.
-        if was.is_none() || was == now {
+        // Of a directory the host compares the state itself when the turn of the later item comes.
+        if was == now || (was.is_none() && !from.is_absent()) {
             return;
         }
         let was = was.and_then(|target| led_to(&object.key, &target));
