@@ -183,8 +183,8 @@ impl Cluster {
             ApiProbe::Others(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
                 let own = self.manager();
-                let whose = |object: &Value, is_made| object::whose_else(object, own, is_made);
-                let others = |object: Value| json!({"whose": whose(&object, false), "whose_made": whose(&object, true), "manager": own, "object": object});
+                let whose = |object: &Value, of_release| object::whose_else(object, own, of_release);
+                let others = |object: Value| json!({"whose": whose(&object, false), "whose_of_release": whose(&object, true), "manager": own, "object": object});
                 Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,

@@ -276,8 +276,10 @@ async fn add_prune_items(
     // Where the item of each group stands, so that those behind it can wait for it.
     let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, RevertGroup { address, members, after }) in groups.into_iter().enumerate() {
-        let (forget, undo): (Vec<Judged>, Vec<Judged>) =
-            members.into_iter().partition(|judged| matches!(fate(judged), Fate::Forgotten(_)));
+        let forgets = |judged: &Judged| {
+            matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged), Fate::Forgotten(_))
+        };
+        let (forget, undo): (Vec<Judged>, Vec<Judged>) = members.into_iter().partition(forgets);
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
         let given_up = |judged: &&Judged| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
@@ -352,6 +354,7 @@ fn fate(judged: &Judged) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
         (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
+        (Verdict::With(_), _) => Fate::Removed,
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
@@ -364,6 +367,8 @@ fn fate(judged: &Judged) -> Fate {
 /// One item that only takes things out of the record.
 fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
     let mut item = revert::item(0, "", Vec::new());
+    let stay = members.iter().filter(|judged| !matches!(judged.verdict, Verdict::With(_)));
+    let stay: Vec<&Undo> = stay.map(|judged| &judged.undo).collect();
     let members: Vec<&Undo> = members.iter().map(|judged| &judged.undo).collect();
     let now =
         |u: &Undo| known.observed(&u.object).map(|present| present.state).unwrap_or_else(|_| u.left.clone());
@@ -373,7 +378,7 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
         .collect();
     item.claims = members.iter().map(|u| u.object.clone()).collect();
     item.sensitive = members.iter().any(|u| u.sensitive);
-    item.notes = members
+    item.notes = stay
         .iter()
         .filter_map(|u| {
             let now = now(u);

@@ -106,8 +106,9 @@ pub(crate) fn takes_from_others(
     let probe = owners_probe(&back.object).filter(|_| goes)?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
-    let whose = answer.get("whose_made").and_then(Value::as_str).map(str::to_owned);
     let text = |state: &State| text_of(&back.object, state, known);
+    let whose = if is_left_to_release(undo, back, known) { "whose_of_release" } else { "whose" };
+    let whose = answer.get(whose).and_then(Value::as_str).map(str::to_owned);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
         let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
@@ -122,6 +123,19 @@ pub(crate) fn takes_from_others(
     let whose = whose.map(|whose| format!("{whose}{}", fields().unwrap_or_default()));
     let why = whose.or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
+}
+
+/// Whether runs left it as an object of the release to which it belongs. One that the project itself has fields in was made by its own name, and a helm of
+/// somebody else has taken it over, unless it was helm's when the first of the runs had made it.
+fn is_left_to_release(undo: &Undo, back: &Change, known: &Knowledge) -> bool {
+    let Some((live, own)) = answer(&back.object, known) else { return false };
+    let left = std::iter::once(&undo.left).chain(&undo.open);
+    let left = left.filter_map(|state| text_of(&back.object, state, known));
+    let is_helm = |entry: &Value| entry.get("manager").and_then(Value::as_str) == Some("helm");
+    let first = undo.owners.first().and_then(Option::as_ref);
+    let was_helms = || first.is_some_and(|owners| owners.others_left.iter().any(is_helm));
+    let is_made = fields_of(live, own).is_empty() || was_helms();
+    is_made && left.into_iter().any(|left| converge_cluster::is_of_one_release(&left, live))
 }
 
 /// The reason why a run must not take an object away that a role wants to be absent: it is others' too, and no user has allowed it by ID.
