@@ -24,6 +24,12 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
+/// Whether it is being deleted, and goes when somebody takes its finalizers off.
+pub(crate) fn is_held(object: &Value) -> bool {
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    is_being_deleted(object) && finalizers.is_some_and(|all| !all.is_empty())
+}
+
 /// The finalizers of the server's own garbage collector.
 const COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 

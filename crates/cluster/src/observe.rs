@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     /// An object. One that the server itself takes away behind what belongs to it is waited for, since that takes a moment.
-    async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
+    pub(crate) async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
         let begun = Instant::now();
         loop {
             let found = self.inner.api.object(wanted).await?;

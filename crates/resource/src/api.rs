@@ -122,7 +122,8 @@ pub enum ApiProbe {
         /// That of the one to which it goes.
         to: String,
     },
-    /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it; else null.
+    /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it, `{held}` with the reason why it does
+    /// not go though it is deleted; else null.
     Gone(ApiRef),
     /// Whether objects of a kind live in a namespace. Answer: true or false; null when the server has no such kind.
     Namespaced {

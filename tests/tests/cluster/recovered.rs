@@ -360,3 +360,28 @@ fn what_was_made_again_goes_with_its_release() {
     prune(&["rollback", "--yes", "--to", &to]).expect(0);
     assert_eq!((release.live(), release.status()), ((None, None), None));
 }
+
+/// A release of which somebody holds an object is not taken away: the plan names the finalizer, and nothing waits.
+#[test]
+fn a_release_with_an_object_that_is_held_is_refused() {
+    let lab = Lab::get();
+    let release = Recovered::new(&lab, "held");
+    release.apply(&json!({"text": "one"})).expect(0);
+    let finalizers = |text: &str| {
+        let patch = format!(r#"{{"metadata":{{"finalizers":{text}}}}}"#);
+        lab.kubectl(&["-n", "held", "patch", "configmap", "main", "--type=merge", "-p", &patch]);
+    };
+    finalizers(r#"["example.org/hold"]"#);
+    lab.kubectl(&["-n", "held", "delete", "configmap", "main", "--wait=false"]);
+    let (inputs, _) = ROLE.split_once("resources:").unwrap();
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    let run = |command: &[&str]| release.run(command, &json!({}), false);
+    let names = ["configmap held/main: it is being deleted since", "example.org/hold", "1 refused"];
+    says_all(&run(&["plan", "--prune"]), &names);
+    says_all(&run(&["rollback"]), &names);
+    says_all(&run(&["apply", "--yes", "--prune"]).expect(4), &names);
+    assert_eq!(release.status().as_deref(), Some("deployed"));
+    finalizers("null");
+    run(&["apply", "--yes", "--prune=1"]).expect(0);
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+}

@@ -20,7 +20,7 @@ use converge_resource::{
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use taken::go_with_their_release;
+pub(crate) use taken::{go_with_their_release, taken_with};
 pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.
