@@ -158,6 +158,7 @@ pub(crate) async fn own(
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
     }
+    shared::give_fields_back(&mut groups, known);
     if prune {
         revert::leave_what_cannot_go(target, &mut groups, &plan.items, PRUNE_AGAIN, known).await?;
     }
@@ -221,7 +222,7 @@ fn undeclared(
             role,
             item: thing.item.clone(),
             since: thing.since.clone(),
-            fate: match fate(judged) {
+            fate: match fate(judged, known) {
                 Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
                 fate => fate,
             },
@@ -277,7 +278,7 @@ async fn add_prune_items(
     let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, RevertGroup { address, members, after }) in groups.into_iter().enumerate() {
         let forgets = |judged: &Judged| {
-            matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged), Fate::Forgotten(_))
+            matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged, known), Fate::Forgotten(_))
         };
         let (forget, undo): (Vec<Judged>, Vec<Judged>) = members.into_iter().partition(forgets);
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
@@ -350,7 +351,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 }
 
 /// The effect of `--prune` on an object.
-fn fate(judged: &Judged) -> Fate {
+fn fate(judged: &Judged, known: &Knowledge) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
         (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
@@ -358,7 +359,11 @@ fn fate(judged: &Judged) -> Fate {
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
-        (Verdict::Back(change), _) if change.from == change.to => Fate::Forgotten(OTHERS.to_owned()),
+        (Verdict::Back(change), _)
+            if change.from == change.to && !shared::has_fields(&change.object, known) =>
+        {
+            Fate::Forgotten(OTHERS.to_owned())
+        }
         (Verdict::Back(change), _) if change.to.is_absent() || is_action(&change.object) => Fate::Removed,
         (Verdict::Back(_), _) => Fate::GivenBack,
     }
