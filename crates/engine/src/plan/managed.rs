@@ -141,7 +141,6 @@ pub(crate) async fn own(
     revert::translate_accounts(target, &numbers_of(&records.things), &mut undos, known).await?;
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
-    // Other lines of it are declared.
     let mut lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
