@@ -24,6 +24,12 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
+/// Whether it is being deleted, and goes when somebody takes its finalizers off.
+pub(crate) fn is_held(object: &Value) -> bool {
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    is_being_deleted(object) && finalizers.is_some_and(|all| !all.is_empty())
+}
+
 /// The finalizers of the server's own garbage collector.
 const COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 
@@ -85,35 +91,37 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
 /// The manager of what helm writes, and of what converge makes again in its name.
 const HELM: &str = "helm";
 
-/// Whether the entry is that of an object of a chart which converge has made again: it applies it in helm's name.
-fn is_made_for_helm(entry: &Value) -> bool {
-    let is = |key: &str, word: &str| entry.get(key).and_then(Value::as_str) == Some(word);
-    is("manager", HELM) && is("operation", "Apply")
+/// The namespace and the name of the release whose object it is, as helm marks it.
+fn release_of(object: &Value) -> Option<[&str; 2]> {
+    let annotations = object.pointer("/metadata/annotations")?;
+    let word = |key: &str| annotations.get(key).and_then(Value::as_str);
+    Some([word("meta.helm.sh/release-namespace")?, word("meta.helm.sh/release-name")?])
+}
+
+/// Whether both are objects of one release of helm.
+pub fn is_of_one_release(one: &Value, other: &Value) -> bool {
+    release_of(one).is_some_and(|release| release_of(other) == Some(release))
 }
 
 /// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
-/// ours. So does what an apply in helm's name has of an object that a run of the project made (`is_made`), unless the project has fields in it by its own
-/// name: such an object was made by its own name, and a helm of somebody else has taken it over.
-fn other_managers(object: &Value, own: &str, is_made: bool) -> BTreeSet<String> {
+/// ours. So does what helm has of an object that runs of the project left as one of its release (`is_of_release`): converge makes it again in helm's name,
+/// and an upgrade writes it as helm itself.
+fn other_managers(object: &Value, own: &str, is_of_release: bool) -> BTreeSet<String> {
     let managed_here = [own, FIELD_MANAGER];
-    let is_own = |entry: &Value| {
-        entry.get("manager").and_then(Value::as_str).is_some_and(|manager| managed_here.contains(&manager))
-    };
-    let is_made = is_made && !entries(object).any(is_own);
     entries(object)
-        .filter(|entry| !(is_made && is_made_for_helm(entry)))
         .filter(|entry| {
             entry.get("fieldsV1").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty())
         })
         .filter_map(|entry| entry.get("manager").and_then(Value::as_str))
         .filter(|manager| !managed_here.contains(manager) && !CONTROLLERS.contains(manager))
+        .filter(|manager| !(is_of_release && *manager == HELM))
         .map(str::to_owned)
         .collect()
 }
 
 /// To whom else an object belongs, for people: what takes it away takes it from them. An owner that this manager itself has declared is no one else.
-/// `is_made`: a run of the project made the object.
-pub(crate) fn whose_else(object: &Value, own: &str, is_made: bool) -> Option<String> {
+/// `is_of_release`: runs of the project left it as an object of the release to which it belongs.
+pub(crate) fn whose_else(object: &Value, own: &str, is_of_release: bool) -> Option<String> {
     let owners_of = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let declared = |owner: &Value| {
         let item =
@@ -127,7 +135,7 @@ pub(crate) fn whose_else(object: &Value, own: &str, is_made: bool) -> Option<Str
         let (kind, name) = (text(owner, "/kind").to_lowercase(), text(owner, "/name"));
         return Some(format!("it belongs to {kind} {name} and goes with that"));
     }
-    let others: Vec<String> = other_managers(object, own, is_made).into_iter().collect();
+    let others: Vec<String> = other_managers(object, own, is_of_release).into_iter().collect();
     (!others.is_empty()).then(|| format!("fields of it belong to {}", others.join(", ")))
 }
 
@@ -300,17 +308,20 @@ mod tests {
     }
 
     #[test]
-    fn what_converge_made_in_helms_name_is_its_own() {
+    fn what_helm_has_of_an_object_of_the_release_is_no_one_elses() {
         let with = |entries: &[(&str, &str)]| {
             let entry = |(manager, by): &(&str, &str)| json!({"manager": manager, "operation": by, "fieldsV1": {"f:data": {}}});
             json!({"metadata": {"managedFields": entries.iter().map(entry).collect::<Vec<_>>()}})
         };
-        let whose = |entries: &[(&str, &str)], is_made| whose_else(&with(entries), "converge-shop", is_made);
+        let whose =
+            |entries: &[(&str, &str)], of_release| whose_else(&with(entries), "converge-shop", of_release);
         assert_eq!(whose(&[("helm", "Apply")], true), None);
         let helm = Some("fields of it belong to helm".to_owned());
         assert_eq!(whose(&[("helm", "Apply")], false), helm);
-        assert_eq!(whose(&[("helm", "Update")], true), helm);
-        assert_eq!(whose(&[("helm", "Apply"), ("converge-shop", "Apply")], true), helm, "taken over");
+        assert_eq!(whose(&[("helm", "Update"), ("converge-shop", "Update")], true), None);
+        let of = |name: &str| json!({"metadata": {"annotations": {"meta.helm.sh/release-namespace": "n", "meta.helm.sh/release-name": name}}});
+        assert!(is_of_one_release(&of("r"), &of("r")) && !is_of_one_release(&of("r"), &of("s")));
+        assert!(!is_of_one_release(&json!({}), &json!({})));
         let beside = whose(&[("helm", "Apply"), ("kubectl-edit", "Update")], true);
         assert_eq!(beside, Some("fields of it belong to kubectl-edit".to_owned()));
     }

@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     /// An object. One that the server itself takes away behind what belongs to it is waited for, since that takes a moment.
-    async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
+    pub(crate) async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
         let begun = Instant::now();
         loop {
             let found = self.inner.api.object(wanted).await?;
@@ -183,8 +183,8 @@ impl Cluster {
             ApiProbe::Others(wanted) => {
                 let found = self.inner.api.object(wanted).await?;
                 let own = self.manager();
-                let whose = |object: &Value, is_made| object::whose_else(object, own, is_made);
-                let others = |object: Value| json!({"whose": whose(&object, false), "whose_made": whose(&object, true), "manager": own, "object": object});
+                let whose = |object: &Value, of_release| object::whose_else(object, own, of_release);
+                let others = |object: Value| json!({"whose": whose(&object, false), "whose_of_release": whose(&object, true), "manager": own, "object": object});
                 Ok(found.map(others).unwrap_or_default())
             }
             ApiProbe::Back { object, from, to } => self.dry_back(object, from.as_deref(), to).await,

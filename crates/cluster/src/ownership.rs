@@ -148,6 +148,8 @@ pub(crate) struct Owners {
     pub(crate) others: Vec<Value>,
     /// The fields that the changes took from others, as far as they have recorded what they left.
     pub(crate) taken: FieldSet,
+    /// The entries of others with the fields that the changes gave to them, as far as they have recorded what they left.
+    pub(crate) given: Vec<Value>,
     /// Of records of older versions: the managers of fields that were taken, by the paths of these.
     pub(crate) by_path: BTreeMap<String, String>,
     /// Of records of older versions: the fields that the project's apply owned of an object that went.
@@ -165,6 +167,25 @@ impl Owners {
             }
         }
     }
+
+    /// Adds what a change gave to others: what they have with `left`, had not with `found`, and had not before all of the changes. What it took from them is
+    /// not given any more.
+    pub(crate) fn give(&mut self, found: &[Value], left: &[Value]) {
+        let of = |all: &[Value], entry: &Value| -> FieldSet {
+            all.iter().filter(|one| identity(one) == identity(entry)).map(FieldSet::of).collect()
+        };
+        let stays = |entry: Value| {
+            let taken = of(found, &entry).without(&of(left, &entry));
+            with(&entry, &FieldSet::of(&entry).without(&taken))
+        };
+        self.given = std::mem::take(&mut self.given).into_iter().filter_map(stays).collect();
+        for entry in left {
+            let had = of(found, entry).or(&of(&self.others, entry));
+            if let Some(entry) = with(entry, &FieldSet::of(entry).without(&had)) {
+                add(&mut self.given, entry);
+            }
+        }
+    }
 }
 
 /// Fields of an object that were written back.
@@ -178,7 +199,7 @@ pub(crate) struct Written<'a> {
 }
 
 /// `metadata.managedFields` after changes were taken back: fields that were written have their owners of before, and the project keeps nothing that it did
-/// not own before. `None` where it is so already.
+/// not own before; what the changes gave to others, and is the project's again, these have no more. `None` where it is so already.
 pub(crate) fn settled(
     now: &Value,
     written: &Written<'_>,
@@ -220,6 +241,13 @@ pub(crate) fn settled(
             add(&mut settled, entry);
         }
     }
+    let again: FieldSet = settled.iter().filter(|entry| is_own(entry, manager)).map(FieldSet::of).collect();
+    let keeps = |entry: Value| {
+        let given = owners.given.iter().filter(|given| identity(given) == identity(&entry));
+        let taken: FieldSet = given.map(|given| FieldSet::of(given).and(&again)).collect();
+        if taken.is_empty() { Some(entry) } else { with(&entry, &FieldSet::of(&entry).without(&taken)) }
+    };
+    let settled: Vec<Value> = settled.into_iter().filter_map(keeps).collect();
     (by_identity(settled.iter()) != by_identity(entries(now))).then_some(settled)
 }
 

@@ -109,8 +109,8 @@ pub enum ApiProbe {
     },
     /// One object as the server gives it, status and all. Answer: the object, or null.
     Get(ApiRef),
-    /// The same, for what takes it or fields of it away. Answer: `{object, manager, whose, whose_made}`: our own field manager, and for people whose else it
-    /// is; `whose_made` if a run of the project made it; or null.
+    /// The same, for what takes it or fields of it away. Answer: `{object, manager, whose, whose_of_release}`: our own field manager, and for people whose
+    /// else it is; `whose_of_release` if runs of the project left it as an object of its release; or null.
     Others(ApiRef),
     /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object, `{no_namespace}` or
     /// `{no_kind}` where these are not there, `{object}` as the server would make it; or null where nothing can be asked.
@@ -122,7 +122,8 @@ pub enum ApiProbe {
         /// That of the one to which it goes.
         to: String,
     },
-    /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it; else null.
+    /// A dry run of the deletion of an object. Answer: `{invalid}` with the server's message where it would refuse it, `{held}` with the reason why it does
+    /// not go though it is deleted; else null.
     Gone(ApiRef),
     /// Whether objects of a kind live in a namespace. Answer: true or false; null when the server has no such kind.
     Namespaced {

@@ -111,6 +111,50 @@ fn the_rollback_of_a_prune_takes_again_what_the_prune_gave_back() {
     begin(&lab, &Value::Null);
 }
 
+/// A prune that finds all values as before gives the fields back to their owner: the plan says so, and the run is in force like any other.
+#[test]
+fn a_prune_that_gives_fields_back_alone_is_a_change() {
+    let lab = Lab::get();
+    begin(&lab, &json!({"x": "1", "q": "1"}));
+    of(&lab, "a", &json!({"force": {"x": "2"}}), &APPLY).expect(0);
+    of(&lab, "a", &json!({"force": {"x": "1"}}), &APPLY).expect(0);
+    assert_eq!(owners(&lab)["x"], ["converge-a"]);
+    let said = [".data.x stays as it is, and is given back to whom it belonged before", "1 to change"];
+    says_all(&of(&lab, "a", &Value::Null, &["plan", "--prune"]).expect(2), &said);
+    of(&lab, "a", &Value::Null, &PRUNE).expect(0);
+    assert_eq!((data(&lab), &*owners(&lab)["x"]), (json!({"q": "1", "x": "1"}), &["argo".to_owned()][..]));
+    let plan = of(&lab, "a", &Value::Null, &["plan", "--prune"]).expect(0);
+    assert!(!plan.all().contains("orphaned"), "{}", plan.all());
+    // Where somebody else has the field too since, it is refused by name, and no older run goes back instead.
+    let second = |object: &Value| {
+        let args = ["apply", "--server-side", "--field-manager=second", "-f", "-"];
+        assert!(lab.api.kubectl_with_input(&args, &object.to_string()).unwrap().success());
+    };
+    second(&manifest(&json!({"x": "1"})));
+    let refused = of(&lab, "a", &Value::Null, &ROLLBACK);
+    assert_ne!(refused.code, Some(0), "{}", refused.all());
+    says_all(
+        &refused,
+        &[".data.x was given to argo, and belongs to argo, second by now: it is left as it is"],
+    );
+    second(
+        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "back", "namespace": "default"}}),
+    );
+    let back = of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    says_all(&back, &[".data.x stays as it is, and is this project's again"]);
+    assert!(!back.all().contains("passed over"), "{}", back.all());
+    assert_eq!(owners(&lab)["x"], ["converge-a"]);
+    // It goes on from there, one run after the other.
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!(
+        (data(&lab), &*owners(&lab)["x"]),
+        (json!({"q": "1", "x": "2"}), &["converge-a".to_owned()][..])
+    );
+    of(&lab, "a", &Value::Null, &ROLLBACK).expect(0);
+    assert_eq!((data(&lab), &*owners(&lab)["x"]), (json!({"q": "1", "x": "1"}), &["argo".to_owned()][..]));
+    begin(&lab, &Value::Null);
+}
+
 /// Where the field has changed hands since, the object is refused with the names, whatever run is to go back.
 #[test]
 fn a_field_that_has_changed_hands_since_the_prune_is_refused_by_name() {

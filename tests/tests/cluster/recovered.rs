@@ -306,7 +306,7 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     release.apply(&held).expect(0);
     let (inputs, _) = ROLE.split_once("resources:").unwrap();
     lab.role("recovered", &format!("{inputs}resources: []\n"));
-    release.run(&["apply", "--yes", "--prune=2"], &json!({}), false).expect(0);
+    release.run(&["apply", "--yes", "--prune=1"], &json!({}), false).expect(0);
     assert_eq!((release.live(), release.status()), ((None, None), None));
     release.cut_off("rollback", &json!({}), "pending-install");
     release.run(&["plan"], &json!({}), false).says("was left on the way");
@@ -316,4 +316,72 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     lab.kubectl(&["label", "nodes", "--all", "nope-"]);
     assert!(!back.all().contains("someone else"), "{}", back.all());
     assert_eq!((release.live(), release.status().as_deref()), (old, Some("deployed")));
+}
+
+/// What a run has made again of a release goes with it, whoever else has fields in it: nothing is refused beside an uninstall that takes it along. The way
+/// back accuses nobody.
+#[test]
+fn what_was_made_again_goes_with_its_release() {
+    let lab = Lab::get();
+    let release = Recovered::new(&lab, "again");
+    let one = json!({"text": "one"});
+    release.apply(&one).expect(0);
+    let main = |args: &[&str]| lab.kubectl(&[&["-n", "again"], args, &["configmap", "main"]].concat());
+    main(&["delete"]);
+    release.apply(&one).expect(0);
+    lab.kubectl(&["-n", "again", "label", "configmap", "main", "hand=1"]);
+    let (inputs, _) = ROLE.split_once("resources:").unwrap();
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    let prune = |command: &[&str]| release.run(command, &json!({}), false);
+    let plan = prune(&["plan", "--prune"]).expect(2);
+    says_all(&plan, &["helm uninstall again/r", "ConfigMap/again/main goes with it", "1 to change"]);
+    assert!(!plan.all().contains("refused"), "{}", plan.all());
+    prune(&["apply", "--yes", "--prune=1"]).expect(0);
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+    release.back();
+    assert_eq!((release.live().0, release.status().as_deref()), (Some(json!("one")), Some("deployed")));
+    // As the run that made it again has found it, and then as the first run has found it.
+    release.back();
+    assert_eq!((release.live().0, release.status().as_deref()), (None, Some("deployed")));
+    release.back().says("helm uninstall");
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+
+    // Both runs at once.
+    let release = Recovered::new(&lab, "again");
+    release.apply(&one).expect(0);
+    main(&["delete"]);
+    release.apply(&one).expect(0);
+    lab.kubectl(&["-n", "again", "label", "configmap", "main", "hand=1"]);
+    let to = {
+        let runs = lab.converge(&["snapshots", "hosts.yaml"]).expect(0);
+        let all = runs.stdout.lines().filter(|l| !l.starts_with(' ') && !l.is_empty());
+        all.take(2).last().and_then(|line| line.split_whitespace().next()).unwrap().to_owned()
+    };
+    prune(&["rollback", "--yes", "--to", &to]).expect(0);
+    assert_eq!((release.live(), release.status()), ((None, None), None));
+}
+
+/// A release of which somebody holds an object is not taken away: the plan names the finalizer, and nothing waits.
+#[test]
+fn a_release_with_an_object_that_is_held_is_refused() {
+    let lab = Lab::get();
+    let release = Recovered::new(&lab, "held");
+    release.apply(&json!({"text": "one"})).expect(0);
+    let finalizers = |text: &str| {
+        let patch = format!(r#"{{"metadata":{{"finalizers":{text}}}}}"#);
+        lab.kubectl(&["-n", "held", "patch", "configmap", "main", "--type=merge", "-p", &patch]);
+    };
+    finalizers(r#"["example.org/hold"]"#);
+    lab.kubectl(&["-n", "held", "delete", "configmap", "main", "--wait=false"]);
+    let (inputs, _) = ROLE.split_once("resources:").unwrap();
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    let run = |command: &[&str]| release.run(command, &json!({}), false);
+    let names = ["configmap held/main: it is being deleted since", "example.org/hold", "1 refused"];
+    says_all(&run(&["plan", "--prune"]), &names);
+    says_all(&run(&["rollback"]), &names);
+    says_all(&run(&["apply", "--yes", "--prune"]).expect(4), &names);
+    assert_eq!(release.status().as_deref(), Some("deployed"));
+    finalizers("null");
+    run(&["apply", "--yes", "--prune=1"]).expect(0);
+    assert_eq!((release.live(), release.status()), ((None, None), None));
 }

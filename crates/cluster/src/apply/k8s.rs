@@ -155,8 +155,10 @@ impl<'a> PlannedWrite<'a> {
         if let Some(more) = more {
             return refused(more.to_owned());
         }
-        // A prune and a rollback take away what a run made; an item that wants an object absent, whatever there is.
-        object::whose_else(live, own, job.work.owner.is_empty()).map_or(Ok(()), refused)
+        // A prune and a rollback take away what a run made, also in helm's name; an item that wants an object absent, whatever there is.
+        let is_planned = |from: &Value| object::is_of_one_release(from, live);
+        let is_of_release = job.work.owner.is_empty() && self.from.as_ref().is_some_and(is_planned);
+        object::whose_else(live, own, is_of_release).map_or(Ok(()), refused)
     }
 
     /// Fields that are not as planned, after the change.

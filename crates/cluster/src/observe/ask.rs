@@ -4,7 +4,7 @@ use super::LookError;
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
 use crate::fault::{Fault, ServerRefusal};
-use crate::object::merge_patch;
+use crate::object::{self, merge_patch};
 use crate::ownership;
 use converge_objects::k8s::{fields, from_text};
 use converge_resource::{ApiRef, Content, FIELD_MANAGER};
@@ -139,6 +139,10 @@ impl Cluster {
     pub(super) async fn dry_gone(&self, wanted: &ApiRef) -> Result<Value, LookError> {
         let api = &self.inner.api;
         let Some(path) = api.path(wanted).await? else { return Ok(Value::Null) };
+        let Some(found) = self.collected(wanted).await? else { return Ok(Value::Null) };
+        if object::is_held(&found) {
+            return Ok(json!({"held": LookError::being_deleted(&found).to_string()}));
+        }
         match api.delete(&path, &json!({"dryRun": ["All"]})).await {
             Ok(_) => Ok(Value::Null),
             Err(Fault::Said(said)) => Ok(refused_back(&said, wanted, self.manager()).unwrap_or_default()),

@@ -45,12 +45,14 @@ pub(crate) fn owners_before(
             entries.into_iter().map(renamed).partition::<Vec<Value>, _>(|e| is_own(e, manager))
         });
         if let Some((own, others)) = recorded {
-            if let Some(left) = change.owners_left {
-                let left: FieldSet = left.iter().filter(|e| !is_own(e, &name)).map(FieldSet::of).collect();
-                let had: FieldSet = others.iter().map(FieldSet::of).collect();
-                owners.taken = owners.taken.or(&had.without(&left));
-            }
             owners.then(&others);
+            if let Some(left) = change.owners_left {
+                let left: Vec<Value> = left.into_iter().filter(|e| !is_own(e, &name)).collect();
+                let has: FieldSet = left.iter().map(FieldSet::of).collect();
+                let had: FieldSet = others.iter().map(FieldSet::of).collect();
+                owners.taken = owners.taken.or(&had.without(&has));
+                owners.give(&others, &left);
+            }
             if is_first {
                 owners.own = Some(own);
             }
@@ -108,6 +110,21 @@ mod tests {
         // Of an object that was not there nobody owned anything.
         let made = [doc(1, &json!({"before": "absent"}))];
         assert_eq!(owners(&made, &["1"]).unwrap().1.own, Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_changes_gave_to_others_is_known() {
+        let entry = |manager: &str, keys: &[&str]| {
+            let fields: serde_json::Map<String, Value> =
+                keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
+            json!({"manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:data": fields}})
+        };
+        let gives = json!({"owners": [entry("converge-a", &["f:x"]), entry("argo", &["f:y"])], "owners_left": [entry("argo", &["f:x", "f:y"])]});
+        let takes = json!({"owners": [entry("argo", &["f:x", "f:y"])], "owners_left": [entry("converge-a", &["f:x"]), entry("argo", &["f:y"])]});
+        let mut docs = [doc(1, &gives), doc(2, &takes)];
+        docs.iter_mut().for_each(|doc| doc.manager = Some("converge-a".to_owned()));
+        assert_eq!(owners(&docs, &["1"]).unwrap().1.given, [entry("argo", &["f:x"])]);
+        assert_eq!(owners(&docs, &["1", "2"]).unwrap().1.given, [] as [Value; 0]);
     }
 
     #[test]

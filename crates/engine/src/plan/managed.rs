@@ -141,7 +141,6 @@ pub(crate) async fn own(
     revert::translate_accounts(target, &numbers_of(&records.things), &mut undos, known).await?;
     let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
     let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
-    // Other lines of it are declared.
     let mut lines =
         lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
@@ -158,6 +157,7 @@ pub(crate) async fn own(
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
     }
+    shared::give_fields_back(&mut groups, known);
     if prune {
         revert::leave_what_cannot_go(target, &mut groups, &plan.items, PRUNE_AGAIN, known).await?;
     }
@@ -221,7 +221,7 @@ fn undeclared(
             role,
             item: thing.item.clone(),
             since: thing.since.clone(),
-            fate: match fate(judged) {
+            fate: match fate(judged, known) {
                 Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
                 fate => fate,
             },
@@ -276,8 +276,10 @@ async fn add_prune_items(
     // Where the item of each group stands, so that those behind it can wait for it.
     let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, RevertGroup { address, members, after }) in groups.into_iter().enumerate() {
-        let (forget, undo): (Vec<Judged>, Vec<Judged>) =
-            members.into_iter().partition(|judged| matches!(fate(judged), Fate::Forgotten(_)));
+        let forgets = |judged: &Judged| {
+            matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged, known), Fate::Forgotten(_))
+        };
+        let (forget, undo): (Vec<Judged>, Vec<Judged>) = members.into_iter().partition(forgets);
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
         let given_up = |judged: &&Judged| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
@@ -348,14 +350,19 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 }
 
 /// The effect of `--prune` on an object.
-fn fate(judged: &Judged) -> Fate {
+fn fate(judged: &Judged, known: &Knowledge) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
         (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
+        (Verdict::With(_), _) => Fate::Removed,
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
-        (Verdict::Back(change), _) if change.from == change.to => Fate::Forgotten(OTHERS.to_owned()),
+        (Verdict::Back(change), _)
+            if change.from == change.to && !shared::has_fields(&change.object, known) =>
+        {
+            Fate::Forgotten(OTHERS.to_owned())
+        }
         (Verdict::Back(change), _) if change.to.is_absent() || is_action(&change.object) => Fate::Removed,
         (Verdict::Back(_), _) => Fate::GivenBack,
     }
@@ -364,6 +371,8 @@ fn fate(judged: &Judged) -> Fate {
 /// One item that only takes things out of the record.
 fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
     let mut item = revert::item(0, "", Vec::new());
+    let stay = members.iter().filter(|judged| !matches!(judged.verdict, Verdict::With(_)));
+    let stay: Vec<&Undo> = stay.map(|judged| &judged.undo).collect();
     let members: Vec<&Undo> = members.iter().map(|judged| &judged.undo).collect();
     let now =
         |u: &Undo| known.observed(&u.object).map(|present| present.state).unwrap_or_else(|_| u.left.clone());
@@ -373,7 +382,7 @@ fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
         .collect();
     item.claims = members.iter().map(|u| u.object.clone()).collect();
     item.sensitive = members.iter().any(|u| u.sensitive);
-    item.notes = members
+    item.notes = stay
         .iter()
         .filter_map(|u| {
             let now = now(u);

@@ -3,6 +3,7 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::order::namespaces::namespace_of;
+use crate::revert::releases::taken_with;
 use crate::revert::shared::state_with;
 use crate::revert::undo::{Verdict, text_of};
 use crate::revert::{Judged, RevertGroup};
@@ -65,6 +66,19 @@ fn probe(verdict: &Verdict, known: &Knowledge) -> Option<Probe> {
     Some(Probe::Api(ApiProbe::Back { object, from, to: text(&change.to)? }))
 }
 
+/// The questions whether the server would let go what helm deletes with a release that is taken away. A manifest need not say where its object lives: of the
+/// two places one has no answer.
+fn release_probes(verdict: &Verdict, known: &Knowledge) -> Vec<(ApiRef, Probe)> {
+    let Verdict::Back(change) = verdict else { return Vec::new() };
+    let Some((namespace, manifests)) = taken_with(change, known) else { return Vec::new() };
+    let placed = |named: &ApiRef| ApiRef { namespace: Some(namespace.to_owned()), ..named.clone() };
+    let places = manifests.iter().filter_map(ApiRef::of).flat_map(|named| {
+        let placed = named.namespace.is_none().then(|| placed(&named));
+        placed.into_iter().chain([named])
+    });
+    places.map(|object| (object.clone(), Probe::Api(ApiProbe::Gone(object)))).collect()
+}
+
 /// Whether it writes a Secret: the server was asked without the values.
 fn has_unknown_values(verdict: &Verdict) -> bool {
     written(verdict).is_some_and(|(object, change)| is_secret(&object) && !change.to.is_absent())
@@ -82,7 +96,9 @@ pub(crate) async fn leave_what_is_refused(
     again: &str,
 ) -> Result<(), TargetError> {
     let verdicts = || groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict);
-    let probes: BTreeSet<Probe> = verdicts().filter_map(|verdict| probe(verdict, known)).collect();
+    let mut probes: BTreeSet<Probe> = verdicts().filter_map(|verdict| probe(verdict, known)).collect();
+    let of_releases = verdicts().flat_map(|verdict| release_probes(verdict, known));
+    probes.extend(of_releases.map(|(_, probe)| probe));
     target.look(&probes, known).await?;
     let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
     let all = Brought::by(verdicts());
@@ -167,6 +183,10 @@ impl RevertContext<'_> {
             return (!self.brought.namespaces.contains(&name))
                 .then(|| format!("its namespace {name} does not come back: make it, then `{again}`"));
         }
+        let deleted = release_probes(verdict, known);
+        if let Some(why) = deleted.iter().find_map(|(object, probe)| self.does_not_go(object, probe, known)) {
+            return Some(why);
+        }
         let probe = probe(verdict, known)?;
         let (object, _) = written(verdict)?;
         let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
@@ -185,6 +205,17 @@ impl RevertContext<'_> {
             }
             _ => None,
         }
+    }
+}
+
+impl RevertContext<'_> {
+    /// The reason why an object of a release that is taken away would not go with it.
+    fn does_not_go(&self, object: &ApiRef, probe: &Probe, known: &Knowledge) -> Option<String> {
+        let Some(Answer::Api(answer)) = known.answer(probe) else { return None };
+        let word = |key: &str| answer.get(key).and_then(serde_json::Value::as_str);
+        let held = word("held").map(|why| format!("{}: {why}", object.shown()));
+        let denied = word("invalid").filter(|_| !is_decided(object, self.changed));
+        held.or_else(|| Some(format!("{}: the API server would refuse it: {}", object.shown(), denied?)))
     }
 }
 

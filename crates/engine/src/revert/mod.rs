@@ -81,10 +81,7 @@ pub(crate) fn arrange_after(
 ) -> Vec<RevertGroup> {
     go_with_commands(&mut undos, known);
     let mut sights = sights(&undos, known);
-    let brought = releases::brought_back(&undos, known);
-    for (sight, _) in sights.iter_mut().zip(&undos).filter(|(_, undo)| brought.contains_key(&undo.object)) {
-        *sight = Sight::Later;
-    }
+    let brought = releases::brought_back(&undos, &mut sights, known);
     let both = undos.iter().zip(&sights);
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
@@ -94,6 +91,7 @@ pub(crate) fn arrange_after(
         })
         .collect();
     go_with_their_node(&undos, &mut verdicts);
+    let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known);
     packages::leave_what_others_need(&mut verdicts, known);
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
@@ -124,10 +122,7 @@ pub(crate) fn arrange_after(
     let mut judged: Vec<Option<Judged>> = (0..)
         .zip(undos.into_iter().zip(verdicts))
         .map(|(at, (undo, verdict))| {
-            let note = |release: &ObjectId| {
-                format!("{}: deferred until the release {} brings it", undo.object, release.key)
-            };
-            let notes = brought.get(&undo.object).map(note).into_iter().collect();
+            let notes = releases::members_notes(&undo.object, &brought, &gone_with);
             Some(Judged { undo, verdict, in_part: in_part.contains(&at), notes })
         })
         .collect();
@@ -160,7 +155,7 @@ fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &'a Knowled
 fn ends(undos: &[Undo], verdicts: &[Verdict], sights: &[Sight], known: &Knowledge) -> Vec<(State, State)> {
     let all = undos.iter().zip(verdicts).zip(sights);
     all.map(|((undo, verdict), sight)| match verdict {
-        Verdict::Same => (undo.before.clone(), undo.before.clone()),
+        Verdict::Same | Verdict::With(_) => (undo.before.clone(), undo.before.clone()),
         Verdict::Back(change) => (change.from.clone(), change.to.clone()),
         Verdict::Stays(_) | Verdict::Kept(_) | Verdict::Lost(_) => {
             let now = known.observed(&undo.object).ok().filter(|_| *sight == Sight::Now);
@@ -412,7 +407,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for Judged { undo, verdict, notes: own_notes, .. } in members {
         match verdict {
-            Verdict::Same => {}
+            Verdict::Same | Verdict::With(_) => {}
             Verdict::Back(change) => {
                 if undo.unrecorded.between {
                     notes.push(format!("{}: {CHANGED_BETWEEN}", undo.object));

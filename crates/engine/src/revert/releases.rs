@@ -2,11 +2,12 @@
 //! stay away.
 
 mod brought;
+mod taken;
 mod unset;
 
 use crate::TargetError;
 use crate::connect::target::Target;
-pub(crate) use brought::brought_back;
+pub(crate) use brought::{brought_back, members_notes};
 use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::from_text;
 use converge_objects::release::{self, ReleaseState};
@@ -19,6 +20,7 @@ use converge_resource::{
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use taken::{go_with_their_release, taken_with};
 pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.

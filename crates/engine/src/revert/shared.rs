@@ -11,8 +11,11 @@ use converge_objects::k8s::fields::{Field, drop_emptied, leaf_differences, read,
 use converge_objects::k8s::owners::staying;
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State};
-use owners::{GivenFields, answer, others, owned_before, taken_up};
-pub(crate) use owners::{belongs_to_others, given_has_changed, judge_values_of_before, takes_from_others};
+use owners::{GivenFields, answer, given_back, others, owned_before, taken_up};
+pub(crate) use owners::{
+    belongs_to_others, give_fields_back, given_has_changed, has_fields, judge_values_of_before,
+    takes_from_others,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -143,6 +146,9 @@ pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
         let Some((theirs, _)) = parted(&judged.undo, &Change { to, ..change.clone() }, known) else {
             return Vec::new();
         };
+        if theirs.is_empty() {
+            return given_back(&judged.undo, change, known).into_iter().collect();
+        }
         let managers: BTreeSet<&String> = theirs.iter().map(|(_, manager)| manager).collect();
         let note = |manager: &String| {
             let fields = theirs.iter().filter(|(_, of)| of == manager);

@@ -23,6 +23,8 @@ pub(crate) enum Verdict {
     Same,
     /// It is reverted.
     Back(Change),
+    /// It goes with this release, by helm.
+    With(ObjectId),
     /// It stays as it is: why.
     Stays(String),
     /// It would be destroyed for good, and no user has allowed that: why.

@@ -1,5 +1,6 @@
 //! Objects that come back with a release of the same rollback, and go on from there. Pure.
 
+use crate::revert::layers::Sight;
 use converge_ledger::Undo;
 use converge_objects::release::{self, ReleaseState};
 use converge_objects::{api_ref, release_of};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The manifests of a state of a release, as far as its text is known.
-fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
+pub(super) fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
     let Ok(ReleaseState::Installed { digest, .. }) = ReleaseState::try_from(state.clone()) else {
         return Vec::new();
     };
@@ -17,8 +18,12 @@ fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
 }
 
 /// The objects that are not there now, while the runs have left them there, each with the release that comes back and brings it: a prune has taken the
-/// release away after what was changed of the object.
-pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> BTreeMap<ObjectId, ObjectId> {
+/// release away after what was changed of the object. They are seen later.
+pub(crate) fn brought_back(
+    undos: &[Undo],
+    sights: &mut [Sight],
+    known: &Knowledge,
+) -> BTreeMap<ObjectId, ObjectId> {
     let is_gone = |object: &ObjectId| known.observed(object).is_ok_and(|now| now.state.is_absent());
     let release = |undo: &Undo| {
         let (namespace, _) = release_of(&undo.object).filter(|_| is_gone(&undo.object))?;
@@ -33,7 +38,24 @@ pub(crate) fn brought_back(undos: &[Undo], known: &Knowledge) -> BTreeMap<Object
         };
         releases.iter().find(brings).map(|(release, ..)| (undo.object.clone(), release.clone()))
     };
-    undos.iter().filter_map(one).collect()
+    let brought: BTreeMap<ObjectId, ObjectId> = undos.iter().filter_map(one).collect();
+    for (sight, _) in sights.iter_mut().zip(undos).filter(|(_, undo)| brought.contains_key(&undo.object)) {
+        *sight = Sight::Later;
+    }
+    brought
+}
+
+/// Sentences about an object that a release brings, and about a release with which objects go: `brought` and `gone_with` name the release of each object.
+pub(crate) fn members_notes(
+    object: &ObjectId,
+    brought: &BTreeMap<ObjectId, ObjectId>,
+    gone_with: &BTreeMap<ObjectId, ObjectId>,
+) -> Vec<String> {
+    let comes = brought
+        .get(object)
+        .map(|release| format!("{object}: deferred until the release {} brings it", release.key));
+    let go = gone_with.iter().filter(|(_, release)| *release == object);
+    comes.into_iter().chain(go.map(|(gone, _)| format!("{gone} goes with it"))).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Follows the owners of an object's fields in a cluster through recorded runs, and judges what a rollback may take again. Pure.
 
 use crate::revert::undo::{Verdict, changed_by, is_back, owners_probe, text_of};
+use crate::revert::{Judged, RevertGroup};
 use converge_ledger::Undo;
+use converge_objects::is_of_api;
 use converge_objects::k8s::field_set::FieldSet;
 use converge_objects::k8s::fields::{Field, leaf_differences, moved, shown};
 use converge_objects::k8s::owners::{entries, is_own, owners_of_part, staying};
@@ -106,8 +108,9 @@ pub(crate) fn takes_from_others(
     let probe = owners_probe(&back.object).filter(|_| goes)?;
     let Some(Answer::Api(answer)) = known.answer(&probe) else { return None };
     let live = answer.get("object")?;
-    let whose = answer.get("whose_made").and_then(Value::as_str).map(str::to_owned);
     let text = |state: &State| text_of(&back.object, state, known);
+    let whose = if is_left_to_release(undo, back, known) { "whose_of_release" } else { "whose" };
+    let whose = answer.get(whose).and_then(Value::as_str).map(str::to_owned);
     let edited = || {
         let left: Vec<Value> = std::iter::once(&undo.left).chain(&undo.open).filter_map(text).collect();
         let secret = undo.sensitive || ApiRef::from_key(&back.object.key).is_some_and(|r| r.kind == "Secret");
@@ -122,6 +125,19 @@ pub(crate) fn takes_from_others(
     let whose = whose.map(|whose| format!("{whose}{}", fields().unwrap_or_default()));
     let why = whose.or_else(edited)?;
     Some(format!("{why}: `--allow-destroy {id}` allows it"))
+}
+
+/// Whether runs left it as an object of the release to which it belongs. One that the project itself has fields in was made by its own name, and a helm of
+/// somebody else has taken it over, unless it was helm's when the first of the runs had made it.
+fn is_left_to_release(undo: &Undo, back: &Change, known: &Knowledge) -> bool {
+    let Some((live, own)) = answer(&back.object, known) else { return false };
+    let left = std::iter::once(&undo.left).chain(&undo.open);
+    let left = left.filter_map(|state| text_of(&back.object, state, known));
+    let is_helm = |entry: &Value| entry.get("manager").and_then(Value::as_str) == Some("helm");
+    let first = undo.owners.first().and_then(Option::as_ref);
+    let was_helms = || first.is_some_and(|owners| owners.others_left.iter().any(is_helm));
+    let is_made = fields_of(live, own).is_empty() || was_helms();
+    is_made && left.into_iter().any(|left| converge_cluster::is_of_one_release(&left, live))
 }
 
 /// The reason why a run must not take an object away that a role wants to be absent: it is others' too, and no user has allowed it by ID.
@@ -180,12 +196,42 @@ pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge
 fn judge_owners(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
     let moved = MovedOwners::by(undo, now, known)?;
     let back = Change { object: undo.object.clone(), from: now.clone(), to: now.clone() };
+    if let Some(why) = brought_to_others_since(undo, known).filter(|_| !moved.comes.is_empty()) {
+        return Some(Verdict::Stays(why));
+    }
     Some(if !moved.comes.is_empty() || !moved.goes.is_empty() {
         Verdict::Back(back)
     } else if moved.differs.is_empty() {
         Verdict::Same
     } else {
         Verdict::Stays(format!("{} has been changed since and is left as it is", moved.differs.join(", ")))
+    })
+}
+
+/// The reason why owners stay where fields that the runs brought back for others belong to still others by now.
+fn brought_to_others_since(undo: &Undo, known: &Knowledge) -> Option<String> {
+    let (live, own) = answer(&undo.object, known)?;
+    let given = GivenFields::by(undo);
+    let brought = |all: BTreeMap<String, FieldSet>| -> BTreeMap<String, FieldSet> {
+        let part = all.into_iter().map(|(manager, set)| (manager, set.and(&given.brought)));
+        part.filter(|(_, set)| !set.is_empty()).collect()
+    };
+    let mut then: BTreeMap<String, FieldSet> = BTreeMap::new();
+    for (manager, set) in &given.others {
+        let all = then.entry(manager.clone()).or_default();
+        *all = all.or(set);
+    }
+    let others: Vec<Value> = entries(live).filter(|entry| !is_own(entry, own)).cloned().collect();
+    let (then, now) = (brought(then), brought(by_manager(&others)));
+    let names = |all: &BTreeMap<String, FieldSet>| all.keys().cloned().collect::<Vec<_>>().join(", ");
+    let fields: Vec<String> = given.brought.outermost().into_iter().map(|(path, _)| path).collect();
+    (!now.is_empty() && now != then).then(|| {
+        format!(
+            "{} was given to {}, and belongs to {} by now: it is left as it is",
+            fields.join(", "),
+            names(&then),
+            names(&now)
+        )
     })
 }
 
@@ -223,6 +269,33 @@ pub(super) fn taken_up(undo: &Undo, change: &Change, known: &Knowledge) -> Optio
     let (fields, now) =
         if comes.is_empty() { (goes, "no longer this project's") } else { (comes, "this project's again") };
     Some(format!("{}: {}", change.object, staying(&fields, Some(now), &[])))
+}
+
+/// Whether the project owns fields of an object of a cluster.
+pub(crate) fn has_fields(object: &ObjectId, known: &Knowledge) -> bool {
+    answer(object, known).is_some_and(|(live, own)| !fields_of(live, own).is_empty())
+}
+
+/// What a prune finds as before already, and has fields of the project: these go back to their owners of before, and that is a change of its own.
+pub(crate) fn give_fields_back(groups: &mut [RevertGroup], known: &Knowledge) {
+    for Judged { undo, verdict, .. } in groups.iter_mut().flat_map(|group| &mut group.members) {
+        let gives = *verdict == Verdict::Same && is_of_api(&undo.object) && has_fields(&undo.object, known);
+        let now = known.observed(&undo.object).ok().filter(|now| gives && !now.state.is_absent());
+        if let Some(now) = now {
+            let (object, to) = (undo.object.clone(), now.state.clone());
+            *verdict = Verdict::Back(Change { object, from: now.state, to });
+        }
+    }
+}
+
+/// Says of an object of which a prune gives back nothing but fields which these are.
+pub(super) fn given_back(undo: &Undo, change: &Change, known: &Knowledge) -> Option<String> {
+    let (live, own) = answer(&change.object, known).filter(|_| change.from == change.to)?;
+    let fields = fields_of(live, own).present(live).outermost().into_iter().map(|(path, _)| path);
+    let fields: Vec<String> = fields.collect();
+    let back = "given back to whom it belonged before";
+    (undo.owners.is_empty() && !fields.is_empty())
+        .then(|| format!("{}: {}", change.object, staying(&fields, Some(back), &[])))
 }
 
 /// The fields that a manager owns of an object.
