@@ -89,7 +89,7 @@ fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     layers::settle_what_is_seen(&mut undos, &known);
     let members = arrange(undos, &mut known, &[]).into_iter().flat_map(|group| group.members);
     let one = |judged: Judged| match judged.verdict {
-        Verdict::Same => "same".to_owned(),
+        Verdict::Same | Verdict::With(_) => "same".to_owned(),
         Verdict::Back(change) => format!("{} -> {}", change.from, change.to),
         Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => {
             why.split(": ").next().unwrap_or_default().to_owned()

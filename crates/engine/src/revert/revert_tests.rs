@@ -67,7 +67,7 @@ pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let groups = arrange(undos.to_vec(), &mut known, &[]);
     let members = groups.into_iter().flat_map(|group| group.members);
     let reported = members.filter_map(|judged| match judged.verdict {
-        Verdict::Same => None,
+        Verdict::Same | Verdict::With(_) => None,
         Verdict::Back(change) => Some(format!("{} {} -> {}", change.object, change.from, change.to)),
         Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => Some(why),
     });
