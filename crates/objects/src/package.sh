@@ -431,8 +431,8 @@ cv_apt_transaction() (
   return 0
 )
 
-# cv_dists: the FILE.dpkg-dist that dpkg has written beside edited configuration files, and what rpm has, each behind the time of its last change.
-cv_dists() { find /etc -xdev '(' -name '*.dpkg-dist' -o -name '*.rpmnew' -o -name '*.rpmsave' ')' -type f -printf '%C@ %p\n' 2>/dev/null; }
+# cv_dists: the FILE.dpkg-dist that dpkg has written beside edited configuration files, each behind the time of its last change.
+cv_dists() { find /etc -xdev -name '*.dpkg-dist' -type f -printf '%C@ %p\n' 2>/dev/null; }
 
 # cv_dists_written: those that were written since cv_dists_ready.
 cv_dists_written() {
@@ -465,7 +465,7 @@ cv_dists_done() (
   umask 077
   IFS=$CV_NL
   set -f
-  for cv_d_path in $cv_d_left; do cv_rpm_back "$cv_d_path"; done
+  for cv_d_path in $cv_d_left; do rm -f "$cv_d_path"; done
   [ -n "${CV_RUN:-}" ] || return 0
   for cv_d_path in $(cv_dists_written); do
     case $cv_d_before in *" $cv_d_path$CV_NL"*) continue ;; esac

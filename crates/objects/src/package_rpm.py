@@ -26,9 +26,12 @@ def marks(names):
         say(word, "auto" if reason in (weak, dependency) else "manual")
 
 
+SCRATCH = []
+
+
 class Host:
-    # From the cache of the repositories alone, unless `asks`.
-    def __init__(self, asks):
+    # From the cache of the repositories alone, unless `asks`. Nothing is written, its history and its log neither, unless `writes`.
+    def __init__(self, asks, writes=False):
         import dnf
         import dnf.repo
         import dnf.rpm
@@ -37,6 +40,8 @@ class Host:
         self.base = base = dnf.Base()
         base.conf.read()
         base.conf.cachedir = base.conf.system_cachedir
+        if not writes:
+            self.write_nothing()
         base.conf.substitutions.update_from_etc(base.conf.installroot)
         # Only what is asked for is done.
         base.conf.clean_requirements_on_remove = False
@@ -59,6 +64,47 @@ class Host:
         substitutions = base.conf.substitutions
         self.arches = [substitutions["arch"], substitutions["basearch"], "noarch"]
 
+    def write_nothing(self):
+        import glob
+        import shutil
+        import tempfile
+
+        scratch = tempfile.mkdtemp(prefix="converge-plan.", dir="/run" if os.access("/run", os.W_OK) else None)
+        SCRATCH.append(scratch)
+        conf = self.base.conf
+        for path in glob.glob(glob_of(conf.persistdir) + "/history.sqlite*"):
+            if os.access(path, os.R_OK):
+                shutil.copyfile(path, os.path.join(scratch, os.path.basename(path)))
+        conf.logdir = conf.persistdir = scratch
+        if os.geteuid() != 0:
+            cache = os.path.join(scratch, "cache")
+            os.mkdir(cache)
+            for path in glob.glob(glob_of(conf.system_cachedir) + "/*"):
+                os.symlink(path, os.path.join(cache, os.path.basename(path)))
+            conf.cachedir = cache
+
+    # All packages, also those that dnf is told to leave alone.
+    def every(self):
+        import hawkey
+
+        return self.base.sack.query(flags=hawkey.IGNORE_EXCLUDES)
+
+    # The refusal of packages that dnf is told to leave alone, in words that say where.
+    def excluded(self, packages):
+        return Refused("\n".join(sorted({self.why_excluded(package) for package in packages})))
+
+    def why_excluded(self, package):
+        import fnmatch
+
+        names = [package.name, package.name + "." + package.arch, str(package)]
+        confs = [(self.base.conf, self.base.conf.config_file_path)]
+        confs += [(repo, "the repository " + repo.id) for repo in self.base.repos.iter_enabled()]
+        for conf, where in confs:
+            for pattern in conf.excludepkgs:
+                if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                    return "%s is excluded by `excludepkgs=%s` in %s: take it out there" % (package.name, pattern, where)
+        return package.name + " is excluded by `excludepkgs` or `includepkgs` of a repository, a plugin (versionlock) or a module stream"
+
     def key(self, package):
         return package.name if package.arch in self.arches else package.name + "." + package.arch
 
@@ -69,7 +115,7 @@ class Host:
         return query.filter(name=word, arch=self.arches)
 
     def installed(self, word):
-        return list(self.of_name(self.base.sack.query().installed(), word))
+        return list(self.of_name(self.every().installed(), word))
 
     def offered(self, word):
         return self.of_name(self.base.sack.query().available(), word)
@@ -78,6 +124,14 @@ class Host:
     def want(self, word, newest=False):
         base = self.base
         name, exact, version = word.partition("=")
+        goes = name[:-1] if name.endswith("-") and not exact else name
+        out = [p for p in self.installed(goes) if not base.sack.query().installed().filter(pkg=[p])]
+        if not out and not self.offered(goes) and not self.installed(goes):
+            out = list(self.of_name(self.every().available(), goes))
+        if exact and not out and not self.offered(name).filter(evr=version):
+            out = list(self.of_name(self.every().available(), name).filter(evr=version))
+        if out:
+            raise self.excluded(out)
         if exact:
             found = list(self.offered(name).filter(evr=version))
             if not found:
@@ -124,7 +178,10 @@ class Host:
         try:
             self.base.resolve(allow_erasing=erasing)
         except self.dnf.exceptions.DepsolveError as error:
-            raise Refused(str(error))
+            text = str(error)
+            names = re.findall(r"package (\S+) is filtered out by exclude filtering", text)
+            out = [p for p in self.every() if str(p) in names] if names else []
+            raise Refused("\n".join([text] + ([str(self.excluded(out))] if out else [])))
         return self.done()
 
     # Where the file of an installed version can be had again.
@@ -263,8 +320,8 @@ def tried():
     return all(os.stat(f).st_mtime <= when for f in files)
 
 
-def solved(words, asks, weak=False):
-    host = Host(asks)
+def solved(words, writes=False, weak=False):
+    host = Host(False, writes)
     host.base.conf.install_weak_deps = weak
     # Files of packages that were kept. dnf takes them all at once, before anything else is asked for.
     for package in host.base.add_remote_rpms([w for w in words if w.startswith("/")]):
@@ -279,7 +336,7 @@ def solved(words, asks, weak=False):
 def apply(planned, words):
     expected = [line for line in open(planned).read().splitlines() if line]
     # Names and versions come from the metadata that the plan saw; only packages are fetched.
-    host, done = solved(words, False)
+    host, done = solved(words, writes=True)
     got = list(lines(done))
     if sorted(got) != sorted(expected):
         for line in got:
@@ -304,12 +361,38 @@ def apply(planned, words):
         if item.pkg in coming and host.key(item.pkg) in dependencies:
             item.reason = libdnf.transaction.TransactionItemReason_DEPENDENCY
 
+    # dnf tells of a scriptlet that fails twice.
+    failed = []
+
     class Display(dnf.yum.rpmtrans.TransactionDisplay):
         def error(self, message):
-            sys.stderr.write(message + "\n")
+            if message not in failed:
+                failed.append(message)
 
-    base.do_transaction(Display())
+        def scriptout(self, msgs):
+            sys.stderr.write(msgs.decode(errors="replace") if isinstance(msgs, bytes) else msgs or "")
+
+    kept = Kept(headers(coming, base.transaction.remove_set))
+    kept.begin()
+    try:
+        base.do_transaction(Display())
+    finally:
+        for text in failed + list(kept.end()):
+            say("note", " ".join(text.split()))
     return 0
+
+
+# The headers of packages that come, of which the files are here, and of installed ones.
+def headers(coming, going):
+    import rpm
+
+    reader = rpm.TransactionSet()
+    reader.setVSFlags(rpm._RPMVSF_NOSIGNATURES | rpm._RPMVSF_NODIGESTS)
+    for package in coming:
+        with open(package.localPkg(), "rb") as file:
+            yield reader.hdrFromFdno(file.fileno())
+    for name in {package.name for package in going}:
+        yield from reader.dbMatch("name", name)
 
 
 # Keeps the file of an installed version.
@@ -333,10 +416,22 @@ def fetch(name, version, folder):
     return 0
 
 
+# Why a package is there in several versions.
+def several(names):
+    host = Host(False)
+    for name in names:
+        there = sorted(host.installed(name))
+        versions = " and ".join(package.evr for package in there)
+        if host.base._get_installonly_query(host.every().installed()).filter(pkg=there):
+            say(name, "is kept in several versions side by side (installonlypkgs: " + versions + "), which converge does not manage")
+        else:
+            say(name, "is installed as " + versions + ": dnf was cut off. `dnf remove --duplicates` on the host keeps the newest one; then run this again")
+
+
 def mark(how, names):
     import libdnf
 
-    host = Host(False)
+    host = Host(False, writes=True)
     history = host.base.history
     reason = {"auto": "DEPENDENCY", "manual": "USER"}[how]
     for name in names:
@@ -364,7 +459,7 @@ def main(mode, *words):
     elif mode == "plan":
         plan(words)
     elif mode == "simulate":
-        for line in lines(solved(words, False)[1]):
+        for line in lines(solved(words)[1]):
             say(line)
     elif mode == "apply":
         return apply(words[0], words[1:])
@@ -372,6 +467,8 @@ def main(mode, *words):
         return fetch(*words)
     elif mode == "mark":
         mark(words[0], words[1:])
+    elif mode == "several":
+        several(words)
     elif mode == "index":
         host = Host(False)
         for key in words:
@@ -389,6 +486,9 @@ except Refused as error:
 except Exception as error:
     sys.stderr.write("%s: %s\n" % (type(error).__name__, error))
     status = 1
+finally:
+    for folder in SCRATCH:
+        __import__("shutil").rmtree(folder, ignore_errors=True)
 OUT.flush()
 sys.stdout.flush()
 sys.stderr.flush()

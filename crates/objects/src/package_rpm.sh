@@ -59,11 +59,10 @@ cv_rpm_see() (
       return 0
     }
   fi
-  cv_enc_to ' is installed in several versions, which converge does not manage'
   {
     printf '%s\n' "$known" = "$marks" =
     printf '%s\n' "$@"
-  } | CV_SEVERAL=$CV_ENC awk -F '\t' -v native="$(uname -m)" '
+  } | awk -F '\t' -v native="$(uname -m)" '
     $0 == "" { next }
     $0 == "=" { part++; next }
     !part {
@@ -76,9 +75,17 @@ cv_rpm_see() (
       next
     }
     part == 1 { split($0, f, " "); mark[of[f[1]]] = f[2]; next }
-    $0 in several { print "! " $0 ENVIRON["CV_SEVERAL"]; next }
+    $0 in several { print "several " $0; next }
     $0 in version { print "- present " version[$0] " " mark[$0] " -"; next }
-    { print "- absent" }'
+    { print "- absent" }' | while IFS= read -r line; do
+    case $line in
+    'several '*)
+      why=$(cv_rpm several "${line#several }" 2>&1)
+      cv_fail_all "${why:-${line#several } is there in several versions}" "${line#several }"
+      ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+  done
 )
 
 # cv_rpm_plan STAGE...: as cv_plan_packages.
@@ -121,36 +128,18 @@ cv_rpm_asked() (
   umask 077
   mkdir -p "$CV_ROOT" && printf '%s' "$expect" >"$CV_ROOT/transaction.planned" || return 1
   umask 022
-  cv_dists_ready
-  got=$(CV_RPM_AUTO=$auto && export CV_RPM_AUTO && cv_rpm apply "$CV_ROOT/transaction.planned" "$@" 2>"$CV_ROOT/transaction.said")
+  got=$(CV_RPM_AUTO=$auto && export CV_RPM_AUTO CV_RUN CV_FROM_RUN && cv_rpm apply "$CV_ROOT/transaction.planned" "$@" 2>"$CV_ROOT/transaction.said")
   status=$?
   said=$(cat "$CV_ROOT/transaction.said")
   rm -f "$CV_ROOT/transaction.planned" "$CV_ROOT/transaction.said"
-  cv_dists_done
   if [ $status -eq 70 ]; then
     cv_packages_other
     return 70
   fi
   [ -z "$said" ] || printf '%s\n' "$said" | tail -n 60 >&2
-  [ $status -eq 0 ] || return $status
-  cv_dists_written | while IFS= read -r file; do
-    case $file in
-    *.rpmnew) cv_note "kept the edited ${file%.rpmnew}; the package's is beside it as $file" ;;
-    *) cv_note "${file%.rpmsave} was edited, and the transaction has put it aside as $file" ;;
-    esac
-  done
+  printf '%s\n' "$got" | sed -n 's/^note //p' | while IFS= read -r line; do cv_note "$line"; done
+  return $status
 )
-
-# cv_rpm_edited FILE: whether a configuration file differs from its package's.
-cv_rpm_edited() { rpm -V --nodeps -f "$1" 2>/dev/null | CV_E_FILE=$1 awk '$NF == ENVIRON["CV_E_FILE"] { found = 1 } END { exit !found }'; }
-
-# cv_rpm_back FILE: behind a transaction, what the run which is being reverted has left beside a configuration file: the package's goes, the edited one comes back.
-cv_rpm_back() {
-  case $1 in
-  *.rpmsave) if [ -f "$1" ] && [ -f "${1%.rpmsave}" ] && ! cv_rpm_edited "${1%.rpmsave}"; then mv -f "$1" "${1%.rpmsave}"; fi ;;
-  *) rm -f "$1" ;;
-  esac
-}
 
 # cv_rpm_index KEY...: as cv_see_apt_index.
 cv_rpm_index() {

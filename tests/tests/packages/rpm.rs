@@ -11,7 +11,7 @@ static RPM: LazyLock<Mutex<World>> = LazyLock::new(|| {
 });
 
 /// `made NAME VERSION MORE POST` makes a package of release 1, of the epoch EPOCH, with a configuration file that holds KEPT (noreplace) or ASIDE (replaced, the
-/// edited one put aside); `index` has the repository list all of them, and dnf read it.
+/// edited one put aside), with UNIT as a service that it disables and stops as it goes; `index` has the repository list all of them, and dnf read it.
 const PREPARE_RPM: &str = r#"set -e
 mkdir -p /repo
 cat >/usr/local/bin/made <<'END'
@@ -22,8 +22,11 @@ d=$(mktemp -d)
   [ -z "$EPOCH" ] || echo "Epoch: $EPOCH"
   printf '%%description\nt\n%%install\nmkdir -p %%{buildroot}/etc\n'
   [ -z "$KEPT$ASIDE" ] || echo "echo '$KEPT$ASIDE' >%{buildroot}/etc/$1"
+  [ -z "$UNIT" ] || printf 'u=%%{buildroot}/usr/lib/systemd/system; mkdir -p $u\nprintf "[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n" >$u/%s.service\n' "$1"
+  [ -z "$UNIT" ] || printf '%%preun\n[ $1 != 0 ] || systemctl --no-reload disable --now %s\n%%postun\nsystemctl daemon-reload\n' "$1"
   [ -z "$4" ] || printf '%%post\n%s\n' "$4"
   echo '%files'
+  [ -z "$UNIT" ] || echo "/usr/lib/systemd/system/$1.service"
   [ -z "$KEPT" ] || echo "%config(noreplace) /etc/$1"
   [ -z "$ASIDE" ] || echo "%config /etc/$1"
 } >$d/it.spec
@@ -50,6 +53,9 @@ made t-extra 1
 made t-weak 1 'Recommends: t-extra'
 made t-real 1 'Provides: t-virtual'
 made t-script 1 '' 'echo said >/srv/script'
+made t-bad 1 '' 'exit 1'
+UNIT=1 made t-runs 1
+UNIT=1 made t-starts 1 '' 'systemctl daemon-reload; systemctl enable --now t-starts'
 index
 "#;
 
@@ -197,4 +203,127 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
     let plan = converge(&world, &["plan", "hosts.yaml"]);
     exec(host, "mv /srv/away/* /repo/; index");
     drop(plan.says("no repository offers t-ver 2-1 any more").expect(2));
+}
+
+/// The configuration files and what lies beside them, with mode, owner and contents.
+const CONFIGURATION: &str =
+    "cd /etc; for f in t-*; do [ ! -e $f ] || { stat -c '%n %a %U' $f; cat $f; }; done";
+
+/// Reverts the run in these ways, each from the same beginning, which must come back.
+fn goes_back(world: &World, reverts: &[&str], ready: &str, role: &str, shown: &str) {
+    let host = &world.hosts()[0];
+    for way in reverts {
+        exec(host, &format!("rm -rf /var/lib/converge /etc/t-*; {ready}"));
+        let before = (exec(host, shown), rpms(host));
+        roles(world, &[("r", role)]);
+        apply(world).expect(0);
+        assert_ne!((exec(host, shown), rpms(host)), before, "{way} of {role}");
+        match *way {
+            "rollback" => drop(converge(world, &["rollback", "--yes", "hosts.yaml"]).expect(0)),
+            _ => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!((exec(host, shown), rpms(host)), before, "{way} of {role}");
+    }
+}
+
+#[test]
+fn a_service_of_a_package_of_rpm_comes_back_as_it_was() {
+    let world = rpm_world();
+    let ready = "dnf -q -y install t-runs t-starts >/dev/null 2>&1; systemctl daemon-reload; systemctl -q enable --now t-runs; systemctl -q disable --now t-starts; \
+                 systemctl is-active t-runs";
+    let gone = "  - name: gone\n    package: {name: [t-runs, t-starts], state: absent}\n";
+    goes_back(
+        &world,
+        &["rollback", "undo.sh"],
+        ready,
+        gone,
+        "for u in t-runs t-starts; do systemctl is-enabled $u; systemctl is-active $u; done 2>&1; true",
+    );
+}
+
+#[test]
+fn configuration_files_of_rpm_come_back_with_all_that_lay_beside_them() {
+    let world = rpm_world();
+    let host = &world.hosts()[0];
+    let item = |words: &str| format!("  - name: it\n    package: {{{words}}}\n");
+    let by_hand = "dnf -q -y remove t-kept t-aside >/dev/null 2>&1; rm -f /etc/t-*; cd /etc; for f in t-kept t-aside; do echo hand >$f; done; chmod 600 t-kept; \
+                   chown daemon t-aside; echo new >t-kept.rpmnew; echo save >t-kept.rpmsave; echo orig >t-aside.rpmorig";
+    goes_back(&world, &["rollback", "undo.sh"], by_hand, &item("name: [t-kept, t-aside]"), CONFIGURATION);
+    let edited = "dnf -q -y remove t-kept t-aside >/dev/null 2>&1; rm -f /etc/t-*; dnf -q -y install t-kept-1 t-aside-1 >/dev/null 2>&1; cd /etc; echo more >>t-aside; \
+                  echo old >t-aside.rpmsave; chmod 600 t-aside";
+    let removed = format!("{edited}; rm t-kept");
+    let attributes = format!("{edited}; chmod 640 t-kept; chown daemon t-kept");
+    let latest = item("name: [t-kept, t-aside], state: latest");
+    goes_back(&world, &["undo.sh"], &removed, &latest, CONFIGURATION);
+    goes_back(
+        &world,
+        &["rollback"],
+        &attributes,
+        &item("name: [t-kept, t-aside], state: absent"),
+        CONFIGURATION,
+    );
+    // A resource that writes the file itself.
+    let files = "  - name: one\n    file: {path: /etc/t-kept, content: \"mine\\n\"}\n  - name: two\n    file: {path: /etc/t-aside, content: \"mine\\n\"}\n";
+    let plain = "dnf -q -y remove t-kept t-aside >/dev/null 2>&1; rm -f /etc/t-*; dnf -q -y install t-kept-1 t-aside-1 >/dev/null 2>&1";
+    goes_back(&world, &["rollback"], plain, &format!("{latest}{files}"), CONFIGURATION);
+    // Nothing that someone has edited since is lost.
+    exec(host, "dnf -q -y remove t-kept t-aside >/dev/null 2>&1; rm -rf /var/lib/converge /etc/t-*");
+    roles(&world, &[("r", &item("name: t-kept"))]);
+    apply(&world).expect(0);
+    exec(host, "echo since >/etc/t-kept");
+    drop(converge(&world, &["rollback", "--yes", "-v", "hosts.yaml"]).expect(0).says("/etc/t-kept.rpmsave"));
+    assert_eq!(exec(host, "cat /etc/t-kept*"), "since");
+}
+
+#[test]
+fn what_dnf_is_told_to_leave_alone_is_named_and_so_are_duplicates() {
+    let world = rpm_world();
+    let host = &world.hosts()[0];
+    let refused = |words: &str, said: &[&str]| {
+        roles(&world, &[("r", &format!("  - name: it\n    package: {{{words}}}\n"))]);
+        drop(
+            said.iter()
+                .fold(converge(&world, &["plan", "hosts.yaml"]).expect(1), |plan, said| plan.says(said)),
+        );
+    };
+    exec(host, "cp /etc/dnf/dnf.conf /srv/; echo 'excludepkgs=t-lib,t-o*' >>/etc/dnf/dnf.conf");
+    let named = "t-lib is excluded by `excludepkgs=t-lib` in /etc/dnf/dnf.conf";
+    refused("name: t-lib", &[named]);
+    refused("name: t-a", &[named]);
+    let named = "t-old is excluded by `excludepkgs=t-o*` in /etc/dnf/dnf.conf";
+    refused("name: t-old, state: absent", &[named]);
+    refused("name: t-old, state: latest", &[named]);
+    exec(host, "cp /srv/dnf.conf /etc/dnf/dnf.conf");
+    // As dnf leaves them that is killed.
+    exec(
+        host,
+        "dnf -q -y install t-ver-1 >/dev/null 2>&1; rpm -i --nodeps --force /repo/t-ver-2-1.noarch.rpm",
+    );
+    refused(
+        "name: t-ver, state: latest",
+        &["t-ver is installed as 1-1 and 2-1: dnf was cut off", "`dnf remove --duplicates`"],
+    );
+    exec(host, "dnf -q -y remove --duplicates >/dev/null 2>&1; true");
+    converge(&world, &["plan", "hosts.yaml"]).expect(0);
+}
+
+#[test]
+fn a_plan_of_packages_of_rpm_writes_nothing_and_needs_no_root() {
+    let world = rpm_world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "id t-plans >/dev/null 2>&1 || useradd -m -s /bin/bash t-plans; mkdir -p ~t-plans/.ssh; cp /root/.ssh/authorized_keys ~t-plans/.ssh/; chown -R t-plans ~t-plans; \
+         rm -rf /var/lib/dnf/* /var/log/hawkey.log /var/cache/dnf/*.solv*",
+    );
+    roles(&world, &[("r", "  - name: it\n    package: {name: [t-a, t-bad]}\n")]);
+    let inventory = world.inventory("ansible_timeout: 3");
+    world.write("hosts.yaml", &inventory.replace("ansible_user: root", "ansible_user: t-plans")).unwrap();
+    drop(converge(&world, &["plan", "hosts.yaml"]).says("t-lib 1-1").expect(2));
+    world.write("hosts.yaml", &inventory).unwrap();
+    drop(converge(&world, &["plan", "hosts.yaml"]).says("t-lib 1-1").expect(2));
+    assert_eq!(exec(host, "ls -d /var/lib/dnf/* /var/log/hawkey.log /run/converge-* 2>/dev/null; true"), "");
+    // A script that fails is told, though rpm goes on.
+    let applied = converge(&world, &["apply", "--yes", "-v", "hosts.yaml"]);
+    drop(applied.says("Error in POSTIN scriptlet in rpm package t-bad").expect(0));
 }

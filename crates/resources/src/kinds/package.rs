@@ -42,8 +42,13 @@ use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinis
 /// On hosts with dnf 4 (RHEL, Rocky, Alma, Amazon Linux 2023) dnf itself resolves all package resources of a host over the metadata that is there,
 /// which changes no package, and the transaction begins only where it is the planned one; metadata that is missing is fetched before, as the index of apt.
 /// A version is `VERSION-RELEASE`, or `EPOCH:VERSION-RELEASE`; a package that replaces another one by its name (`Obsoletes`) is named itself. Edited
-/// configuration files are left beside the package's, or put aside, as rpm does (`.rpmnew`, `.rpmsave`), which the run notes; a rollback brings them back.
-/// There `hold: true` and packages that are kept in several versions (kernels) are refused, `purge` has no meaning, and services start as the packages say.
+/// configuration files are left beside the package's, or put aside, as rpm does (`.rpmnew`, `.rpmsave`, `.rpmorig`), which `-v` shows. The configuration files
+/// of packages that change, and what lies beside them, are kept with the run: a rollback brings each back, with owner and mode, unless it was changed since. So it
+/// does with services of packages: they are enabled and active as before, though scripts of a package may start one for a moment; where it reverts several runs at
+/// once (`--to`), it does so for the last of them. A scriptlet that fails without failing its package is shown by `-v` alone.
+/// There `hold: true` and packages that are kept in several versions (kernels) are refused, `purge` has no meaning, and services start as the packages say. A plan
+/// calls every removal a `purge`, and the fetching of metadata `apt-get update`. A package of which a dnf that was killed has left two versions is an error until
+/// `dnf remove --duplicates` has run on the host; so is one that `excludepkgs` excludes. With `localpkg_gpgcheck` a rollback installs no unsigned packages.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
