@@ -156,7 +156,7 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one()
     assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), made], "/srv/l/x"), "deferred");
 }
 
-/// What lies in the place to which a new link leads lies below the link too.
+/// A path in the place to which a new link leads lies below the link too.
 #[test]
 fn below_a_link_that_the_run_makes_a_path_is_what_lies_in_its_target() {
     let known = host(&[

@@ -318,7 +318,7 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     assert_eq!((release.live(), release.status().as_deref()), (old, Some("deployed")));
 }
 
-/// What a run has made again of a release goes with it, whoever else has fields in it: nothing is refused beside an uninstall that takes it along. The way
+/// An object of a release that a run has made again goes with it, whoever else has fields in it: nothing is refused beside an uninstall that takes it along. The way
 /// back accuses nobody.
 #[test]
 fn what_was_made_again_goes_with_its_release() {

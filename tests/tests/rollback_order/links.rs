@@ -66,7 +66,7 @@ fn what_a_new_link_leads_to_is_not_removed_with_it() {
     let command = "command: {run: ln -s /srv/A /srv/l, creates: /srv/l, undo: rm /srv/l}";
     for link in ["link: {path: /srv/l, target: /srv/A}", command] {
         for (runs, by_script) in [(1, false), (2, false), (1, true), (2, true)] {
-            // What a command of the same run has made appear behind its link counts as made by the command.
+            // A file that a command of the same run has made appear behind its link counts as made by the command.
             if runs == 1 && link == command {
                 continue;
             }

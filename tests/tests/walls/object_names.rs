@@ -127,6 +127,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/plan/irreversible.rs",
             "engine/src/revert/releases.rs",
             "engine/src/revert/releases/brought.rs",
+            "engine/src/revert/releases/taken.rs",
             "engine/src/revert/sealed.rs",
         ],
     ),

@@ -22,7 +22,7 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
 }
 
 /// Lets what runs have made or changed of the objects of a release go with it, each returned with its release: one that is refused would go all the same.
-/// What would be lost for good, and what another project has changed, keeps the release instead.
+/// An object that would be lost for good, or that another project has changed, keeps the release instead.
 pub(crate) fn go_with_their_release(
     undos: &[Undo],
     verdicts: &mut [Verdict],
@@ -104,8 +104,8 @@ mod tests {
         assert!(map.iter().any(goes) && map.iter().any(with), "{map:?}");
         let stays =
             |verdict: &Verdict| matches!(verdict, Verdict::Stays(why) if why.contains("kubectl-label"));
-        let kept = verdicts("ConfigMap", json!({"helm.sh/resource-policy": "keep"}));
-        assert!(kept.iter().any(goes) && kept.iter().any(stays), "helm leaves it: {kept:?}");
+        let retained = verdicts("ConfigMap", json!({"helm.sh/resource-policy": "keep"}));
+        assert!(retained.iter().any(goes) && retained.iter().any(stays), "helm leaves it: {retained:?}");
         let claim = verdicts("PersistentVolumeClaim", Value::Null);
         assert!(!claim.iter().any(|verdict| goes(verdict) || with(verdict)), "{claim:?}");
     }

@@ -276,7 +276,7 @@ pub(crate) fn has_fields(object: &ObjectId, known: &Knowledge) -> bool {
     answer(object, known).is_some_and(|(live, own)| !fields_of(live, own).is_empty())
 }
 
-/// What a prune finds as before already, and has fields of the project: these go back to their owners of before, and that is a change of its own.
+/// Objects that a prune finds as before already, with fields of the project: these fields go back to their owners of before, and that is a change of its own.
 pub(crate) fn give_fields_back(groups: &mut [RevertGroup], known: &Knowledge) {
     for Judged { undo, verdict, .. } in groups.iter_mut().flat_map(|group| &mut group.members) {
         let gives = *verdict == Verdict::Same && is_of_api(&undo.object) && has_fields(&undo.object, known);
