@@ -24,10 +24,15 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
+/// Its finalizers.
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    let all = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 /// Whether it is being deleted, and goes when somebody takes its finalizers off.
 pub(crate) fn is_held(object: &Value) -> bool {
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    is_being_deleted(object) && finalizers.is_some_and(|all| !all.is_empty())
+    is_being_deleted(object) && !finalizers(object).is_empty()
 }
 
 /// The finalizers of the server's own garbage collector.
@@ -35,9 +40,7 @@ const COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Whether it is being deleted, and only the server's own garbage collector is waited for.
 pub(crate) fn is_being_collected(object: &Value) -> bool {
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let is_its = |finalizer: &Value| finalizer.as_str().is_some_and(|word| COLLECTOR.contains(&word));
-    is_being_deleted(object) && finalizers.is_some_and(|all| !all.is_empty() && all.iter().all(is_its))
+    is_held(object) && finalizers(object).iter().all(|finalizer| COLLECTOR.contains(finalizer))
 }
 
 /// `.spec.replicas (planned against 2, found 3)`, for people.

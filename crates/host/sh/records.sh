@@ -112,11 +112,12 @@ cv_undo_is() {
 cv_undo_install() (
   umask 077
   cat >"$CV_ROOT/undo.sh.new" && [ "$(sha256sum <"$CV_ROOT/undo.sh.new" | cut -c1-64)" = "$1" ] &&
-    mv -f "$CV_ROOT/undo.sh.new" "$CV_ROOT/undo.sh" || return 1
-  cv_undo_is "$1" || {
-    cv_say 'something else is in its place'
-    return 1
-  }
+    if [ -d "$CV_ROOT/undo.sh" ]; then
+      cv_say 'something else is in its place'
+      return 1
+    else
+      mv -f "$CV_ROOT/undo.sh.new" "$CV_ROOT/undo.sh"
+    fi
 )
 
 # cv_runs: this host's time, then all runs, oldest first: a line `run ID`, then its meta, then its journal.

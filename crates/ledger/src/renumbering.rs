@@ -1,7 +1,7 @@
 //! Accounts whose number a run changes: a file keeps the number of its owner, so what is recorded of it goes by another word from then on.
 
 use crate::{Owned, SavedChange};
-use converge_objects::{account_number, object};
+use converge_objects::{account_number, follows, is_followed};
 use converge_resource::{Change, ObjectId, State};
 
 /// Writes the recorded states of files as the host shows them once this change of an account is made. `left` is the state of the account that the records
@@ -21,7 +21,11 @@ pub(crate) fn follow<'e>(
         let pairs = between.iter_mut().flat_map(|(left, found)| [left, found]);
         let moved = moved.iter_mut().map(|moved| &mut moved.before);
         for state in [before, left].into_iter().chain(moved).chain(open).chain(pairs) {
-            steps.iter().for_each(|step| rename_owner(object, state, step));
+            for step in &steps {
+                if let Some(after) = follows(object, state, step) {
+                    *state = after;
+                }
+            }
         }
     }
 }
@@ -30,12 +34,5 @@ pub(crate) fn follow<'e>(
 fn renumbers(account: &ObjectId, from: &State, to: &State) -> Option<Change> {
     let change = Change { object: account.clone(), from: from.clone(), to: to.clone() };
     account_number(account, from).or(account_number(account, to))?;
-    object(&account.kind)?.relations().is_followed(&change).then_some(change)
-}
-
-fn rename_owner(path: &ObjectId, state: &mut State, account: &Change) {
-    let relations = object(&path.kind).map(|kind| kind.relations());
-    if let Some(after) = relations.and_then(|relations| relations.follows(&path.key, state, account)) {
-        *state = after;
-    }
+    is_followed(&change).then_some(change)
 }

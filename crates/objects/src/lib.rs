@@ -67,8 +67,8 @@ pub use mount::MountState;
 pub use package::{APT_CHOICE, PackageState, chooses_packages};
 pub use path::{PathState, account_number};
 pub use registry::{
-    action_of, api_ref, below, covered, is_action, is_container, is_of_api, object, objects, release_of,
-    shell_library, traits_of,
+    action_of, api_ref, below, covered, follows, is_action, is_container, is_followed, is_of_api, object,
+    objects, release_of, shell_library, traits_of,
 };
 pub use release::ReleaseState;
 pub use snap::SnapState;

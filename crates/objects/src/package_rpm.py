@@ -320,9 +320,10 @@ def tried():
     return all(os.stat(f).st_mtime <= when for f in files)
 
 
-def solved(words, writes=False, weak=False):
+# The words are those of apt-get: its command and its options are passed over.
+def solved(words, writes=False):
+    words = [w for w in words if w != "install" and not w.startswith("-")]
     host = Host(False, writes)
-    host.base.conf.install_weak_deps = weak
     # Files of packages that were kept. dnf takes them all at once, before anything else is asked for.
     for package in host.base.add_remote_rpms([w for w in words if w.startswith("/")]):
         host.exact(host.key(package), package)

@@ -103,14 +103,8 @@ cv_rpm_plan() (
   done
 )
 
-# cv_rpm_simulate ARGUMENTS...: as cv_simulate_package; arguments for apt-get are passed over.
-cv_rpm_simulate() (
-  for word; do
-    shift
-    case $word in install | -*) ;; *) set -- "$@" "$word" ;; esac
-  done
-  cv_rpm simulate "$@"
-)
+# cv_rpm_simulate ARGUMENTS...: as cv_simulate_package.
+cv_rpm_simulate() { cv_rpm simulate "$@"; }
 
 # cv_rpm_save NAME VERSION: keeps the file of the installed version. Status 1: it cannot be had.
 cv_rpm_save() (
@@ -121,10 +115,6 @@ cv_rpm_save() (
 
 # cv_rpm_asked ARGUMENTS...: as cv_packages_asked: dnf begins only where its transaction is the one in `expect`. Reads `auto` too: what is to be marked as a dependency.
 cv_rpm_asked() (
-  for word; do
-    shift
-    case $word in install | -*) ;; *) set -- "$@" "$word" ;; esac
-  done
   umask 077
   mkdir -p "$CV_ROOT" && printf '%s' "$expect" >"$CV_ROOT/transaction.planned" || return 1
   umask 022

@@ -88,6 +88,16 @@ pub fn covered(change: &Change) -> Option<ObjectId> {
     object(&change.object.kind)?.links().covers(change).map(|place| below(&place))
 }
 
+/// Whether other objects may show something else after this change: a file another word for its owner.
+pub fn is_followed(change: &Change) -> bool {
+    object(&change.object.kind).is_some_and(|object| object.relations().is_followed(change))
+}
+
+/// The state that an object shows after this change of another one, where that is not the one it had.
+pub fn follows(id: &ObjectId, state: &State, change: &Change) -> Option<State> {
+    object(&id.kind)?.relations().follows(&id.key, state, change)
+}
+
 /// All paths below this one, as one object that covers them.
 pub fn below(path: &str) -> ObjectId {
     ObjectId::new("path", format!("{}/", path.trim_end_matches('/')))

@@ -368,7 +368,7 @@ impl<'a> VirtualHost<'a> {
             let reason = format!("`{}` changes what is mounted at {place} first", self.item);
             self.covered.push((format!("{place}/"), Wait { item: self.item.clone(), reason }));
         }
-        if !object.relations().is_followed(change) {
+        if !converge_objects::is_followed(change) {
             return;
         }
         let found = self.known.answers().filter_map(|(probe, answer)| match (probe, answer) {
@@ -379,12 +379,7 @@ impl<'a> VirtualHost<'a> {
         });
         let all = found.chain(&self.overlay).filter(|(id, _)| **id != change.object);
         let followed: Vec<(ObjectId, State)> = all
-            .filter_map(|(id, state)| {
-                Some((
-                    id.clone(),
-                    converge_objects::object(&id.kind)?.relations().follows(&id.key, state, change)?,
-                ))
-            })
+            .filter_map(|(id, state)| Some((id.clone(), converge_objects::follows(id, state, change)?)))
             .collect();
         let determined = |id: &ObjectId| self.overlay.contains_key(id) || self.settled.contains_key(id);
         let new: Vec<ObjectId> =

@@ -51,11 +51,7 @@ pub(crate) enum LookError {
 impl LookError {
     /// Of an object with a deletion timestamp.
     pub(super) fn being_deleted(found: &Value) -> Self {
-        let finalizers: Vec<&str> = found
-            .pointer("/metadata/finalizers")
-            .and_then(Value::as_array)
-            .map(|list| list.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
+        let finalizers = object::finalizers(found);
         let is_collected = object::is_being_collected(found);
         let until = match (finalizers.is_empty(), object::text(found, "/kind")) {
             (false, _) if is_collected => {

@@ -11,7 +11,7 @@ use crate::verify::{Settling, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
 use converge_ledger::turns_link;
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, OtherTargetsByRole, Outcome};
-use converge_resource::{Change, Content, Digest, DynObject, ObjectId, Past, Place, Probe, State};
+use converge_resource::{Change, Content, Digest, ObjectId, Past, Place, Probe, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -180,12 +180,9 @@ fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)
         if let Some(place) = hidden_by(change) {
             ends.retain(|id, _| !place.covers(id));
         }
-        if converge_objects::object(&change.object.kind)
-            .is_some_and(|object| object.relations().is_followed(change))
-        {
+        if converge_objects::is_followed(change) {
             for (id, (_, to)) in ends.iter_mut().filter(|(id, _)| **id != &change.object) {
-                let follows = |object: &dyn DynObject| object.relations().follows(&id.key, to, change);
-                if let Some(after) = converge_objects::object(&id.kind).and_then(follows) {
+                if let Some(after) = converge_objects::follows(id, to, change) {
                     *to = after;
                 }
             }

@@ -171,11 +171,9 @@ pub(crate) async fn own(
 
 /// The numbers of accounts in the records. Of a change that was cut off either end may be there.
 fn numbers_of(things: &[Owned]) -> Accounts {
-    let ends = |thing: &Owned| [Some(thing.before.clone()), Some(thing.left.clone()), thing.open.clone()];
-    let states = things.iter().flat_map(|thing| ends(thing).map(|state| (&thing.object, state)));
-    let states: Vec<(&ObjectId, State)> =
-        states.filter_map(|(object, state)| Some((object, state?))).collect();
-    Accounts::of(states.iter().map(|(object, state)| (*object, state)))
+    Accounts::of(things.iter().flat_map(|thing| {
+        [&thing.before, &thing.left].into_iter().chain(&thing.open).map(|state| (&thing.object, state))
+    }))
 }
 
 /// Lets stay what declared objects lie in, or would go with. Returns the objects that another item of the plan brings to an end itself, since what they lie

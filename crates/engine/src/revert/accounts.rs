@@ -183,18 +183,15 @@ impl AccountChanges {
 
     /// Takes a change that comes after the others, if it is one of an account.
     pub fn take(&mut self, change: &Change) {
-        if converge_objects::object(&change.object.kind)
-            .is_some_and(|object| object.relations().is_followed(change))
-        {
+        if converge_objects::is_followed(change) {
             self.0.push(change.clone());
         }
     }
 
     /// Writes a state as the host shows it after these changes.
     pub fn follow(&self, object: &ObjectId, state: &mut State) {
-        let Some(kind) = converge_objects::object(&object.kind) else { return };
         for account in &self.0 {
-            if let Some(after) = kind.relations().follows(&object.key, state, account) {
+            if let Some(after) = converge_objects::follows(object, state, account) {
                 *state = after;
             }
         }
