@@ -342,7 +342,7 @@ fn what_the_run_makes_below_a_users_directory_is_refused_by_the_plan(world: &Wor
         (&[IN, &git.replace("/home/mallory/app", "/srv/in")], "others than root may write to /home/mallory,"),
         (
             &[IN, "mount: {path: /srv/in/m, fstype: tmpfs, boot: false}"],
-            "others than root may write to /home/mallory, where mounting is not done",
+            "/home/mallory/m: others than root may write to a directory above it, where mounting is not done",
         ),
         (
             &["mount: {path: /srv/shown, source: /srv/to-mallory/app, fstype: bind, boot: false}"],

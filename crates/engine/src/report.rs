@@ -154,7 +154,9 @@ impl FleetPlan {
         let mut all = Pruned::default();
         for plan in self.planned() {
             let items = plan.items.iter().filter(|i| i.origin == ItemOrigin::Prune);
-            let things: usize = items.map(|i| i.changes().len()).sum();
+            // Where only fields go back to their owners, nothing is removed and no value changes.
+            let changes = items.flat_map(|item| item.changes());
+            let things = changes.filter(|planned| planned.change.from != planned.change.to).count();
             all.things += things;
             all.cut_off |= plan.earlier_runs.cut_off.is_some();
             all.many |= things > MANY_THINGS || things * 100 > plan.earlier_runs.owned * MANY_PERCENT;
