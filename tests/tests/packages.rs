@@ -321,7 +321,7 @@ fn what_dpkg_lays_beside_an_edited_file_goes_with_the_rollback() {
             ),
         );
         roles(&world, &[("r", upgrade)]);
-        apply(&world).expect(0);
+        apply(&world).expect(0).says("r/conf: kept the edited /etc/t-conf; the package's is beside it");
         assert_eq!(beside(), "of version 2", "{before}, {during}");
         exec(host, during);
         match way {

@@ -162,6 +162,15 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// A remark of the host about an item, such as an edited configuration file that a package left in place.
+    ItemNote {
+        /// The host.
+        host: String,
+        /// The item's address.
+        address: String,
+        /// The remark.
+        text: String,
+    },
     /// An item is over.
     ItemFinished {
         /// The host.

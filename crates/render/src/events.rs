@@ -74,6 +74,10 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
             text.push(line.say(Tone::Strong, names).fold(3));
         }
         Event::Resolved { host, item, contents } => text.append(resolved(host, item, contents, look)),
+        Event::ItemNote { host, address, text: note } => {
+            let line = start(host).say(Tone::Warn, "! note").plain(format!("  {address}: {note}"));
+            text.push(line.fold(column + 4));
+        }
         Event::ItemFinished { host, address, result, took, .. } => {
             push_finished(&mut text, start(host), address, result, *took, column, look);
         }
@@ -230,6 +234,13 @@ mod tests {
         ];
         let all: String = results.map(|r| drawn(&finished(r), &Look::PLAIN)).concat();
         insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn what_a_host_remarks_about_an_item_is_shown() {
+        let (address, text) = ("nginx/configuration".into(), "kept the edited /etc/nginx.conf".into());
+        let said = drawn(&Event::ItemNote { host: "web1".into(), address, text }, &Look::PLAIN);
+        assert_eq!(said, "web1    ! note  nginx/configuration: kept the edited /etc/nginx.conf\n");
     }
 
     #[test]

@@ -249,6 +249,7 @@ pub fn apply_json(report: &ApplyReport, checks: &[HostVerify], slowest: &[Slow])
 fn applied(item: &Item, result: &ItemResult, took: Option<&Duration>) -> Value {
     let mut out = head(item);
     out.insert("seconds".to_owned(), json!(took.map(Duration::as_secs_f64)));
+    out.insert("notes".to_owned(), json!(item.notes));
     let mut set = |key: &str, value: Value| {
         out.insert(key.to_owned(), value);
     };

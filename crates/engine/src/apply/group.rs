@@ -299,9 +299,7 @@ impl HostRun {
             whole = whole && status.success();
             self.record_time(&work.item, begun, ended);
             let reading = work.read(status, output.as_bytes());
-            if let Some((before, after)) = &reading.window {
-                self.lane.window(&work.item, before, after);
-            }
+            self.take_remarks(&work.item, &reading);
             match reading.result {
                 None => self.begin_again(&work.item),
                 Some(result) => {

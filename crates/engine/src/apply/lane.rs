@@ -284,10 +284,16 @@ impl Lane {
 
     /// The copies that an item needs on this machine are there, or are not needed: adds a note that says so.
     pub fn brought(&mut self, id: u32, note: String) {
-        if let Some(item) = self.remaining.iter_mut().find(|i| i.id == id) {
-            item.notes.push(note);
-            self.brought.insert(item.address.clone());
+        if let Some(item) = self.note(id, note) {
+            self.brought.insert(item);
         }
+    }
+
+    /// Adds a remark to an item that is still to come, and returns its address.
+    pub fn note(&mut self, id: u32, note: String) -> Option<String> {
+        let item = self.remaining.iter_mut().find(|i| i.id == id)?;
+        item.notes.push(note);
+        Some(item.address.clone())
     }
 
     /// Whether an item may begin as far as that goes.

@@ -2,7 +2,7 @@
 
 use super::running::ItemProgress;
 use super::{HostRun, group};
-use crate::apply::work::Work;
+use crate::apply::work::{ItemReading, Work};
 use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
@@ -211,9 +211,7 @@ impl HostRun {
     /// The last piece of an item is over, or one failed.
     pub(super) fn conclude(&mut self, work: &Work, status: Status, said: &ItemProgress) {
         let reading = work.read(status, &said.output);
-        if let Some((before, after)) = &reading.window {
-            self.lane.window(&work.item, before, after);
-        }
+        self.take_remarks(&work.item, &reading);
         match reading.result {
             None => self.begin_again(&work.item),
             Some(mut result) => {
@@ -229,6 +227,18 @@ impl HostRun {
             }
         }
         self.report();
+    }
+
+    /// Takes all that the host says of an item besides its result.
+    pub(super) fn take_remarks(&mut self, item: &Item, reading: &ItemReading) {
+        if let Some((before, after)) = &reading.window {
+            self.lane.window(item, before, after);
+        }
+        for text in reading.notes.iter().filter(|_| !item.sensitive) {
+            self.lane.note(item.id, text.clone());
+            let (host, address) = (self.lane.host.clone(), item.address.clone());
+            self.context.events.send(Event::ItemNote { host, address, text: text.clone() });
+        }
     }
 
     pub(super) fn finish(

@@ -47,6 +47,8 @@ pub(crate) struct ItemReading {
     pub after: Vec<(ObjectId, State)>,
     /// Watched objects before and after foreign code.
     pub window: Option<(BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>)>,
+    /// Remarks for people, one line each.
+    pub notes: Vec<String>,
 }
 
 impl Work {
@@ -230,12 +232,16 @@ impl Work {
             }
             (before, after)
         });
-        ItemReading { result, after: run.after, window }
+        let unsaved = run.no_snapshot.iter();
+        let unsaved = unsaved.map(|(object, why)| format!("{object}: the state before was not saved: {why}"));
+        let notes = unsaved.chain(run.notes).collect();
+        ItemReading { result, after: run.after, window, notes }
     }
 
     fn failed(&self, message: String, output: &str) -> ItemReading {
         let output = tail(output, TAIL);
-        ItemReading { result: Some(ItemResult::Failed { message, output }), after: Vec::new(), window: None }
+        let result = Some(ItemResult::Failed { message, output });
+        ItemReading { result, after: Vec::new(), window: None, notes: Vec::new() }
     }
 
     fn moved(&self, object: &ObjectId, found: &State) -> String {

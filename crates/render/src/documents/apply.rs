@@ -121,6 +121,8 @@ pub struct ApplyItem {
     pub result: ApplyResult,
     /// The duration on the host; null if the resource was not begun
     pub seconds: Option<f64>,
+    /// The remarks of the plan and of the host, such as an edited configuration file that a package left in place
+    pub notes: Vec<String>,
     /// With `failed`, `refused`, `put_back`, `unknown`: the message
     pub message: Option<String>,
     /// With `failed`, `put_back`: the end of the output
