@@ -35,7 +35,7 @@ mod takeover;
 mod tunnel;
 mod work;
 
-pub use amend::StillOwned;
+pub use amend::RemainingFields;
 pub use connect::{Cluster, ClusterAccess};
 pub use error::ClusterError;
 pub use fault::{Fault, ServerRefusal};
@@ -47,4 +47,4 @@ pub use program::{environment, in_path};
 pub use record_error::{Damage, RecordsError, SecretSealError, Unread};
 pub use records::NAMESPACE;
 pub use run::SavedContents;
-pub use work::{ClusterWork, WorkEnd, Worked};
+pub use work::{ClusterWork, WorkEnd, WorkResult};

@@ -18,7 +18,7 @@ use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 use owners::field_owners;
 pub(crate) use owners::owners_before;
-pub(crate) use retention::{Listed, Need, RunStanding, is_full, listed, next_seq, to_drop};
+pub(crate) use retention::{ListedRun, Need, RunStanding, is_full, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,13 +126,13 @@ pub(crate) struct ChangeDoc {
     pub(crate) applied: Option<Value>,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) outcome: Option<Ended>,
+    pub(crate) outcome: Option<ChangeEnd>,
 }
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Ended {
+pub(crate) enum ChangeEnd {
     /// As planned.
     Done,
     /// It failed.
@@ -195,10 +195,10 @@ impl RunDoc {
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
                 // The next rollback goes on with it.
-                Some(Ended::Done) if c.in_part => SavedOutcome::Off,
-                Some(Ended::Done) => SavedOutcome::Done,
-                Some(Ended::Failed) => SavedOutcome::Failed,
-                Some(Ended::Moved) => SavedOutcome::Moved,
+                Some(ChangeEnd::Done) if c.in_part => SavedOutcome::Off,
+                Some(ChangeEnd::Done) => SavedOutcome::Done,
+                Some(ChangeEnd::Failed) => SavedOutcome::Failed,
+                Some(ChangeEnd::Moved) => SavedOutcome::Moved,
             },
             arrived: false,
         };
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
         let mut partly = doc.clone();
-        partly.changes[0].outcome = Some(Ended::Done);
+        partly.changes[0].outcome = Some(ChangeEnd::Done);
         assert_eq!(partly.clone().record().changes[0].outcome, SavedOutcome::Done);
         partly.changes[0].in_part = true;
         assert_eq!(
@@ -449,7 +449,7 @@ mod tests {
                 owners_left: None,
                 managers: BTreeMap::new(),
                 applied: None,
-                outcome: Some(Ended::Done),
+                outcome: Some(ChangeEnd::Done),
             });
             doc
         };

@@ -158,7 +158,7 @@ fn parse_objects(
     kind: &str,
     keys: &[String],
     output: &[u8],
-) -> BTreeMap<String, Result<converge_resource::Observed, AnswerError>> {
+) -> BTreeMap<String, Result<converge_resource::Observation, AnswerError>> {
     let refs: Vec<&str> = keys.iter().map(String::as_str).collect();
     match converge_objects::object(kind) {
         Some(object) => object.parse(&refs, &String::from_utf8_lossy(output)),

@@ -8,7 +8,7 @@ use converge_syntax::{Diagnostics, Node, Span, Spanned};
 use converge_template::Moment;
 
 use crate::catalog::KindCatalog;
-use crate::declare::{HostDeclarations, Registered};
+use crate::declare::{HostDeclarations, RegisteredResults};
 use crate::fact_names::FactNames;
 use crate::inventory::{ConnectionSettings, Inventory};
 use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
@@ -168,7 +168,7 @@ impl Project {
     }
 
     /// The declarations for a host, as far as the facts and results allow. A host of no play has no roles.
-    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostDeclarations {
+    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &RegisteredResults) -> HostDeclarations {
         self.0.clone().host_plan(host, facts, registered)
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct CompiledText<C> {
 }
 
 /// A text that cannot be compiled, as it was rewritten.
-pub(crate) struct Uncompiled {
+pub(crate) struct UncompiledText {
     pub rewritten: Option<Rewritten>,
     pub error: Error,
 }
@@ -102,7 +102,7 @@ impl<C: Code> CodeCache<C> {
         (name, text): (&str, &str),
         backslashes: bool,
         check: impl FnOnce() -> Result<(), E>,
-        explain: impl FnOnce(Uncompiled) -> E,
+        explain: impl FnOnce(UncompiledText) -> E,
     ) -> Result<Arc<CompiledText<C>>, E> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (name.to_owned(), backslashes, text.to_owned());
@@ -115,7 +115,7 @@ impl<C: Code> CodeCache<C> {
         let compiled = rewritten.as_ref().map_or(text, |rewritten| &rewritten.text).to_owned();
         let made = match C::compile((env.clone(), name.to_owned(), compiled)) {
             Ok(code) => Arc::new(CompiledText { rewritten, code }),
-            Err(error) => return Err(explain(Uncompiled { rewritten, error })),
+            Err(error) => return Err(explain(UncompiledText { rewritten, error })),
         };
         // Where two threads come for it at once, both have the same.
         Ok(lock().entry(key).or_insert(made).clone())

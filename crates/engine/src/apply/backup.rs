@@ -8,7 +8,7 @@ use converge_host::Aside;
 use converge_planner::Item;
 use converge_resource::{Backup, Digest, Made, quote};
 use converge_ssh::{ShellError, Status};
-use converge_store::{Arriving, BackupError, Backups};
+use converge_store::{BackupError, Backups, IncomingFile};
 use std::time::Instant;
 
 /// Bytes of one piece: below what a shell gives of one item's output, and all of the file that is ever in memory.
@@ -141,7 +141,7 @@ impl HostRun {
         &self,
         aside: &Aside,
         file: &Remote<'_>,
-        mut arriving: Arriving,
+        mut arriving: IncomingFile,
         name: &str,
     ) -> Result<Option<String>, BringError> {
         while arriving.size() < file.size {

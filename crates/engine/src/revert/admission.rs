@@ -6,7 +6,7 @@ use crate::revert::order::namespaces::namespace_of;
 use crate::revert::releases::taken_with;
 use crate::revert::shared::state_with;
 use crate::revert::undo::{Verdict, text_of};
-use crate::revert::{Judged, RevertGroup};
+use crate::revert::{JudgedUndo, RevertGroup};
 use converge_objects::k8s::fields::{Field, deviating, leaf_differences, read, shown};
 use converge_objects::k8s::normalised;
 use converge_objects::{api_ref, release_of};
@@ -124,7 +124,7 @@ pub(crate) async fn leave_what_is_refused(
 }
 
 /// Lets the fields stay that the server would set again in the very write that reverts them, as a mutating policy or webhook does.
-fn leave_what_is_set_anew(judged: &mut Judged, changed: &[ApiRef], known: &mut Knowledge) {
+fn leave_what_is_set_anew(judged: &mut JudgedUndo, changed: &[ApiRef], known: &mut Knowledge) {
     let Some((object, change)) = written(&judged.verdict) else { return };
     let answer = probe(&judged.verdict, known).and_then(|probe| known.answer(&probe));
     let Some(Answer::Api(answer)) = answer else { return };

@@ -2,7 +2,7 @@ use super::*;
 use converge_ledger::{ProjectName, parse_owned, parse_records};
 use converge_objects::{Command, CommandGuard, Surroundings};
 use converge_planner::{Outcome, PlannedChange};
-use converge_resource::{Answer, Change, Observed, Probe, Reversibility, encode_field};
+use converge_resource::{Answer, Change, Observation, Probe, Reversibility, encode_field};
 
 const USER: &str = "user 5999 nine \\ /home/nine /bin/sh locked";
 const FILE: &str = "file 644 nine nine 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
@@ -130,7 +130,7 @@ fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&
     let mut plan = HostPlan::default();
     let id = |path: &str| ObjectId::new("path", path);
     if let Some((path, state)) = present {
-        let observed = Observed::new(State::from_line(state), None);
+        let observed = Observation::new(State::from_line(state), None);
         known.learn(Probe::Object(id(path)), Answer::Object(observed));
         plan.items.push(Item { claims: vec![id(path)], ..Item::default() });
     }

@@ -2,7 +2,7 @@
 
 use super::{MAINTENANCE, unique};
 use crate::clusters::Clusters;
-use crate::declare::Registered;
+use crate::declare::RegisteredResults;
 use crate::empty;
 use crate::fields::{nearest, wrong_type};
 use crate::inventory::Inventory;
@@ -100,7 +100,7 @@ pub(super) fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet
 }
 
 pub(super) fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, FactNeeds, Diagnostics) {
-    let registered = Registered::new();
+    let registered = RegisteredResults::new();
     let plan = inner.clone().host_plan(host, facts, &registered);
     let mut found = plan.errors.clone();
     let mut needs = FactNeeds::default();
