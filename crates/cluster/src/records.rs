@@ -7,7 +7,7 @@ mod owners;
 mod retention;
 
 use crate::packed;
-use crate::record_error::{Damage, RecordsError, Unread};
+use crate::record_error::{Damage, RecordReadError, RecordsError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
@@ -234,7 +234,10 @@ impl RunDoc {
 
 /// All runs, oldest first, and those of them that wrote into `owned` themselves. A record that is damaged does not hide the others; one of a later
 /// format does.
-pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeSet<String>), Unread> {
+pub(crate) fn runs(
+    secrets: &[Value],
+    now: Timestamp,
+) -> Result<(Records, BTreeSet<String>), RecordReadError> {
     let mut records = Records { now: Some(now.as_second()), ..Records::default() };
     let mut in_owned = BTreeSet::new();
     for secret in secrets {
@@ -243,8 +246,8 @@ pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeS
                 in_owned.extend(doc.is_in_owned().then(|| doc.id.clone()));
                 records.runs.push(doc.record());
             }
-            Err(unread @ Unread::Format { .. }) => return Err(unread),
-            Err(unread @ Unread::Damaged { .. }) => {
+            Err(unread @ RecordReadError::Format { .. }) => return Err(unread),
+            Err(unread @ RecordReadError::Damaged { .. }) => {
                 records.broken.push(format!("{unread}; it is not considered"));
             }
         }
@@ -328,13 +331,13 @@ pub(crate) fn fits(packed: &[u8]) -> bool {
 }
 
 /// Reads the record of a Secret.
-pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, Unread> {
+pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, RecordReadError> {
     let record = || format!("{NAMESPACE}/{}", crate::object::text(secret, "/metadata/name"));
-    let damaged = |damage: Damage| Unread::Damaged { record: record(), damage };
+    let damaged = |damage: Damage| RecordReadError::Damaged { record: record(), damage };
     let value = json_of(secret).map_err(damaged)?;
     match value.get("format").and_then(Value::as_u64) {
         Some(format) if (1..=u64::from(T::NEWEST)).contains(&format) => {}
-        Some(found) => return Err(Unread::Format { record: record(), found, newest: T::NEWEST }),
+        Some(found) => return Err(RecordReadError::Format { record: record(), found, newest: T::NEWEST }),
         None => return Err(damaged(Damage::NoFormat)),
     }
     serde_json::from_value(value).map_err(|error| damaged(error.into()))
@@ -418,7 +421,7 @@ mod tests {
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
         let unread = runs(&[later], now).unwrap_err();
-        assert!(matches!(unread, Unread::Format { found: 6, newest: 5, .. }), "{unread}");
+        assert!(matches!(unread, RecordReadError::Format { found: 6, newest: 5, .. }), "{unread}");
         assert!(unread.to_string().contains("it has format 6, this converge reads 5"), "{unread}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
         let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::lease;
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
-use crate::record_error::{RecordsError, SecretSealError, Unread};
+use crate::record_error::{RecordReadError, RecordsError, SecretSealError};
 use crate::records::{
     self, Beside, ContentsDoc, ListedRun, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
 };
@@ -45,8 +45,8 @@ async fn settle(
             Ok(doc) if doc.is_in_owned() => drop(managed.folded.insert(doc.id)),
             Ok(doc) => cut_off.push(with_arrived(doc.record(), arrived)),
             // It is named wherever the runs are read.
-            Err(Unread::Damaged { .. }) => {}
-            Err(unread @ Unread::Format { .. }) => return Err(unread.into()),
+            Err(RecordReadError::Damaged { .. }) => {}
+            Err(unread @ RecordReadError::Format { .. }) => return Err(unread.into()),
         }
     }
     let managed = fold(managed, &cut_off);

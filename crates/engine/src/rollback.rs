@@ -321,7 +321,7 @@ async fn plan_starts(
 
 /// The plan of one host.
 #[derive(Default)]
-struct Planned {
+struct RollbackPlan {
     plan: HostPlan,
     halts: Halts,
     /// Sentences about the objects whose changes stay in force although they are as before.
@@ -371,7 +371,7 @@ async fn plan_back(
         }
     };
     let (result, runs, halts, hidden) = match planned {
-        Ok((Planned { plan, halts, hidden }, ids)) => {
+        Ok((RollbackPlan { plan, halts, hidden }, ids)) => {
             context.events.send(Event::Planned { host: host.to_owned(), summary: plan.summary() });
             (HostResult::Planned(plan), ids, halts, hidden)
         }
@@ -396,7 +396,7 @@ async fn plan_undos(
     accounts: &Accounts,
     retained: &RetainedChanges,
     again: &str,
-) -> Result<Planned, TargetError> {
+) -> Result<RollbackPlan, TargetError> {
     let mut known = Knowledge::default();
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
@@ -434,7 +434,7 @@ async fn plan_undos(
         plan.items.push(item);
     }
     revert::complete(context, target, &mut plan, retained, &mut known).await?;
-    Ok(Planned { plan, halts, hidden })
+    Ok(RollbackPlan { plan, halts, hidden })
 }
 
 /// The reason why no older run is taken in the place of one that changed this object.

@@ -11,7 +11,7 @@ use crate::catalog::KindCatalog;
 use crate::declare::{HostDeclarations, RegisteredResults};
 use crate::fact_names::FactNames;
 use crate::inventory::{ConnectionSettings, Inventory};
-use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
+use crate::loaded::{FactNeeds, HostErrors, HostRole, Inner};
 use crate::options::LoadOptions;
 use crate::play::Playbook;
 use crate::role::Role;
@@ -124,7 +124,7 @@ impl Project {
 
     /// The hosts that a role runs on, in play order, those outside `--limit` too.
     pub fn hosts_of_role(&self, role: &str) -> Vec<&str> {
-        let has = |used: &Vec<Used>| used.iter().any(|used| used.role.name == role);
+        let has = |used: &Vec<HostRole>| used.iter().any(|used| used.role.name == role);
         self.0.hosts.iter().filter(|(_, used)| has(used)).map(|(host, _)| host.as_str()).collect()
     }
 

@@ -34,7 +34,7 @@ pub use api::{
     ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM,
     ReleaseSpec, field_manager,
 };
-pub use backup::{Backup, Made};
+pub use backup::{Backup, BackupResult};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
-use crate::chain::{Rewritings, Rewritten};
+use crate::chain::{Rewritings, RewrittenText};
 use crate::compiled::{Code as _, CodeCache, ExpressionCode, TemplateCode, UncompiledText};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
 use crate::evaluation::{Evaluation, EvaluationResult};
@@ -333,7 +333,7 @@ impl TemplateEngine {
         let result = compiled.code.eval(Value::from_object(Root(scope.clone())));
         let wanted = Rewritings { bare: true, chains: true, backslashes: true };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
-            let Some(rewritten) = Rewritten::guarded(expression, Some(rewritten), true) else {
+            let Some(rewritten) = RewrittenText::guarded(expression, Some(rewritten), true) else {
                 return self.settle(result, place, scope);
             };
             let again = self
@@ -377,7 +377,7 @@ impl TemplateEngine {
         let result = run(&compiled.code);
         let wanted = Rewritings { bare: false, chains: true, backslashes };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
-            let Some(rewritten) = Rewritten::guarded(place.text, Some(rewritten), false) else {
+            let Some(rewritten) = RewrittenText::guarded(place.text, Some(rewritten), false) else {
                 return self.settle(result, place, scope);
             };
             let owner = (self.env.clone(), name.to_owned(), rewritten.text.clone());

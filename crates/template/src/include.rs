@@ -30,7 +30,7 @@ pub(crate) fn install(env: &mut Environment<'static>, included: &IncludedTexts) 
                 format!("{name}: it goes too deep: at most 100 brackets, operators and blocks in each other");
             return Err(Error::new(ErrorKind::TemplateNotFound, why));
         }
-        let guarded = crate::chain::Rewritten::guarded(&text, None, false);
+        let guarded = crate::chain::RewrittenText::guarded(&text, None, false);
         included.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
         Ok(Some(guarded.map_or(text, |guarded| guarded.text)))
     });

@@ -20,6 +20,14 @@ const SHARED: &[(&str, &str)] = &[
     ("Transport", "ssh or this machine, as the inventory says it and for a session"),
 ];
 
+/// Names with the ending of a participle that are nouns, or the name that the field has for the thing.
+const NOUNS: &[(&str, &str)] = &[
+    ("Fetched", "the kind of object `fetched`"),
+    ("Need", "a noun"),
+    ("Spanned", "the name in serde_spanned"),
+    ("Structured", "the kind `structured`"),
+];
+
 /// The names of the types that a file defines, but for its tests.
 fn defined(text: &str) -> BTreeSet<String> {
     let code = without_tests(text);
@@ -55,4 +63,20 @@ fn no_two_types_share_a_name_and_not_a_meaning() {
     let wrong: Vec<_> = found.iter().filter(|(name, _)| !listed.contains(name.as_str())).collect();
     assert!(wrong.is_empty(), "docs/style.md: name each after what it is: {wrong:#?}");
     assert_eq!(listed, several, "a name that is not shared any more leaves the list");
+}
+
+/// A type is a thing: `Observation`, not `Observed`.
+#[test]
+fn no_type_is_a_bare_participle() {
+    let folders = ["crates", "xtask"].map(|folder| root().join(folder));
+    let all: BTreeSet<String> = folders
+        .iter()
+        .flat_map(|folder| files(folder, is_code))
+        .flat_map(|path| defined(&std::fs::read_to_string(path).unwrap()))
+        .collect();
+    let participle = regex::Regex::new("^[A-Z][a-z]+ed$").unwrap();
+    let found: Vec<&String> = all.iter().filter(|name| participle.is_match(name)).collect();
+    let is_noun = |name: &str| NOUNS.iter().any(|(noun, _)| *noun == name);
+    let wrong: Vec<_> = found.iter().filter(|name| !is_noun(name)).collect();
+    assert!(wrong.is_empty(), "docs/style.md: types are nouns: {wrong:?}");
 }

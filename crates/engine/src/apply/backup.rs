@@ -6,7 +6,7 @@ use super::fetch::last_words;
 use crate::{Activity, Event, ItemResult, NoBackup, StoredBackup, TargetError};
 use converge_host::Aside;
 use converge_planner::Item;
-use converge_resource::{Backup, Digest, Made, quote};
+use converge_resource::{Backup, BackupResult, Digest, quote};
 use converge_ssh::{ShellError, Status};
 use converge_store::{BackupError, Backups, IncomingFile};
 use std::time::Instant;
@@ -115,10 +115,12 @@ impl HostRun {
         let arriving = backups.begin(&recipients)?;
         let aside = link.aside().await.map_err(|e| link.lost(&e))?;
         let said = ask(&aside, &backup.script, backup.seconds).await?;
-        let made = Made::read(&String::from_utf8_lossy(&said));
+        let made = BackupResult::read(&String::from_utf8_lossy(&said));
         let (digest, size, path, remark) = match made {
-            Some(Made::File { digest, size, path, remark }) if size <= MOST => (digest, size, path, remark),
-            Some(Made::Nothing(why)) => return Ok(CopyEnd::Nothing(why)),
+            Some(BackupResult::File { digest, size, path, remark }) if size <= MOST => {
+                (digest, size, path, remark)
+            }
+            Some(BackupResult::Nothing(why)) => return Ok(CopyEnd::Nothing(why)),
             _ => return Err(BringError::Answer),
         };
         let file = Remote { path: &path, size, digest: &digest };

@@ -6,7 +6,7 @@ use crate::declare::RegisteredResults;
 use crate::empty;
 use crate::fields::{nearest, wrong_type};
 use crate::inventory::Inventory;
-use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
+use crate::loaded::{FactNeeds, HostErrors, HostRole, Inner};
 use crate::options::LoadOptions;
 use crate::resolve::Resolution;
 use crate::scope::Facts;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) fn limited(
     options: &LoadOptions,
     inventory: &Inventory,
-    hosts: &IndexMap<String, Vec<Used>>,
+    hosts: &IndexMap<String, Vec<HostRole>>,
     clusters: &Clusters,
     diags: &mut Diagnostics,
     warnings: &mut Diagnostics,
