@@ -259,20 +259,26 @@ fn goes_with(undos: &[Undo], older: usize, newer: usize) -> bool {
 }
 
 /// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not
-/// come back without it. What lies in a file system that a run has mounted there was there before, and so was what a link leads to.
+/// come back without it. What lies in a file system that a run has mounted there was there before, and so was what a link leads to, wherever the link is.
 fn below_nothing(undos: &mut [Undo]) {
     let is_link = |known: &KnownState| matches!(lead(&known.state), Some(Lead::To(_)));
-    let paths = undos.iter().filter(|u| u.object.kind == "path" && u.before.is_absent());
-    let paths = paths.filter(|u| !u.states.iter().any(is_link));
+    let paths = || undos.iter().filter(|u| u.object.kind == "path");
+    let place = |u: &Undo| (u.object.key.clone(), u.layer.clone());
+    let links: BTreeSet<(String, MountLayer)> =
+        paths().filter(|u| u.states.iter().any(is_link)).map(place).collect();
     let absent: BTreeMap<(String, MountLayer), State> =
-        paths.map(|u| ((u.object.key.clone(), u.layer.clone()), u.before.clone())).collect();
+        paths().filter(|u| u.before.is_absent()).map(|u| (place(u), u.before.clone())).collect();
     for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {
-        let mut above = undo.object.key.as_str();
+        let mut above = undo.object.key.clone();
         while let Some((parent, _)) = above.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            if let Some(before) = absent.get(&(parent.to_owned(), undo.layer.clone())) {
+            let parent = (parent.to_owned(), undo.layer.clone());
+            if links.contains(&parent) {
+                break;
+            }
+            if let Some(before) = absent.get(&parent) {
                 undo.before = before.clone();
             }
-            above = parent;
+            above = parent.0;
         }
     }
 }

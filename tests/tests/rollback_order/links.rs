@@ -64,7 +64,9 @@ fn what_a_new_link_leads_to_is_not_removed_with_it() {
     let world = world();
     let host = &world.hosts()[0];
     let command = "command: {run: ln -s /srv/A /srv/l, creates: /srv/l, undo: rm /srv/l}";
-    for link in ["link: {path: /srv/l, target: /srv/A}", command] {
+    // In a directory that the same run makes.
+    let inside = "directory: {path: /srv/l}\n  - name: in\n    link: {path: /srv/l/in, target: /srv/A}";
+    for link in ["link: {path: /srv/l, target: /srv/A}", command, inside] {
         for (runs, by_script) in [(1, false), (2, false), (1, true), (2, true)] {
             // A file that a command of the same run has made appear behind its link counts as made by the command.
             if runs == 1 && link == command {
@@ -73,9 +75,10 @@ fn what_a_new_link_leads_to_is_not_removed_with_it() {
             exec(host, "mkdir /srv/A; echo a0 >/srv/A/x");
             let before = files(host);
             for run in 3 - runs..3 {
-                let line = "  - name: line\n    line: {path: /srv/l/x, line: one}\n";
+                let file = if link == inside { "/srv/l/in/x" } else { "/srv/l/x" };
+                let line = format!("  - name: line\n    line: {{path: {file}, line: one}}\n");
                 let role = format!("resources:\n  - name: link\n    {link}\n");
-                world.only_role("r", &(role + if run == 2 { line } else { "" })).unwrap();
+                world.only_role("r", &(role + if run == 2 { &line } else { "" })).unwrap();
                 world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
             }
             assert_eq!(exec(host, "cat /srv/A/x | xargs"), "a0 one");
