@@ -115,6 +115,29 @@ cv_item_look() {
   [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
 }
 
+# cv_item_turned FROM TO: the keys (encoded) of the paths that the rows CV_ROWS turn from a `dir` or `link` into the other, in cv_i_turned, each on a line.
+cv_item_turned() {
+  cv_i_turned=
+  case $CV_ROWS in *"$CV_TAB$1 "*"$CV_TAB$2 "*) ;; *) return 0 ;; esac
+  for cv_i_row in $CV_ROWS; do
+    cv_row "$cv_i_row"
+    case $row_kind:$row_before:$row_after in "path:$1 "*":$2 "*) cv_i_turned=$cv_i_turned$row_key$CV_NL ;; esac
+  done
+}
+
+# cv_item_seen TABLE LINE: the line of the row in that table, in CV_NOW; LINE of a path that is seen through a link among cv_i_turned: another object goes
+# by its name.
+cv_item_seen() {
+  cv_now_of "$row_seq" "$1"
+  [ "$row_kind" = path ] && [ -n "$cv_i_turned" ] || return 0
+  cv_dec_to "$row_key"
+  cv_i_path=$CV_DEC
+  for cv_i_link in $cv_i_turned; do
+    cv_dec_to "$cv_i_link"
+    case $cv_i_path in "$CV_DEC"/*) CV_NOW=$2 ;; esac
+  done
+}
+
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
 # SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
@@ -126,9 +149,10 @@ cv_item_begin() {
   IFS=$CV_NL
   cv_item_look cv_watched_now
   cv_i_bad=
+  cv_item_turned link dir
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" before
+    cv_item_seen before "$row_before"
     # A part that an earlier item of the run has left open (`~`) is known by now.
     [ "$CV_NOW" = "$row_before" ] || case " $row_before " in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
       cv_i_bad=yes
@@ -140,7 +164,7 @@ cv_item_begin() {
   cv_i_text=
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" before
+    cv_item_seen before "$row_before"
     case $CV_NOW in absent | '! '*) cv_i_status=0 ;;
     *)
       cv_i_why=$(
@@ -397,9 +421,10 @@ cv_item_end() {
   IFS=$CV_NL
   cv_table now "$(cv_rows_now "$CV_ROWS$CV_WINDOW")"
   cv_i_text= cv_i_bad=0
+  cv_item_turned dir link
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
-    cv_now_of "$row_seq" now
+    cv_item_seen now "$row_after"
     if cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_after"; then
       cv_tell now "$row_seq" "$CV_NOW"
       cv_i_text="${cv_i_text}done$CV_TAB$row_seq$CV_TAB$CV_NOW$CV_NL"

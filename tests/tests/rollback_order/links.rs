@@ -15,15 +15,15 @@ const TWICE: &str = "resources:
 ";
 
 /// All below `/srv` as the runs may change it.
-fn files(host: &Host) -> String {
+pub(super) fn files(host: &Host) -> String {
     exec(
         host,
-        "cd /srv; find . -mindepth 1 -printf '%p %y %m %U %l\\n' | sort; find . -type f | sort | xargs -r grep -H .",
+        "cd /srv; find . -mindepth 1 -printf '%p %y %m %U %l\\n' | sort; find . -type f -exec grep -H . {} + | sort",
     )
 }
 
 /// Reverts the newest run on the host, without converge.
-fn undo_sh(host: &Host) -> String {
+pub(super) fn undo_sh(host: &Host) -> String {
     exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo status $?")
 }
 

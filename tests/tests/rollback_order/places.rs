@@ -1,5 +1,6 @@
 //! Paths that lead elsewhere: links, mounts and the files below them.
 
+use super::links::{files, undo_sh};
 use super::*;
 
 #[test]
@@ -281,5 +282,33 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_one_apply_reaches_the_g
             assert_eq!(exec(host, look), before, "{number} {role} {by_the_host}");
             exec(host, "rm -rf /srv/* /var/lib/converge");
         }
+    }
+}
+
+/// A directory is replaced by a link to another one with files of the same names: each comes back as it was.
+#[test]
+fn a_directory_goes_for_a_link_to_one_with_the_same_names() {
+    let world = world();
+    let host = &world.hosts()[0];
+    for how in ["rollback", "undo.sh", "prune"] {
+        exec(
+            host,
+            "cd /srv; for d in d e; do mkdir -p $d/sub; for f in x 'a b' sub/y; do echo $d >\"$d/$f\"; done; done; chmod 4750 d/x",
+        );
+        let before = files(host);
+        apply(&world, "resources:\n  - link: {path: /srv/d, target: e, force: true}\n");
+        assert_eq!(exec(host, "cat /srv/d/x /srv/d/sub/y | xargs"), "e e");
+        let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        assert!(!planned.all().contains("orphaned"), "{}", planned.all());
+        let said = match how {
+            "undo.sh" => undo_sh(host),
+            "rollback" => rollback(&world, &[]).expect(0).all(),
+            _ => {
+                world.only_role("r", "resources: []\n").unwrap();
+                world.converge(&["apply", "--yes", "--prune=5", "hosts.yaml"]).unwrap().expect(0).all()
+            }
+        };
+        assert_eq!(files(host), before, "{how}: {said}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }

@@ -246,7 +246,22 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
         }
         sight = Sight::Later;
     }
-    sight
+    if undos.iter().any(|link| is_replaced_by(undo, link, known)) { Sight::Later } else { sight }
+}
+
+/// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is seen through the link is
+/// another object.
+fn is_replaced_by(undo: &Undo, link: &Undo, known: &Knowledge) -> bool {
+    let (before, left) = (lead(&link.before), lead(&link.left));
+    undo.left.is_absent()
+        && undo.object.kind == "path"
+        && link.object.kind == "path"
+        && link.moved_by.is_none()
+        && link.item == undo.item
+        && link.layer == undo.layer
+        && matches!((&before, &left), (Some(Lead::Here), Some(Lead::To(_))))
+        && above(&undo.object.key).any(|path| path == link.object.key)
+        && leads(&link.object.key, known) == left
 }
 
 #[cfg(test)]
