@@ -20,7 +20,7 @@ use converge_objects::{api_ref, is_action, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
-    autoremovable, autoremove_probe, companions, contents, covered, goes_with, is_given_back,
+    autoremovable, autoremove_probe, behind, companions, contents, covered, goes_with, is_given_back,
     name_other_projects, orphaned, other_names, remains,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,6 +193,14 @@ fn leave_what_declared_ones_need(
     for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
         if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
             undo.theirs = Some(why);
+        }
+    }
+    for undo in undos.iter_mut() {
+        if let Some((first, more)) = behind(undo, declares).split_first() {
+            let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            undo.theirs = Some(format!(
+                "{first}{and}, declared in the same plan, would be another one behind it: declare the link again, or take these out of the role first"
+            ));
         }
     }
     for undo in undos {

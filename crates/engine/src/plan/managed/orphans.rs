@@ -6,8 +6,8 @@ use crate::revert::order::namespaces::namespace_of;
 use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
-use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns};
-use converge_objects::path::link_target;
+use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns, turns_link};
+use converge_objects::path::{link_target, within};
 use converge_objects::{action_of, api_ref, is_action, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
@@ -137,6 +137,17 @@ pub(super) fn goes_with<'d>(
     };
     let stays = |inner: &&ObjectId| end_of(inner, plan, known).is_none_or(|state| !state.is_absent());
     declares.objects.iter().filter(|inner| is_inside(inner)).filter(stays).collect()
+}
+
+/// The declared paths below a link that goes back to another end: another object would be seen there.
+pub(super) fn behind<'d>(undo: &Undo, declares: &'d Declares) -> Vec<&'d ObjectId> {
+    if !turns_link(&undo.object, &undo.left, &undo.before) {
+        return Vec::new();
+    }
+    let is_below = |inner: &&ObjectId| {
+        traits_of(inner).at_path && **inner != undo.object && within(&inner.key, &undo.object.key)
+    };
+    declares.objects.iter().filter(is_below).collect()
 }
 
 /// The state of an object after the declared items.
