@@ -55,20 +55,24 @@ impl Build<'_> {
     }
 
     fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
-        if self.inputs.contains(name) {
-            return Err(ImportProblem::new(
-                format!("`{name}` is a default of the role too"),
-                "write the expression under another name in `vars`, or as the `default` of the input",
-            ));
-        }
         if self.names.registered.contains_key(name) {
             return Err(ImportProblem::new(
                 format!("`{name}` is the result of a task too"),
                 "give one of the two another name",
             ));
         }
-        self.not_read_before(name)?;
+        let is_first = self.inputs.contains(name) && !self.names.renamed.contains_key(name);
+        self.not_read_before(name, is_first)?;
+        if is_first {
+            self.rename_input(name)?;
+        }
         self.context.literals.remove(name);
+        self.set_at.insert(name.to_owned(), self.passed.len());
+        let renamed = self.names.renamed.get(name).cloned();
+        self.set_value(renamed.as_deref().unwrap_or(name), when, value)
+    }
+
+    fn set_value(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
         let is_of_vars = self.written.vars.iter().any(|var| var.name == name);
         if is_of_vars {
             let value = self.of_vars(name);
@@ -78,6 +82,7 @@ impl Build<'_> {
         let when: Vec<String> = when.into_iter().filter(|one| !is_undefined(one, name)).collect();
         let mut is_default = when.len() < all;
         let mut value = value;
+        let when = self.with_earlier(name, when)?;
         if uses_itself(&value, name) {
             if let Some((_, sets)) = self.sets.iter().find(|(own, _)| own == name) {
                 value = grown(name, &value, sets)?;
@@ -102,7 +107,6 @@ impl Build<'_> {
                 self.sets.len() - 1
             }
         };
-        self.set_at.insert(name.to_owned(), self.passed.len());
         let Some((_, sets)) = self.sets.get_mut(at) else { return Ok(()) };
         if sets.iter().any(|set| set.is_default != is_default) {
             return Err(ImportProblem::new(
@@ -132,10 +136,12 @@ impl Build<'_> {
     }
 
     /// A variable of a role has one value, from its first task on: a task that reads it before it is set, or between two values, would see
-    /// another one.
-    fn not_read_before(&self, name: &str) -> Result<(), ImportProblem> {
+    /// another one. A default keeps its name for what stands before, but for templates: they are one text for all that use them.
+    fn not_read_before(&self, name: &str, is_default: bool) -> Result<(), ImportProblem> {
         let first = self.set_at.get(name).copied().unwrap_or(0);
-        let reader = self.passed.get(first..).unwrap_or_default().iter().find(|task| self.reads(task, name));
+        let passed = self.passed.get(first..).unwrap_or_default().iter();
+        let mut passed = passed.filter(|task| !is_default || task.module == "template");
+        let reader = passed.find(|task| self.reads(task, name));
         match reader {
             None => Ok(()),
             Some(task) => Err(ImportProblem::new(
@@ -331,7 +337,7 @@ fn uses_itself(value: &Node, name: &str) -> bool {
 }
 
 /// The value with the variable in it replaced by what it was.
-fn grown(name: &str, value: &Node, sets: &[ConditionalValue]) -> Result<Node, ImportProblem> {
+pub(crate) fn grown(name: &str, value: &Node, sets: &[ConditionalValue]) -> Result<Node, ImportProblem> {
     let problem = |why: &str| {
         ImportProblem::new(
             format!("the fact `{name}` is made from itself, {why}"),

@@ -60,9 +60,12 @@ impl Build<'_> {
         context.when.clone_from(&read.when);
         context.written_when.clone_from(&read.written_when);
         let register = task.keyword("register").and_then(Node::scalar_text);
-        context.is_query = register
-            .as_ref()
-            .is_some_and(|name| matches!(self.names.registered.get(name), Some(RegisteredResult::Query(_))));
+        context.is_query = register.as_ref().is_some_and(|name| {
+            matches!(
+                self.names.registered.get(name),
+                Some(RegisteredResult::Query(_) | RegisteredResult::Json(_))
+            )
+        });
         special(task, &names, &mut context, &mut read).map_err(fail)?;
         let args = if task.module == "assert" {
             self.assert_args(task, &names).map_err(fail)?
@@ -151,6 +154,7 @@ impl Build<'_> {
         each: Option<Node>,
         follows: &[String],
     ) -> Result<Vec<(ConvertedResource, bool)>, ImportProblem> {
+        self.gathers_for_all(task, &read.when)?;
         let mut all: Vec<(ConvertedResource, bool)> = Vec::new();
         for (index, one) in converted.made.iter().enumerate() {
             let title = match one.suffix {
@@ -186,6 +190,11 @@ impl Build<'_> {
         }
         for (resource, _) in &all {
             self.taken.insert(resource.name.clone());
+        }
+        if let Some((resource, _)) = all.first_mut()
+            && let Some(register) = self.gathers(task)
+        {
+            resource.register = Some(register);
         }
         Ok(all)
     }

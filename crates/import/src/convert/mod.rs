@@ -5,6 +5,7 @@ mod commands;
 mod control;
 mod fetched;
 mod files;
+mod gathered;
 mod kernel;
 mod lines;
 mod packages;
@@ -16,6 +17,7 @@ mod schedule;
 mod services;
 mod shell_text;
 
+pub(crate) use gathered::GATHERED;
 pub(crate) use params::Params;
 pub(crate) use queries::{shape, stat_attribute};
 pub(crate) use readers::read_only;
@@ -111,6 +113,8 @@ pub(crate) struct Context {
     pub is_query: bool,
     /// Whether the task has a loop.
     pub has_loop: bool,
+    /// Facts that tasks gather and something reads.
+    pub read_facts: std::collections::BTreeSet<&'static str>,
     /// Variables of the role whose value is a plain text.
     pub literals: std::collections::BTreeMap<String, String>,
 }
@@ -140,6 +144,8 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("raw", commands::shell),
     ("stat", queries::stat),
     ("slurp", queries::slurp),
+    ("service_facts", gathered::gather),
+    ("package_facts", gathered::gather),
     ("get_url", fetched::get_url),
     ("uri", fetched::uri),
     ("unarchive", fetched::unarchive),
