@@ -190,7 +190,16 @@ impl Build<'_> {
         }
         self.depth += 1;
         self.conditions.push(read.when.clone());
+        // The condition of an include that is no import is asked once, before its tasks.
+        let is_once = task.module == "include_tasks" && task.full_name.ends_with("include_tasks");
+        let around = self.asked_again.clone();
+        if is_once {
+            self.asked_again.clear();
+        } else {
+            self.asked_again.extend(read.when.iter().cloned());
+        }
         let entries = self.tasks(&inner);
+        self.asked_again = around;
         self.conditions.pop();
         self.depth -= 1;
         tags.retain(|tag| !tag.contains("{{"));

@@ -15,8 +15,7 @@ impl Build<'_> {
         let of_sets = self.sets.iter().flat_map(|(_, sets)| sets).map(|set| set.value.to_json().to_string());
         let mut found = BTreeSet::new();
         of_others.chain(of_sets).for_each(|text| uses(&text, name, false, &mut found));
-        // The conditions of a block are asked again for each of its tasks.
-        let around = self.conditions.iter().flatten().filter_map(Node::scalar_text);
+        let around = self.asked_again.iter().filter_map(Node::scalar_text);
         around.for_each(|text| uses(&text, name, true, &mut found));
         if !found.is_empty() {
             return Err(ImportProblem::new(

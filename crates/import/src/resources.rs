@@ -178,7 +178,9 @@ impl Build<'_> {
                 tags: read.tags.clone(),
                 kind: one.kind.to_owned(),
                 params,
-                register: task.keyword("register").and_then(Node::scalar_text).filter(|_| one.registers),
+                register: one.registers_as.clone().or_else(|| {
+                    task.keyword("register").and_then(Node::scalar_text).filter(|_| one.registers)
+                }),
                 become_user: read.become_user.clone(),
                 sensitive: read.sensitive,
             };

@@ -83,6 +83,8 @@ pub(crate) struct Build<'f> {
     pub in_handlers: bool,
     /// The conditions of the groups around the present task.
     pub conditions: Vec<Vec<Node>>,
+    /// Those of them that Ansible asks again for each task.
+    pub asked_again: Vec<Node>,
     /// Names of resources.
     pub taken: BTreeSet<String>,
     pub open_items: usize,
@@ -299,6 +301,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         depth: 0,
         in_handlers: false,
         conditions: Vec::new(),
+        asked_again: Vec::new(),
         taken: BTreeSet::new(),
         open_items: 0,
         inputs: BTreeSet::new(),
@@ -311,6 +314,11 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     build.context.read_facts = read_facts;
     build.context.literals = literals(defaults.iter().chain(&vars));
     for (name, uses) in &found.uses {
+        if uses.iter().any(|path| path.starts_with(".stderr")) {
+            build.context.read_errors.insert(name.clone());
+            let errors = RegisteredResult::Query(BTreeMap::new());
+            build.names.registered.insert(crate::convert::of_errors(name), errors);
+        }
         if let Some(attribute) = crate::convert::stat_attribute(uses) {
             build.context.queries.insert(name.clone(), attribute);
         }

@@ -118,6 +118,8 @@ pub(crate) fn shape(
             add(".stdout", format!("{register}.stdout"));
             add(".stdout_lines", format!("{register}.lines"));
             add(".rc", format!("{register}.status"));
+            add(".stderr", format!("{}.stdout", of_errors(register)));
+            add(".stderr_lines", format!("{}.lines", of_errors(register)));
             let failed = if fails { format!("({register}.status != 0)") } else { "false".to_owned() };
             let good = if fails { format!("({register}.status == 0)") } else { "true".to_owned() };
             for path in [".failed", " is failed", " is failure"] {
@@ -145,6 +147,11 @@ pub(crate) fn shape(
         ),
         _ => RegisteredResult::Changes(Vec::new()),
     }
+}
+
+/// The name of the answer that is what a command said as errors.
+pub(crate) fn of_errors(register: &str) -> String {
+    format!("{register}_stderr")
 }
 
 pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {

@@ -74,6 +74,7 @@ const READERS: &[(&str, ReadingRule)] = &[
     ("tr", Always),
     ("jq", Always),
     ("basename", Always),
+    ("pwd", Always),
     ("dirname", Always),
     ("file", Always),
     ("getcap", Always),
