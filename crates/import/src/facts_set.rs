@@ -35,7 +35,7 @@ impl Build<'_> {
             if value.as_str().and_then(whole_expression).map(str::trim) == Some(&name) {
                 continue;
             }
-            self.set(&name, when.clone(), value)?;
+            self.set(&name, when.clone(), value, true)?;
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
         Ok(())
@@ -54,14 +54,24 @@ impl Build<'_> {
         Ok(self.conditions.iter().flatten().chain(&read.when).filter_map(Node::scalar_text).collect())
     }
 
-    fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
+    /// Sets a variable for all later tasks, or for the present one alone.
+    fn set(
+        &mut self,
+        name: &str,
+        when: Vec<String>,
+        value: Node,
+        is_for_all: bool,
+    ) -> Result<(), ImportProblem> {
         if self.names.registered.contains_key(name) {
             return Err(ImportProblem::new(
                 format!("`{name}` is the result of a task too"),
                 "give one of the two another name",
             ));
         }
-        let is_first = self.inputs.contains(name) && !self.names.renamed.contains_key(name);
+        let is_new = !self.names.renamed.contains_key(name) && !self.sets.iter().any(|(own, _)| own == name);
+        // What was read before keeps its name, and so does what users may give.
+        let is_read = || self.passed.iter().any(|task| self.reads(task, name));
+        let is_first = is_new && is_for_all && (self.inputs.contains(name) || is_read());
         self.not_read_before(name, is_first)?;
         if is_first {
             self.rename_input(name)?;
@@ -136,11 +146,11 @@ impl Build<'_> {
     }
 
     /// A variable of a role has one value, from its first task on: a task that reads it before it is set, or between two values, would see
-    /// another one. A default keeps its name for what stands before, but for templates: they are one text for all that use them.
-    fn not_read_before(&self, name: &str, is_default: bool) -> Result<(), ImportProblem> {
+    /// another one. One that gets another name here keeps its own for what stands before, but for templates: they are one text for all that use them.
+    fn not_read_before(&self, name: &str, is_first: bool) -> Result<(), ImportProblem> {
         let first = self.set_at.get(name).copied().unwrap_or(0);
         let passed = self.passed.get(first..).unwrap_or_default().iter();
-        let mut passed = passed.filter(|task| !is_default || task.module == "template");
+        let mut passed = passed.filter(|task| !is_first || task.module == "template");
         let reader = passed.find(|task| self.reads(task, name));
         match reader {
             None => Ok(()),
@@ -202,7 +212,7 @@ impl Build<'_> {
                 "write the value in the place where it is used",
             ));
         }
-        self.set(name, Vec::new(), value)
+        self.set(name, Vec::new(), value, false)
     }
 
     pub(crate) fn include_vars(&mut self, task: &Task) -> Result<(), ImportProblem> {
@@ -259,7 +269,7 @@ impl Build<'_> {
                 let value = self.names.node(value)?;
                 let mut when = when.clone();
                 when.extend(condition.clone());
-                self.set(&key.scalar_text().unwrap_or_default(), when, value)?;
+                self.set(&key.scalar_text().unwrap_or_default(), when, value, true)?;
             }
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Variables that tasks set over a default of the role: the input keeps what users give, and they get another name.
+//! Variables that tasks set over a default of the role, or where something read them before: from there on they have another name.
 
 use crate::expression::{ImportProblem, uses, whole_expression};
 use crate::facts_set::grown;
@@ -8,9 +8,9 @@ use converge_syntax::Node;
 use std::collections::BTreeSet;
 
 impl Build<'_> {
-    /// What a task sets over a default of the role is a variable of another name from here on: the input keeps what users give.
+    /// What a task sets is a variable of another name from here on: an input keeps what users give, and what was read before its value.
     pub(crate) fn rename_input(&mut self, name: &str) -> Result<(), ImportProblem> {
-        let others = self.written.inputs.iter().chain(&self.written.vars);
+        let others = self.written.inputs.iter().chain(&self.written.vars).filter(|one| one.name != name);
         let of_others = others.map(|one| one.value.to_json().to_string());
         let of_sets = self.sets.iter().flat_map(|(_, sets)| sets).map(|set| set.value.to_json().to_string());
         let mut found = BTreeSet::new();
@@ -19,8 +19,10 @@ impl Build<'_> {
         around.for_each(|text| uses(&text, name, true, &mut found));
         if !found.is_empty() {
             return Err(ImportProblem::new(
-                format!("`{name}` is a default of the role too, and other variables are made of it"),
-                "write the expression under another name in `vars`, or as the `default` of the input",
+                format!(
+                    "`{name}` has another value before, and other variables or conditions are made of it"
+                ),
+                "write the expression under another name in `vars`, and read that one from here on",
             ));
         }
         let is_taken = |other: &str| {

@@ -46,7 +46,16 @@ pub(crate) struct ConvertedPart {
 
 impl ConvertedPart {
     pub(crate) fn new(kind: &'static str, params: Vec<(String, Node)>) -> Self {
-        Self { kind, params, suffix: "", registers: false, registers_as: None, is_check: false, follows: None, when: None }
+        Self {
+            kind,
+            params,
+            suffix: "",
+            registers: false,
+            registers_as: None,
+            is_check: false,
+            follows: None,
+            when: None,
+        }
     }
 }
 

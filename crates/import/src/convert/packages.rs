@@ -1,8 +1,8 @@
 //! apt, package, snap, dpkg_selections.
 
 use super::params::param;
-use super::{Context, Converted, Params};
-use crate::expression::ImportProblem;
+use super::{Context, Converted, ConvertedPart, Params};
+use crate::expression::{ImportProblem, whole_expression};
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
 
@@ -45,7 +45,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
         if !plain {
             let parts: Vec<String> = all
                 .iter()
-                .map(|text| match crate::expression::whole_expression(text) {
+                .map(|text| match whole_expression(text) {
                     Some(expression) => expression.to_owned(),
                     None => format!("'{text}'"),
                 })
@@ -59,7 +59,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
     })
 }
 
-pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["force_apt_get", "lock_timeout", "allow_change_held_packages", "fail_on_autoremove"]);
     if params.take(&["deb"]).is_some() {
         return Err(ImportProblem::new(
@@ -111,6 +111,15 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportPr
         "present" | "installed" => {}
         "latest" => out.push(param("state", "latest")),
         "absent" | "removed" => out.push(param("state", "absent")),
+        other if recommends.is_none() && !denied && by_state(out.clone(), other, context).is_some() => {
+            match age {
+                Some(age) => out.push(("max_age".to_owned(), age)),
+                None if update => out.push(param("max_age", 0i64)),
+                None => {}
+            }
+            params.finish("package")?;
+            return Ok(by_state(out, other, context).unwrap_or_default());
+        }
         other => {
             return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
@@ -147,7 +156,31 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportPr
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
 
-pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+/// Packages whose state a variable holds: recommended ones and services are for those that are installed. Another value than those of the kind is
+/// an error of the plan, and changes nothing.
+fn by_state(list: Vec<(String, Node)>, state: &str, context: &Context) -> Option<Converted> {
+    let variable = whole_expression(state)?;
+    let known = context.literals.get(variable)?;
+    if !matches!(known.as_str(), "present" | "latest" | "absent") {
+        return None;
+    }
+    let mut installed = list.clone();
+    installed.push(param("state", state));
+    installed.extend(as_apt_does(None));
+    let removed: Vec<(String, Node)> = list.into_iter().filter(|(key, _)| key == "name").collect();
+    let part = |params, when: &str, suffix| ConvertedPart {
+        suffix,
+        when: Some(format!("{variable} {when} 'absent'")),
+        ..ConvertedPart::new("package", params)
+    };
+    let removed = removed.into_iter().chain([param("state", "absent")]).collect();
+    Some(Converted {
+        made: vec![part(installed, "!=", "installed"), part(removed, "==", "removed")],
+        ..Converted::default()
+    })
+}
+
+pub(super) fn package(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
     params.ignore(&["use"]);
     let list = params
         .take(&["name", "pkg"])
@@ -157,7 +190,7 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Impo
     match state.as_str() {
         "present" | "installed" => {}
         "latest" | "absent" => out.push(param("state", state.as_str())),
-        other if other.contains("{{") => out.push(param("state", other)),
+        other if other.contains("{{") => {}
         other => {
             return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
@@ -173,6 +206,12 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Impo
     }
     params.finish("package")?;
     let is_dynamic = state.contains("{{");
+    if is_dynamic {
+        if let Some(all) = by_state(out.clone(), &state, context) {
+            return Ok(all);
+        }
+        out.push(param("state", state.as_str()));
+    }
     if !is_dynamic && state != "absent" {
         out.extend(as_apt_does(None));
     }
