@@ -3,6 +3,7 @@
 use crate::expression::ImportProblem;
 use crate::includes::{CASE, included_name, listed};
 use crate::keywords::{Common, asks_for_change, conditions};
+use crate::loops::reads_outer_element;
 use crate::names::plain_name;
 use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
@@ -52,6 +53,18 @@ impl Build<'_> {
         }
         if let Some(problem) = &task.broken {
             return self.open(task, problem.clone(), &[]);
+        }
+        if !self.names.declared.contains("item") && !task.only_says() && reads_outer_element(task) {
+            let problem = ImportProblem::new(
+                "`item` is the element of a loop around this file or role",
+                "write what it is into the role, or a resource with `for_each`",
+            );
+            self.result_is_open(task);
+            return if task.block.is_empty() {
+                self.open(task, problem, &[])
+            } else {
+                self.open_below(task, problem)
+            };
         }
         if task.module != "include_vars"
             && let Err(problem) = self.task_vars(task)
@@ -224,6 +237,7 @@ impl Build<'_> {
     fn open_below(&mut self, task: &Task, problem: ImportProblem) -> Vec<RoleEntry> {
         let entries = self.open_as(task, problem.clone(), &[], false);
         task.each(&mut |task| {
+            self.result_is_open(task);
             if task.only_says() {
                 self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
             } else if !matches!(task.module.as_str(), "block" | CASE) {

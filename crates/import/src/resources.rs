@@ -22,16 +22,20 @@ impl Build<'_> {
                 entries
             }
             Err((problem, when)) => {
-                if let Some(name) = task.keyword("register").and_then(Node::scalar_text) {
-                    let unknown = ImportProblem::new(
-                        format!("the task that gives `{name}` is open"),
-                        "decide about that task first",
-                    );
-                    self.names.registered.insert(name, RegisteredResult::Unknown(unknown));
-                }
+                self.result_is_open(task);
                 self.open(task, problem, &when)
             }
         }
+    }
+
+    /// What an open task registers is not known.
+    pub(crate) fn result_is_open(&mut self, task: &Task) {
+        let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
+        let unknown = ImportProblem::new(
+            format!("the task that gives `{name}` is open"),
+            "decide about that task first",
+        );
+        self.names.registered.insert(name, RegisteredResult::Unknown(unknown));
     }
 
     /// Converts a task or a handler; `notified` are the resources that notify it.

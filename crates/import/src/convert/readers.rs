@@ -74,7 +74,6 @@ const READERS: &[(&str, ReadingRule)] = &[
     ("tr", Always),
     ("jq", Always),
     ("basename", Always),
-    ("pwd", Always),
     ("dirname", Always),
     ("file", Always),
     ("getcap", Always),
