@@ -221,6 +221,7 @@ impl Build<'_> {
         if task.args.get("dir").is_some() {
             return Err(open("a folder of variables is read"));
         }
+        let name = task.args.get("file").and_then(|_| task.args.get("name")?.scalar_text());
         let names = match first_found(task) {
             Some(names) => names,
             None if has_loop(task) => return Err(open("several files are read in a loop")),
@@ -265,11 +266,17 @@ impl Build<'_> {
             let mut diags = Diagnostics::new();
             let node = self.files.yaml(&format!("vars/{file}"), &mut diags);
             let Some(node) = node else { return Err(open(&format!("vars/{file} cannot be read"))) };
+            let mut when = when.clone();
+            when.extend(condition.clone());
+            // With a name the variables are the keys of one.
+            if let Some(name) = &name {
+                let value = self.names.node(&node)?;
+                self.set(name, when, value, true)?;
+                continue;
+            }
             for (key, value) in node.as_map().unwrap_or_default() {
                 let value = self.names.node(value)?;
-                let mut when = when.clone();
-                when.extend(condition.clone());
-                self.set(&key.scalar_text().unwrap_or_default(), when, value, true)?;
+                self.set(&key.scalar_text().unwrap_or_default(), when.clone(), value, true)?;
             }
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
