@@ -69,7 +69,7 @@ impl Build<'_> {
             ));
         }
         let is_new = !self.names.renamed.contains_key(name) && !self.sets.iter().any(|(own, _)| own == name);
-        // What was read before keeps its name, and so does what users may give.
+        // A name that was read before stays with its value, and so does one that users may give.
         let is_read = || self.passed.iter().any(|task| self.reads(task, name));
         let is_first = is_new && is_for_all && (self.inputs.contains(name) || is_read());
         self.not_read_before(name, is_first)?;

@@ -1,7 +1,8 @@
 //! Variables and facts of other hosts.
 
 use crate::expression::{CONNECTION, ExpressionNames, ImportProblem};
-use crate::tokens::{Token, TokenSort};
+use crate::paths::{closing, name_behind};
+use crate::tokens::Token;
 
 impl ExpressionNames {
     /// Rewrites `hostvars[HOST].NAME`, the variable or the fact of another host. The place after it, or `None` where no name follows.
@@ -50,35 +51,5 @@ impl ExpressionNames {
         }
         out.push_str(&format!("{host}.{written}"));
         Ok(Some(end))
-    }
-}
-
-/// The place of the bracket that closes the one at a place.
-fn closing(all: &[Token<'_>], open: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    for (place, token) in all.iter().enumerate().skip(open) {
-        match token.text {
-            "[" | "(" | "{" => depth += 1,
-            "]" | ")" | "}" => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(place);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The name of a path's next part, `.name` or `['name']`, and the place after it.
-pub(crate) fn name_behind<'t>(all: &[Token<'t>], at: usize) -> Option<(&'t str, usize)> {
-    let word = |offset: usize| all.get(at + offset);
-    match (word(0)?, word(1)?) {
-        (dot, name) if dot.is(".") && name.sort == TokenSort::Name => {
-            (!word(2).is_some_and(|next| next.is("("))).then_some((name.text, at + 2))
-        }
-        (open, name) if open.is("[") && word(2)?.is("]") => Some((name.quoted()?, at + 3)),
-        _ => None,
     }
 }

@@ -8,7 +8,7 @@ use converge_syntax::Node;
 use std::collections::BTreeSet;
 
 impl Build<'_> {
-    /// What a task sets is a variable of another name from here on: an input keeps what users give, and what was read before its value.
+    /// Gives a variable that a task sets another name from here on: an input keeps what users give, and what was read before its value.
     pub(crate) fn rename_input(&mut self, name: &str) -> Result<(), ImportProblem> {
         let others = self.written.inputs.iter().chain(&self.written.vars).filter(|one| one.name != name);
         let of_others = others.map(|one| one.value.to_json().to_string());

@@ -28,7 +28,7 @@ impl Build<'_> {
         }
     }
 
-    /// What an open task registers is not known.
+    /// Notes that the result of an open task is not known.
     pub(crate) fn result_is_open(&mut self, task: &Task) {
         let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
         let unknown = ImportProblem::new(

@@ -1,7 +1,7 @@
 //! Results of tasks that later expressions read.
 
-use crate::expression::{ImportProblem, path_at, test_at};
-use crate::other_hosts::name_behind;
+use crate::paths::{name_behind, path_at, test_at};
+use crate::problem::ImportProblem;
 use crate::tokens::Token;
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub(crate) enum RegisteredResult {
 pub(crate) struct JsonAnswer {
     /// The path behind the name: `.stat`.
     pub path: &'static str,
-    /// What stands for the name with this path.
+    /// The text for the name with this path.
     pub here: String,
-    /// What stands for other paths.
+    /// The texts for other paths.
     pub known: BTreeMap<String, String>,
 }
 

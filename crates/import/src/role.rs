@@ -282,7 +282,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     let found = registers(&[&tasks, &handlers], &others);
     names.registered = found.shapes;
     names.set_by_tasks = set_by_tasks(&tasks);
-    let read_facts = crate::gathering::note(&tasks, &handlers, &others, &mut names);
+    let read_facts = crate::gathered_names::note(&tasks, &handlers, &others, &mut names);
     let mut build = Build {
         files,
         catalog,
@@ -313,16 +313,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     };
     build.context.read_facts = read_facts;
     build.context.literals = literals(defaults.iter().chain(&vars));
-    for (name, uses) in &found.uses {
-        if uses.iter().any(|path| path.starts_with(".stderr")) {
-            build.context.read_errors.insert(name.clone());
-            let errors = RegisteredResult::Query(BTreeMap::new());
-            build.names.registered.insert(crate::convert::of_errors(name), errors);
-        }
-        if let Some(attribute) = crate::convert::stat_attribute(uses) {
-            build.context.queries.insert(name.clone(), attribute);
-        }
-    }
+    build.note_uses(&found.uses);
     let mut outputs = build.copies();
     build.head(meta.as_ref());
     let specs = specs.as_ref().and_then(|specs| specs.get("argument_specs")?.get("main")?.get("options"));
@@ -364,6 +355,20 @@ fn flat(tasks: Vec<Task>) -> Vec<Task> {
 }
 
 impl Build<'_> {
+    /// Notes for which attributes and outputs the results of tasks are read.
+    fn note_uses(&mut self, all: &BTreeMap<String, BTreeSet<String>>) {
+        for (name, uses) in all {
+            if uses.iter().any(|path| path.starts_with(".stderr")) {
+                self.context.read_errors.insert(name.clone());
+                let errors = RegisteredResult::Query(BTreeMap::new());
+                self.names.registered.insert(crate::convert::of_errors(name), errors);
+            }
+            if let Some(attribute) = crate::convert::stat_attribute(uses) {
+                self.context.queries.insert(name.clone(), attribute);
+            }
+        }
+    }
+
     /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
     fn top_tasks(&mut self, tasks: &[Task]) {
         for task in tasks {

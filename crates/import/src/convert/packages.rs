@@ -112,11 +112,7 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, Im
         "latest" => out.push(param("state", "latest")),
         "absent" | "removed" => out.push(param("state", "absent")),
         other if recommends.is_none() && !denied && by_state(out.clone(), other, context).is_some() => {
-            match age {
-                Some(age) => out.push(("max_age".to_owned(), age)),
-                None if update => out.push(param("max_age", 0i64)),
-                None => {}
-            }
+            out.extend(max_age(age, update));
             params.finish("package")?;
             return Ok(by_state(out, other, context).unwrap_or_default());
         }
@@ -139,10 +135,8 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, Im
             "write the `version`, or a file in /etc/apt/preferences.d",
         ));
     }
-    match age {
-        Some(age) if !is_absent => out.push(("max_age".to_owned(), age)),
-        None if update && !is_absent => out.push(param("max_age", 0i64)),
-        _ => {}
+    if !is_absent {
+        out.extend(max_age(age, update));
     }
     let is_unsafe = params.flag(&["force", "allow_unauthenticated"])? == Some(true);
     if !is_absent {
@@ -154,6 +148,11 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, Im
     Ok(Converted::one("package", out)
         .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
         .remark_if(is_unsafe, "packages without a signature are refused"))
+}
+
+/// The greatest age of the package index, where a task says one.
+fn max_age(age: Option<Node>, update: bool) -> Option<(String, Node)> {
+    age.map(|age| ("max_age".to_owned(), age)).or_else(|| update.then(|| param("max_age", 0i64)))
 }
 
 /// Packages whose state a variable holds: recommended ones and services are for those that are installed. Another value than those of the kind is
