@@ -1,7 +1,7 @@
 //! service_facts, package_facts: facts that a task gathers, in the structure that Ansible gives them.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 
 /// A module that gathers a fact.
@@ -48,7 +48,7 @@ $1 != "config-files" && $1 != "not-installed" { n = ($4 == own || $4 == "all") ?
 END { print "}" }'"#;
 
 /// A question whose answer stands for the fact from here on.
-pub(super) fn gather(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn gather(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let manager = params.take(&["manager"]).map(|node| node.to_json().to_string()).unwrap_or_default();
     if !["", "\"auto\"", "\"apt\"", "[\"auto\"]", "[\"apt\"]"].contains(&manager.as_str()) {
         return Err(ImportProblem::new(
@@ -60,7 +60,7 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Converted,
     let known = GATHERED.iter().find(|known| known.module == params.module);
     params.finish("query")?;
     let Some(known) = known.filter(|known| context.read_facts.contains(known.fact)) else {
-        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+        return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
     };
     if context.has_loop || context.register.is_some() {
         return Err(ImportProblem::new(
@@ -68,7 +68,7 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Converted,
             "write `query`, and read its answer",
         ));
     }
-    let mut all = Converted::one("query", vec![param("run", known.run), param("json", true)]);
+    let mut all = Conversion::one("query", vec![param("run", known.run), param("json", true)]);
     all.made.iter_mut().for_each(|made| made.registers = true);
     Ok(all)
 }

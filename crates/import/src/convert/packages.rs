@@ -1,7 +1,7 @@
 //! apt, package, snap, dpkg_selections.
 
 use super::params::param;
-use super::{Context, Converted, ConvertedPart, Params};
+use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::{ImportProblem, whole_expression};
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
@@ -59,7 +59,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
     })
 }
 
-pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn apt(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["force_apt_get", "lock_timeout", "allow_change_held_packages", "fail_on_autoremove"]);
     if params.take(&["deb"]).is_some() {
         return Err(ImportProblem::new(
@@ -97,7 +97,7 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, Im
     let clean = params.flag(&["autoclean", "clean"])? == Some(true);
     let Some(list) = params.take(&["name", "pkg", "package"]) else {
         params.finish("package")?;
-        return Ok(Converted::nothing(if update || age.is_some() {
+        return Ok(Conversion::nothing(if update || age.is_some() {
             "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
         } else {
             "packages that nothing needs and archives are left as they are"
@@ -145,7 +145,7 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Converted, Im
         );
     }
     params.finish("package")?;
-    Ok(Converted::one("package", out)
+    Ok(Conversion::one("package", out)
         .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
@@ -157,7 +157,7 @@ fn max_age(age: Option<Node>, update: bool) -> Option<(String, Node)> {
 
 /// Packages whose state a variable holds: recommended ones and services are for those that are installed. Another value than those of the kind is
 /// an error of the plan, and changes nothing.
-fn by_state(list: Vec<(String, Node)>, state: &str, context: &Context) -> Option<Converted> {
+fn by_state(list: Vec<(String, Node)>, state: &str, context: &Context) -> Option<Conversion> {
     let variable = whole_expression(state)?;
     let known = context.literals.get(variable)?;
     if !matches!(known.as_str(), "present" | "latest" | "absent") {
@@ -173,13 +173,13 @@ fn by_state(list: Vec<(String, Node)>, state: &str, context: &Context) -> Option
         ..ConvertedPart::new("package", params)
     };
     let removed = removed.into_iter().chain([param("state", "absent")]).collect();
-    Some(Converted {
+    Some(Conversion {
         made: vec![part(installed, "!=", "installed"), part(removed, "==", "removed")],
-        ..Converted::default()
+        ..Conversion::default()
     })
 }
 
-pub(super) fn package(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn package(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["use"]);
     let list = params
         .take(&["name", "pkg"])
@@ -214,11 +214,11 @@ pub(super) fn package(mut params: Params, context: &Context) -> Result<Converted
     if !is_dynamic && state != "absent" {
         out.extend(as_apt_does(None));
     }
-    Ok(Converted::one("package", out)
+    Ok(Conversion::one("package", out)
         .remark_if(is_dynamic, "recommended packages are not installed along, and a new package starts no service: `recommends` and `starts_services` are for `state: present`"))
 }
 
-pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let name = params.needed(&["name"])?;
     let hold = match params.needed(&["selection"])?.as_str() {
         "hold" => true,
@@ -231,16 +231,16 @@ pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Convert
         }
     };
     params.finish("package")?;
-    Ok(Converted::one("package", vec![param("name", name), param("hold", hold)])
+    Ok(Conversion::one("package", vec![param("name", name), param("hold", hold)])
         .remark("the package is installed where it is missing"))
 }
 
-pub(super) fn snap(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn snap(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let mut out = Vec::new();
     params.same(&[("name", "name"), ("channel", "channel"), ("classic", "classic")], &mut out);
     if params.text(&["state"]).as_deref() == Some("absent") {
         out.push(param("state", "absent"));
     }
     params.finish("snap")?;
-    Ok(Converted::one("snap", out))
+    Ok(Conversion::one("snap", out))
 }

@@ -9,7 +9,8 @@ use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
 use base64::Engine as _;
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, View, Wait, Wanted, quote,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, View, Wait, WantedStates,
+    quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -194,7 +195,7 @@ impl AptRepository {
         Ok(Some(Content::new(packets)))
     }
 
-    fn absent(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn absent(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut targets: Vec<(ObjectId, State)> = vec![(lists_id(&self.name), AptListsState::Absent.into())];
         for file in [self.file(), self.keyring()] {
             match path(view, &file)? {
@@ -204,7 +205,7 @@ impl AptRepository {
                 _ => targets.push((path_id(&file), PathState::Absent.into())),
             }
         }
-        Ok(Wanted { targets, ..Wanted::default() })
+        Ok(WantedStates { targets, ..WantedStates::default() })
     }
 }
 
@@ -344,7 +345,7 @@ impl Resource for AptRepository {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if self.state == Presence::Absent {
             return self.absent(view);
         }
@@ -353,7 +354,7 @@ impl Resource for AptRepository {
                 "this host has no apt: /etc/apt/sources.list.d is not there".to_owned(),
             ));
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         match &self.signed_by {
             Some(file) => {
                 if path(view, file)? == PathState::Absent {
