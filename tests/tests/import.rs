@@ -58,6 +58,7 @@ fn an_imported_playbook_is_applied_and_planned_again_empty() {
         ),
         ("cat /etc/agent/version /srv/remarks/last", "1.2\ndone on h1"),
         ("grep port /etc/agent/agent.conf", "port = 9200"),
+        ("cat /etc/agent/host", "running bash 0755 root info+ own"),
         ("id -nG ada", "ada operators"),
         ("ls /etc/sudoers.d | grep -E 'ada|bob'", "ada"),
         ("ls /run/agent-names-changed /opt/agent/index", "/opt/agent/index\n/run/agent-names-changed"),

@@ -3,6 +3,7 @@
 use crate::expression::ImportProblem;
 use crate::includes::{CASE, included_name, listed};
 use crate::keywords::{Common, asks_for_change, conditions};
+use crate::loops::reads_outer_element;
 use crate::names::plain_name;
 use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
@@ -52,6 +53,18 @@ impl Build<'_> {
         }
         if let Some(problem) = &task.broken {
             return self.open(task, problem.clone(), &[]);
+        }
+        if !self.names.declared.contains("item") && !task.only_says() && reads_outer_element(task) {
+            let problem = ImportProblem::new(
+                "`item` is the element of a loop around this file or role",
+                "write what it is into the role, or a resource with `for_each`",
+            );
+            self.result_is_open(task);
+            return if task.block.is_empty() {
+                self.open(task, problem, &[])
+            } else {
+                self.open_below(task, problem)
+            };
         }
         if task.module != "include_vars"
             && let Err(problem) = self.task_vars(task)
@@ -190,7 +203,16 @@ impl Build<'_> {
         }
         self.depth += 1;
         self.conditions.push(read.when.clone());
+        // The condition of an include that is no import is asked once, before its tasks.
+        let is_once = task.module == "include_tasks" && task.full_name.ends_with("include_tasks");
+        let around = self.asked_again.clone();
+        if is_once {
+            self.asked_again.clear();
+        } else {
+            self.asked_again.extend(read.when.iter().cloned());
+        }
         let entries = self.tasks(&inner);
+        self.asked_again = around;
         self.conditions.pop();
         self.depth -= 1;
         tags.retain(|tag| !tag.contains("{{"));
@@ -215,6 +237,7 @@ impl Build<'_> {
     fn open_below(&mut self, task: &Task, problem: ImportProblem) -> Vec<RoleEntry> {
         let entries = self.open_as(task, problem.clone(), &[], false);
         task.each(&mut |task| {
+            self.result_is_open(task);
             if task.only_says() {
                 self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None);
             } else if !matches!(task.module.as_str(), "block" | CASE) {

@@ -1,6 +1,10 @@
 //! Expressions of Ansible as those of converge: facts, results of tasks and elements of loops by their names here.
 
+use crate::paths::skip;
+pub(crate) use crate::paths::{before, path_at, test_at};
 pub(crate) use crate::problem::ImportProblem;
+pub(crate) use crate::results::RegisteredResult;
+use crate::results::result;
 use crate::system;
 use crate::targets::version_test;
 pub(crate) use crate::tokens::whole_expression;
@@ -10,17 +14,6 @@ use converge_syntax::{Node, Value};
 use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A registered result, as later expressions see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RegisteredResult {
-    /// A `query`: what stands for each path behind the name.
-    Query(BTreeMap<String, String>),
-    /// The names of the resources of a task; only whether it changed something is known.
-    Changes(Vec<String>),
-    /// Nothing here knows it.
-    Unknown(ImportProblem),
-}
-
 /// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpressionNames {
@@ -29,10 +22,16 @@ pub(crate) struct ExpressionNames {
     pub element: Option<String>,
     /// Variables that the role declares, among them such as begin with `ansible_`.
     pub declared: BTreeSet<String>,
+    /// Facts that a task has gathered, and what stands for each.
+    pub gathered: BTreeMap<&'static str, String>,
+    /// Variables that have another name from the present task on.
+    pub renamed: BTreeMap<String, String>,
+    /// Variables that tasks set: other hosts have them too in Ansible.
+    pub set_by_tasks: BTreeSet<String>,
 }
 
 /// Variables of the inventory that begin with `ansible_` and are read here as well.
-const CONNECTION: &[&str] = &[
+pub(crate) const CONNECTION: &[&str] = &[
     "host",
     "user",
     "port",
@@ -43,71 +42,6 @@ const CONNECTION: &[&str] = &[
     "ssh_private_key_file",
     "ssh_common_args",
 ];
-
-/// A path behind a name: `.stat.exists`, and the place after it.
-pub(crate) struct NamePath {
-    pub text: String,
-    pub end: usize,
-}
-
-/// The path that begins behind the token `at`. Texts in brackets count as names.
-pub(crate) fn path_at(all: &[Token<'_>], at: usize) -> NamePath {
-    let mut path = NamePath { text: String::new(), end: at };
-    loop {
-        let word = |offset: usize| all.get(path.end + offset);
-        match (word(0), word(1), word(2)) {
-            (Some(dot), Some(name), _) if dot.is(".") && matches!(name.sort, TokenSort::Name) => {
-                // A call is no part of the path.
-                if word(2).is_some_and(|next| next.is("(")) {
-                    return path;
-                }
-                path.text.push('.');
-                path.text.push_str(name.text);
-                path.end += 2;
-            }
-            (Some(open), Some(name), Some(close))
-                if open.is("[") && close.is("]") && name.quoted().is_some() =>
-            {
-                path.text.push('.');
-                path.text.push_str(name.quoted().unwrap_or_default());
-                path.end += 3;
-            }
-            _ => return path,
-        }
-    }
-}
-
-/// The index of the next token that is no blank.
-fn skip(all: &[Token<'_>], mut at: usize) -> usize {
-    while all.get(at).is_some_and(|token| token.sort == TokenSort::Blank) {
-        at += 1;
-    }
-    at
-}
-
-/// The token before, blanks left out.
-pub(crate) fn before<'a, 't>(all: &'a [Token<'t>], at: usize) -> Option<&'a Token<'t>> {
-    all.get(..at)?.iter().rev().find(|token| token.sort != TokenSort::Blank)
-}
-
-/// The test behind a value: `is [not] NAME`, and the place after it.
-pub(crate) fn test_at<'t>(all: &[Token<'t>], at: usize) -> Option<(bool, &'t str, usize)> {
-    let mut at = skip(all, at);
-    if !all.get(at)?.is("is") {
-        return None;
-    }
-    at = skip(all, at + 1);
-    let not = all.get(at)?.is("not");
-    if not {
-        at = skip(all, at + 1);
-    }
-    let mut name = all.get(at).filter(|token| token.sort == TokenSort::Name)?.text;
-    while all.get(at + 1).is_some_and(|dot| dot.is(".")) {
-        at += 2;
-        name = all.get(at)?.text;
-    }
-    Some((not, name, at + 1))
-}
 
 impl ExpressionNames {
     /// Rewrites a bare expression.
@@ -161,18 +95,10 @@ impl ExpressionNames {
                 "name the variable",
             ));
         }
-        if name == "hostvars" {
-            let facts = all.get(at..).unwrap_or_default().iter();
-            let facts = facts.filter_map(|token| token.quoted().or(Some(token.text)));
-            let bad = facts
-                .map(|word| word.strip_prefix("ansible_").unwrap_or(""))
-                .find(|word| !word.is_empty() && !CONNECTION.contains(word));
-            if let Some(fact) = bad {
-                return Err(ImportProblem::new(
-                    format!("a fact of another host is read: `ansible_{fact}`"),
-                    "write `hostvars[HOST].facts`, see docs/facts.md",
-                ));
-            }
+        if name == "hostvars"
+            && let Some(end) = self.of_other_host(all, at, out)?
+        {
+            return Ok(end);
         }
         if let Some(registered) = self.registered.get(name) {
             return result(name, registered, all, at, out);
@@ -184,7 +110,7 @@ impl ExpressionNames {
             return Ok(end);
         }
         let Some(fact) = name.strip_prefix("ansible_").filter(|_| !self.declared.contains(name)) else {
-            out.push_str(name);
+            out.push_str(self.renamed.get(name).map_or(name, String::as_str));
             return Ok(at + 1);
         };
         if fact == "facts" {
@@ -208,13 +134,17 @@ impl ExpressionNames {
     }
 
     /// Rewrites a fact; `at` is the place behind its name.
-    fn fact(
+    pub(crate) fn fact(
         &self,
         fact: &str,
         all: &[Token<'_>],
         at: usize,
         out: &mut String,
     ) -> Result<usize, ImportProblem> {
+        if let Some(here) = self.gathered.get(fact) {
+            out.push_str(here);
+            return Ok(at);
+        }
         if let Some(end) = system::compared(fact, all, at, out)? {
             return Ok(end);
         }
@@ -263,6 +193,32 @@ impl ExpressionNames {
             }
         }
         Ok(out)
+    }
+
+    /// A text with only those names that have another one now.
+    pub(crate) fn with_new_names(&self, text: &str) -> String {
+        let Some(all) = parts(text).filter(|_| !self.renamed.is_empty()) else { return text.to_owned() };
+        let mut out = String::new();
+        for part in all {
+            let TemplatePart::Code(open, inside, close) = part else {
+                if let TemplatePart::Plain(plain) = part {
+                    out.push_str(plain);
+                }
+                continue;
+            };
+            out.push_str(open);
+            let all = tokens(inside);
+            for (at, token) in all.iter().enumerate() {
+                let is_part = before(&all, at).is_some_and(|token| token.is(".") || token.is("|"));
+                let is_set = before(&all, at).is_some_and(|token| token.is("set"));
+                let is_argument = !is_set && all.get(skip(&all, at + 1)).is_some_and(|sign| sign.is("="));
+                let new = self.renamed.get(token.text);
+                let new = new.filter(|_| token.sort == TokenSort::Name && !is_part && !is_argument);
+                out.push_str(new.map_or(token.text, String::as_str));
+            }
+            out.push_str(close);
+        }
+        out
     }
 
     /// Rewrites all texts of a value. Keys of maps stay.
@@ -369,41 +325,6 @@ fn lookup(all: &[Token<'_>], at: usize, out: &mut String) -> Result<usize, Impor
             Err(ImportProblem::new(format!("there is no lookup `{name}`"), write))
         }
         None => Err(ImportProblem::new("the name of a lookup is computed", "write its name")),
-    }
-}
-
-/// Rewrites the use of a registered result.
-fn result(
-    name: &str,
-    registered: &RegisteredResult,
-    all: &[Token<'_>],
-    at: usize,
-    out: &mut String,
-) -> Result<usize, ImportProblem> {
-    let path = path_at(all, at + 1);
-    let (mut key, mut end) = (path.text.clone(), path.end);
-    let mut negated = false;
-    if let Some((not, test, after)) = test_at(all, path.end) {
-        key.push_str(&format!(" is {test}"));
-        (negated, end) = (not, after);
-    }
-    match registered {
-        RegisteredResult::Query(known) => match known.get(&key) {
-            Some(text) => {
-                out.push_str(if negated { "not " } else { "" });
-                out.push_str(text);
-                Ok(end)
-            }
-            None => Err(ImportProblem::new(
-                format!("`{name}{key}` is not known of a `query`"),
-                "a `query` gives `stdout`, `lines`, `status` and `json`",
-            )),
-        },
-        RegisteredResult::Changes(_) => Err(ImportProblem::new(
-            format!("`{name}{key}` is the result of a task that changes something"),
-            "write `on_change` or `restart_on` where something follows a change; ask the host with `query` for what it is",
-        )),
-        RegisteredResult::Unknown(problem) => Err(problem.clone()),
     }
 }
 

@@ -35,7 +35,7 @@ impl Build<'_> {
             if value.as_str().and_then(whole_expression).map(str::trim) == Some(&name) {
                 continue;
             }
-            self.set(&name, when.clone(), value)?;
+            self.set(&name, when.clone(), value, true)?;
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
         Ok(())
@@ -54,21 +54,35 @@ impl Build<'_> {
         Ok(self.conditions.iter().flatten().chain(&read.when).filter_map(Node::scalar_text).collect())
     }
 
-    fn set(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
-        if self.inputs.contains(name) {
-            return Err(ImportProblem::new(
-                format!("`{name}` is a default of the role too"),
-                "write the expression under another name in `vars`, or as the `default` of the input",
-            ));
-        }
+    /// Sets a variable for all later tasks, or for the present one alone.
+    fn set(
+        &mut self,
+        name: &str,
+        when: Vec<String>,
+        value: Node,
+        is_for_all: bool,
+    ) -> Result<(), ImportProblem> {
         if self.names.registered.contains_key(name) {
             return Err(ImportProblem::new(
                 format!("`{name}` is the result of a task too"),
                 "give one of the two another name",
             ));
         }
-        self.not_read_before(name)?;
+        let is_new = !self.names.renamed.contains_key(name) && !self.sets.iter().any(|(own, _)| own == name);
+        // A name that was read before stays with its value, and so does one that users may give.
+        let is_read = || self.passed.iter().any(|task| self.reads(task, name));
+        let is_first = is_new && is_for_all && (self.inputs.contains(name) || is_read());
+        self.not_read_before(name, is_first)?;
+        if is_first {
+            self.rename_input(name)?;
+        }
         self.context.literals.remove(name);
+        self.set_at.insert(name.to_owned(), self.passed.len());
+        let renamed = self.names.renamed.get(name).cloned();
+        self.set_value(renamed.as_deref().unwrap_or(name), when, value)
+    }
+
+    fn set_value(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
         let is_of_vars = self.written.vars.iter().any(|var| var.name == name);
         if is_of_vars {
             let value = self.of_vars(name);
@@ -78,6 +92,7 @@ impl Build<'_> {
         let when: Vec<String> = when.into_iter().filter(|one| !is_undefined(one, name)).collect();
         let mut is_default = when.len() < all;
         let mut value = value;
+        let when = self.with_earlier(name, when)?;
         if uses_itself(&value, name) {
             if let Some((_, sets)) = self.sets.iter().find(|(own, _)| own == name) {
                 value = grown(name, &value, sets)?;
@@ -102,7 +117,6 @@ impl Build<'_> {
                 self.sets.len() - 1
             }
         };
-        self.set_at.insert(name.to_owned(), self.passed.len());
         let Some((_, sets)) = self.sets.get_mut(at) else { return Ok(()) };
         if sets.iter().any(|set| set.is_default != is_default) {
             return Err(ImportProblem::new(
@@ -132,10 +146,12 @@ impl Build<'_> {
     }
 
     /// A variable of a role has one value, from its first task on: a task that reads it before it is set, or between two values, would see
-    /// another one.
-    fn not_read_before(&self, name: &str) -> Result<(), ImportProblem> {
+    /// another one. One that gets another name here keeps its own for what stands before, but for templates: they are one text for all that use them.
+    fn not_read_before(&self, name: &str, is_first: bool) -> Result<(), ImportProblem> {
         let first = self.set_at.get(name).copied().unwrap_or(0);
-        let reader = self.passed.get(first..).unwrap_or_default().iter().find(|task| self.reads(task, name));
+        let passed = self.passed.get(first..).unwrap_or_default().iter();
+        let mut passed = passed.filter(|task| !is_first || task.module == "template");
+        let reader = passed.find(|task| self.reads(task, name));
         match reader {
             None => Ok(()),
             Some(task) => Err(ImportProblem::new(
@@ -196,7 +212,7 @@ impl Build<'_> {
                 "write the value in the place where it is used",
             ));
         }
-        self.set(name, Vec::new(), value)
+        self.set(name, Vec::new(), value, false)
     }
 
     pub(crate) fn include_vars(&mut self, task: &Task) -> Result<(), ImportProblem> {
@@ -205,6 +221,7 @@ impl Build<'_> {
         if task.args.get("dir").is_some() {
             return Err(open("a folder of variables is read"));
         }
+        let name = task.args.get("file").and_then(|_| task.args.get("name")?.scalar_text());
         let names = match first_found(task) {
             Some(names) => names,
             None if has_loop(task) => return Err(open("several files are read in a loop")),
@@ -249,11 +266,17 @@ impl Build<'_> {
             let mut diags = Diagnostics::new();
             let node = self.files.yaml(&format!("vars/{file}"), &mut diags);
             let Some(node) = node else { return Err(open(&format!("vars/{file} cannot be read"))) };
+            let mut when = when.clone();
+            when.extend(condition.clone());
+            // With a name the variables are the keys of one.
+            if let Some(name) = &name {
+                let value = self.names.node(&node)?;
+                self.set(name, when, value, true)?;
+                continue;
+            }
             for (key, value) in node.as_map().unwrap_or_default() {
                 let value = self.names.node(value)?;
-                let mut when = when.clone();
-                when.extend(condition.clone());
-                self.set(&key.scalar_text().unwrap_or_default(), when, value)?;
+                self.set(&key.scalar_text().unwrap_or_default(), when.clone(), value, true)?;
             }
         }
         self.find(task, TaskVerdict::Exact, "vars", Vec::new(), None);
@@ -331,7 +354,7 @@ fn uses_itself(value: &Node, name: &str) -> bool {
 }
 
 /// The value with the variable in it replaced by what it was.
-fn grown(name: &str, value: &Node, sets: &[ConditionalValue]) -> Result<Node, ImportProblem> {
+pub(crate) fn grown(name: &str, value: &Node, sets: &[ConditionalValue]) -> Result<Node, ImportProblem> {
     let problem = |why: &str| {
         ImportProblem::new(
             format!("the fact `{name}` is made from itself, {why}"),

@@ -144,6 +144,18 @@ impl Build<'_> {
         None
     }
 
+    /// Whether no task of the role can notify a handler: it never runs for this role. A task of another role that does is open there.
+    fn is_unheard(&self, handler: &Task) -> bool {
+        let of_tasks = self.notices.keys().all(|word| !word.contains("{{") && !is_called(handler, word));
+        let of_handlers = self
+            .handlers
+            .iter()
+            .flat_map(notified)
+            .all(|word| !word.contains("{{") && !is_called(handler, &word));
+        // A role that is used in the middle of this one may notify what it knows to be here.
+        of_tasks && of_handlers && !self.uses_roles
+    }
+
     /// The handlers that nothing notifies are left out.
     pub(crate) fn unused_handlers(&mut self) {
         self.in_handlers = true;
@@ -160,8 +172,12 @@ impl Build<'_> {
                 };
                 self.find(handler, TaskVerdict::Exact, NOT_APPLIED, vec![why], None);
             } else if !self.used_handlers.contains(&at) {
-                let why = "no task of this role that stands here notifies it".to_owned();
-                self.find(handler, TaskVerdict::Remark, "left out", vec![why], None);
+                let (verdict, why) = if self.is_unheard(handler) {
+                    (TaskVerdict::Exact, "no task notifies it")
+                } else {
+                    (TaskVerdict::Remark, "no task of this role that stands here notifies it")
+                };
+                self.find(handler, verdict, "left out", vec![why.to_owned()], None);
             }
         }
         self.in_handlers = false;

@@ -59,6 +59,27 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
 }
 
+/// Whether a task without a loop reads `item`: the element of a loop around its role or file, which a resource here does not know, and which
+/// an expression of the role would take from the `for_each` of the resource that reads it.
+pub(crate) fn reads_outer_element(task: &Task) -> bool {
+    let mut found = BTreeSet::new();
+    let mut look = |text: &str, bare: bool| {
+        // A template may have a loop of its own.
+        if !text.contains("for item") {
+            uses(text, "item", bare, &mut found);
+        }
+    };
+    let below = ["block", "rescue", "always", "name"];
+    for (key, value) in task.keywords.iter().filter(|(key, _)| !below.contains(&key.as_str())) {
+        let bare = matches!(key.as_str(), "when" | "until" | "failed_when" | "changed_when");
+        each_text(value, &mut |text| look(text, bare));
+    }
+    let bare = matches!(task.module.as_str(), "assert");
+    each_text(&task.args, &mut |text| look(text, bare));
+    task.free.iter().for_each(|text| look(text, false));
+    !crate::registers::has_loop(task) && !found.is_empty()
+}
+
 /// Reads the loop of a task.
 pub(crate) fn loop_of(task: &Task, names: &ExpressionNames) -> Result<Option<Loop>, ImportProblem> {
     let found = task.keywords.iter().find(|(key, _)| key == "loop" || key.starts_with("with_"));

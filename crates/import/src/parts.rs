@@ -47,6 +47,23 @@ impl Build<'_> {
         all
     }
 
+    /// Templates read variables by the names that they have at the end: nothing reads an older value.
+    pub(crate) fn rename_in_templates(&self, outputs: &mut [ImportedFile]) {
+        for output in outputs.iter_mut().filter(|output| output.path.starts_with("templates/")) {
+            let text = match &output.content {
+                ImportedContent::Text(text) => text,
+                ImportedContent::Copy(from) => match self.files.text(from) {
+                    Some(text) => text,
+                    None => continue,
+                },
+            };
+            let new = self.names.with_new_names(text);
+            if new != *text {
+                output.content = ImportedContent::Text(new);
+            }
+        }
+    }
+
     fn find_file(&mut self, path: &str, verdict: TaskVerdict, why: &str, write: Option<String>) {
         self.findings.push(ImportFinding {
             file: format!("{}{path}", self.files.shown),

@@ -155,7 +155,18 @@ fn shape_of(
     let text = text.or_else(|| task.args.get("argv").map(|_| "argv"));
     let mut shape = shape(&task.module, text, (reads, fails), paths, name);
     // A task that was done in any case has given its answer.
-    if let (RegisteredResult::Query(known), true) = (&mut shape, is_sure) {
+    let known = match &mut shape {
+        RegisteredResult::Query(known) => Some(known),
+        RegisteredResult::Json(answer) => {
+            if is_sure {
+                let there = [(" is defined", "true"), (" is undefined", "false")];
+                answer.known.extend(there.map(|(path, here)| (path.to_owned(), here.to_owned())));
+            }
+            None
+        }
+        _ => None,
+    };
+    if let Some(known) = known.filter(|_| is_sure) {
         let there: Vec<String> = known.keys().filter(|path| !path.contains(' ')).cloned().collect();
         let parents = there.iter().map(|path| path.split('.').take(2).collect::<Vec<_>>().join("."));
         let all: BTreeSet<String> = parents.chain(there.iter().cloned()).chain([String::new()]).collect();

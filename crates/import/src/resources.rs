@@ -22,16 +22,20 @@ impl Build<'_> {
                 entries
             }
             Err((problem, when)) => {
-                if let Some(name) = task.keyword("register").and_then(Node::scalar_text) {
-                    let unknown = ImportProblem::new(
-                        format!("the task that gives `{name}` is open"),
-                        "decide about that task first",
-                    );
-                    self.names.registered.insert(name, RegisteredResult::Unknown(unknown));
-                }
+                self.result_is_open(task);
                 self.open(task, problem, &when)
             }
         }
+    }
+
+    /// Notes that the result of an open task is not known.
+    pub(crate) fn result_is_open(&mut self, task: &Task) {
+        let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return };
+        let unknown = ImportProblem::new(
+            format!("the task that gives `{name}` is open"),
+            "decide about that task first",
+        );
+        self.names.registered.insert(name, RegisteredResult::Unknown(unknown));
     }
 
     /// Converts a task or a handler; `notified` are the resources that notify it.
@@ -60,9 +64,12 @@ impl Build<'_> {
         context.when.clone_from(&read.when);
         context.written_when.clone_from(&read.written_when);
         let register = task.keyword("register").and_then(Node::scalar_text);
-        context.is_query = register
-            .as_ref()
-            .is_some_and(|name| matches!(self.names.registered.get(name), Some(RegisteredResult::Query(_))));
+        context.is_query = register.as_ref().is_some_and(|name| {
+            matches!(
+                self.names.registered.get(name),
+                Some(RegisteredResult::Query(_) | RegisteredResult::Json(_))
+            )
+        });
         special(task, &names, &mut context, &mut read).map_err(fail)?;
         let args = if task.module == "assert" {
             self.assert_args(task, &names).map_err(fail)?
@@ -151,6 +158,7 @@ impl Build<'_> {
         each: Option<Node>,
         follows: &[String],
     ) -> Result<Vec<(ConvertedResource, bool)>, ImportProblem> {
+        self.gathers_for_all(task, &read.when)?;
         let mut all: Vec<(ConvertedResource, bool)> = Vec::new();
         for (index, one) in converted.made.iter().enumerate() {
             let title = match one.suffix {
@@ -174,7 +182,9 @@ impl Build<'_> {
                 tags: read.tags.clone(),
                 kind: one.kind.to_owned(),
                 params,
-                register: task.keyword("register").and_then(Node::scalar_text).filter(|_| one.registers),
+                register: one.registers_as.clone().or_else(|| {
+                    task.keyword("register").and_then(Node::scalar_text).filter(|_| one.registers)
+                }),
                 become_user: read.become_user.clone(),
                 sensitive: read.sensitive,
             };
@@ -186,6 +196,11 @@ impl Build<'_> {
         }
         for (resource, _) in &all {
             self.taken.insert(resource.name.clone());
+        }
+        if let Some((resource, _)) = all.first_mut()
+            && let Some(register) = self.gathers(task)
+        {
+            resource.register = Some(register);
         }
         Ok(all)
     }

@@ -72,6 +72,8 @@ pub(crate) struct Build<'f> {
     /// Whether tasks of other systems were left out: then the role is for its own alone.
     pub is_of_targets: bool,
     pub used_handlers: BTreeSet<usize>,
+    /// Whether a task uses another role.
+    pub uses_roles: bool,
     /// Handlers that were notified, each with the resources that notify it.
     pub notified: BTreeMap<usize, Vec<String>>,
     /// The place of each resource among the entries of the role.
@@ -81,6 +83,8 @@ pub(crate) struct Build<'f> {
     pub in_handlers: bool,
     /// The conditions of the groups around the present task.
     pub conditions: Vec<Vec<Node>>,
+    /// Those of them that Ansible asks again for each task.
+    pub asked_again: Vec<Node>,
     /// Names of resources.
     pub taken: BTreeSet<String>,
     pub open_items: usize,
@@ -192,22 +196,6 @@ impl Build<'_> {
     }
 }
 
-/// Facts that a task gathers are variables of their own in Ansible too, and open here.
-fn note_gathered(tasks: &[Task], names: &mut ExpressionNames) {
-    for (module, name) in [("service_facts", "services"), ("package_facts", "packages")] {
-        let gathers = tasks.iter().any(|task| {
-            let mut found = false;
-            task.each(&mut |task| found |= task.module == module && task.foreign.is_none());
-            found
-        });
-        if gathers && !names.declared.contains(name) {
-            let problem =
-                ImportProblem::new(format!("`{name}` is a fact of `{module}`"), crate::task::instead(module));
-            names.registered.insert(name.to_owned(), RegisteredResult::Unknown(problem));
-        }
-    }
-}
-
 /// The variables whose value is a plain text; of two with one name, the last.
 fn literals<'a>(variables: impl Iterator<Item = &'a (Node, Node)>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -231,6 +219,28 @@ fn tasks_and_handlers(files: &RoleFiles, diags: &mut Diagnostics) -> (Vec<Task>,
         let tasks: Vec<Task> = files.given.tasks.iter().flat_map(&mut all).collect();
         (tasks, files.given.handlers.as_ref().map(all).unwrap_or_default())
     }
+}
+
+/// Whether a task uses another role in its place.
+fn uses_roles(tasks: &[Task]) -> bool {
+    let mut found = false;
+    let uses = |task: &Task| matches!(task.module.as_str(), "include_role" | "import_role");
+    tasks.iter().for_each(|task| task.each(&mut |task| found |= uses(task) && task.foreign.is_none()));
+    found
+}
+
+/// The variables that tasks set.
+fn set_by_tasks(tasks: &[Task]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for task in tasks {
+        task.each(&mut |task| {
+            if task.module == "set_fact" {
+                let names = task.args.as_map().unwrap_or_default().iter();
+                found.extend(names.filter_map(|(key, _)| key.scalar_text()));
+            }
+        });
+    }
+    found
 }
 
 /// Reads the role that was made, as a plan would.
@@ -271,7 +281,8 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     others.extend(defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()));
     let found = registers(&[&tasks, &handlers], &others);
     names.registered = found.shapes;
-    note_gathered(&tasks, &mut names);
+    names.set_by_tasks = set_by_tasks(&tasks);
+    let read_facts = crate::gathered_names::note(&tasks, &handlers, &others, &mut names);
     let mut build = Build {
         files,
         catalog,
@@ -283,12 +294,14 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         notices: crate::notices::notices(&tasks),
         is_of_targets: false,
         used_handlers: BTreeSet::new(),
+        uses_roles: uses_roles(&tasks),
         notified: BTreeMap::new(),
         positions: BTreeMap::new(),
         top: 0,
         depth: 0,
         in_handlers: false,
         conditions: Vec::new(),
+        asked_again: Vec::new(),
         taken: BTreeSet::new(),
         open_items: 0,
         inputs: BTreeSet::new(),
@@ -298,12 +311,9 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         set_at: BTreeMap::new(),
         owners: BTreeMap::new(),
     };
+    build.context.read_facts = read_facts;
     build.context.literals = literals(defaults.iter().chain(&vars));
-    for (name, uses) in &found.uses {
-        if let Some(attribute) = crate::convert::stat_attribute(uses) {
-            build.context.queries.insert(name.clone(), attribute);
-        }
-    }
+    build.note_uses(&found.uses);
     let mut outputs = build.copies();
     build.head(meta.as_ref());
     let specs = specs.as_ref().and_then(|specs| specs.get("argument_specs")?.get("main")?.get("options"));
@@ -323,6 +333,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
             .at(&Span::nowhere(files.shown.clone()))
             .into());
     }
+    build.rename_in_templates(&mut outputs);
     let text = build.written.write();
     check(&files.name, &text, catalog)?;
     outputs.insert(0, ImportedFile { path: "role.yaml".to_owned(), content: ImportedContent::Text(text) });
@@ -344,6 +355,20 @@ fn flat(tasks: Vec<Task>) -> Vec<Task> {
 }
 
 impl Build<'_> {
+    /// Notes for which attributes and outputs the results of tasks are read.
+    fn note_uses(&mut self, all: &BTreeMap<String, BTreeSet<String>>) {
+        for (name, uses) in all {
+            if uses.iter().any(|path| path.starts_with(".stderr")) {
+                self.context.read_errors.insert(name.clone());
+                let errors = RegisteredResult::Query(BTreeMap::new());
+                self.names.registered.insert(crate::convert::of_errors(name), errors);
+            }
+            if let Some(attribute) = crate::convert::stat_attribute(uses) {
+                self.context.queries.insert(name.clone(), attribute);
+            }
+        }
+    }
+
     /// Tasks of the role, entry by entry, so that a handler can be laid over an earlier one.
     fn top_tasks(&mut self, tasks: &[Task]) {
         for task in tasks {

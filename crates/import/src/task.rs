@@ -135,7 +135,11 @@ impl Task {
 
     /// Whether it only says something, whatever that is and when: nothing reads its result, and it fails nothing.
     pub(crate) fn only_says(&self) -> bool {
-        self.module == "debug"
+        // A failure that is ignored is a message.
+        let ignores = self
+            .keyword("ignore_errors")
+            .is_some_and(|ignores| ignores.as_bool() == Some(true) || ignores.as_str() == Some("yes"));
+        (self.module == "debug" || ignores && matches!(self.module.as_str(), "fail" | "assert"))
             && ["register", "failed_when", "until", "notify"].iter().all(|key| self.keyword(key).is_none())
     }
 

@@ -1,7 +1,7 @@
 //! command, shell, raw.
 
 use super::params::param;
-use super::queries::statuses;
+use super::queries::{of_errors, statuses};
 use super::{Context, Conversion, ConvertedPart, Params, read_only, shell_text};
 use crate::expression::ImportProblem;
 use crate::tokens::{Token, TokenSort, tokens};
@@ -228,7 +228,17 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
     }
     let mut made = ConvertedPart::new("query", out);
     made.registers = context.is_query;
-    Ok(Conversion { made: vec![made], ..Conversion::default() }
+    let mut all = vec![made];
+    if let Some(register) = context.register.as_ref().filter(|name| context.read_errors.contains(*name)) {
+        // A query has one text as its answer: the same question gives what it says as errors.
+        let mut errors = all.first().cloned().unwrap_or_else(|| ConvertedPart::new("query", Vec::new()));
+        for (_, run) in errors.params.iter_mut().filter(|(key, _)| key == "run") {
+            *run = crate::yaml::made(format!("( {}\n) 2>&1 >/dev/null", run.as_str().unwrap_or_default()));
+        }
+        (errors.suffix, errors.registers, errors.registers_as) = ("errors", false, Some(of_errors(register)));
+        all.push(errors);
+    }
+    Ok(Conversion { made: all, ..Conversion::default() }
         .remark_if(!read_only(text), "every plan runs it: it must only read"))
 }
 

@@ -2,7 +2,7 @@
 
 use super::params::param;
 use super::{Context, Conversion, ConvertedPart, Params};
-use crate::expression::ImportProblem;
+use crate::expression::{ImportProblem, whole_expression};
 
 /// The last part of a path; empty where the path ends with a slash.
 fn base(path: &str) -> &str {
@@ -11,7 +11,11 @@ fn base(path: &str) -> &str {
 
 /// The path of the file itself: a name that ends with a slash is a directory.
 fn target(dest: &str, source: &str) -> String {
-    if dest.ends_with('/') { format!("{dest}{}", base(source)) } else { dest.to_owned() }
+    match whole_expression(source) {
+        _ if !dest.ends_with('/') => dest.to_owned(),
+        Some(expression) => format!("{dest}{{{{ ({}) | basename }}}}", expression.trim()),
+        None => format!("{dest}{}", base(source)),
+    }
 }
 
 /// A path that an earlier task makes a directory is one without a slash too.
@@ -39,6 +43,7 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     let content = params.take(&["content"]);
     let source = params.text(&["src"]);
     let mut out = Vec::new();
+    let mut is_unknown = false;
     match (content, source) {
         (Some(content), _) => {
             let text = content.scalar_text().ok_or_else(|| {
@@ -79,6 +84,12 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
                     "put the file below files/ of the role, and name it there",
                 ));
             }
+            // A variable may hold the path of a directory too, but for one that the role itself gives a file.
+            let known = whole_expression(&source).map(|name| context.literals.get(name));
+            is_unknown = known.is_some_and(|known| {
+                !context.has_loop
+                    && !known.is_some_and(|path| context.files.contains(&format!("files/{path}")))
+            });
             out.push(param("path", target(&in_directory(&dest, context), &source)));
             out.push(param("source", source));
         }
@@ -92,7 +103,8 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("file")?;
-    Ok(Conversion::one("file", out))
+    Ok(Conversion::one("file", out)
+        .remark_if(is_unknown, "it is taken for a file below files/: a directory is an error of the plan"))
 }
 
 /// A file of the host, copied there. A new one has the mode that it would have in Ansible; one that is there keeps it where none is given.

@@ -5,6 +5,7 @@ mod commands;
 mod control;
 mod fetched;
 mod files;
+mod gathered;
 mod kernel;
 mod lines;
 mod packages;
@@ -16,8 +17,9 @@ mod schedule;
 mod services;
 mod shell_text;
 
+pub(crate) use gathered::GATHERED;
 pub(crate) use params::Params;
-pub(crate) use queries::{shape, stat_attribute};
+pub(crate) use queries::{of_errors, shape, stat_attribute};
 pub(crate) use readers::read_only;
 
 use crate::expression::ImportProblem;
@@ -32,6 +34,8 @@ pub(crate) struct ConvertedPart {
     pub suffix: &'static str,
     /// Whether its result is registered under the task's name.
     pub registers: bool,
+    /// Another name under which its result is registered.
+    pub registers_as: Option<String>,
     /// Whether it is a precondition.
     pub is_check: bool,
     /// The parameter that names what it comes after (`restart_on`, `on_change`), if it takes one.
@@ -42,7 +46,16 @@ pub(crate) struct ConvertedPart {
 
 impl ConvertedPart {
     pub(crate) fn new(kind: &'static str, params: Vec<(String, Node)>) -> Self {
-        Self { kind, params, suffix: "", registers: false, is_check: false, follows: None, when: None }
+        Self {
+            kind,
+            params,
+            suffix: "",
+            registers: false,
+            registers_as: None,
+            is_check: false,
+            follows: None,
+            when: None,
+        }
     }
 }
 
@@ -111,6 +124,10 @@ pub(crate) struct Context {
     pub is_query: bool,
     /// Whether the task has a loop.
     pub has_loop: bool,
+    /// Registered results of which something reads what the command said as errors.
+    pub read_errors: std::collections::BTreeSet<String>,
+    /// Facts that tasks gather and something reads.
+    pub read_facts: std::collections::BTreeSet<&'static str>,
     /// Variables of the role whose value is a plain text.
     pub literals: std::collections::BTreeMap<String, String>,
 }
@@ -140,6 +157,8 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("raw", commands::shell),
     ("stat", queries::stat),
     ("slurp", queries::slurp),
+    ("service_facts", gathered::gather),
+    ("package_facts", gathered::gather),
     ("get_url", fetched::get_url),
     ("uri", fetched::uri),
     ("unarchive", fetched::unarchive),

@@ -1,8 +1,8 @@
 //! apt, package, snap, dpkg_selections.
 
 use super::params::param;
-use super::{Context, Conversion, Params};
-use crate::expression::ImportProblem;
+use super::{Context, Conversion, ConvertedPart, Params};
+use crate::expression::{ImportProblem, whole_expression};
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
 
@@ -45,7 +45,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
         if !plain {
             let parts: Vec<String> = all
                 .iter()
-                .map(|text| match crate::expression::whole_expression(text) {
+                .map(|text| match whole_expression(text) {
                     Some(expression) => expression.to_owned(),
                     None => format!("'{text}'"),
                 })
@@ -59,7 +59,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
     })
 }
 
-pub(super) fn apt(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+pub(super) fn apt(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["force_apt_get", "lock_timeout", "allow_change_held_packages", "fail_on_autoremove"]);
     if params.take(&["deb"]).is_some() {
         return Err(ImportProblem::new(
@@ -111,6 +111,11 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Conversion, ImportP
         "present" | "installed" => {}
         "latest" => out.push(param("state", "latest")),
         "absent" | "removed" => out.push(param("state", "absent")),
+        other if recommends.is_none() && !denied && by_state(out.clone(), other, context).is_some() => {
+            out.extend(max_age(age, update));
+            params.finish("package")?;
+            return Ok(by_state(out, other, context).unwrap_or_default());
+        }
         other => {
             return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
@@ -130,10 +135,8 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Conversion, ImportP
             "write the `version`, or a file in /etc/apt/preferences.d",
         ));
     }
-    match age {
-        Some(age) if !is_absent => out.push(("max_age".to_owned(), age)),
-        None if update && !is_absent => out.push(param("max_age", 0i64)),
-        _ => {}
+    if !is_absent {
+        out.extend(max_age(age, update));
     }
     let is_unsafe = params.flag(&["force", "allow_unauthenticated"])? == Some(true);
     if !is_absent {
@@ -147,7 +150,36 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Conversion, ImportP
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
 
-pub(super) fn package(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+/// The greatest age of the package index, where a task says one.
+fn max_age(age: Option<Node>, update: bool) -> Option<(String, Node)> {
+    age.map(|age| ("max_age".to_owned(), age)).or_else(|| update.then(|| param("max_age", 0i64)))
+}
+
+/// Packages whose state a variable holds: recommended ones and services are for those that are installed. Another value than those of the kind is
+/// an error of the plan, and changes nothing.
+fn by_state(list: Vec<(String, Node)>, state: &str, context: &Context) -> Option<Conversion> {
+    let variable = whole_expression(state)?;
+    let known = context.literals.get(variable)?;
+    if !matches!(known.as_str(), "present" | "latest" | "absent") {
+        return None;
+    }
+    let mut installed = list.clone();
+    installed.push(param("state", state));
+    installed.extend(as_apt_does(None));
+    let removed: Vec<(String, Node)> = list.into_iter().filter(|(key, _)| key == "name").collect();
+    let part = |params, when: &str, suffix| ConvertedPart {
+        suffix,
+        when: Some(format!("{variable} {when} 'absent'")),
+        ..ConvertedPart::new("package", params)
+    };
+    let removed = removed.into_iter().chain([param("state", "absent")]).collect();
+    Some(Conversion {
+        made: vec![part(installed, "!=", "installed"), part(removed, "==", "removed")],
+        ..Conversion::default()
+    })
+}
+
+pub(super) fn package(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["use"]);
     let list = params
         .take(&["name", "pkg"])
@@ -157,7 +189,7 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Conversion, Imp
     match state.as_str() {
         "present" | "installed" => {}
         "latest" | "absent" => out.push(param("state", state.as_str())),
-        other if other.contains("{{") => out.push(param("state", other)),
+        other if other.contains("{{") => {}
         other => {
             return Err(ImportProblem::new(
                 format!("`state: {other}` has no counterpart"),
@@ -173,6 +205,12 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Conversion, Imp
     }
     params.finish("package")?;
     let is_dynamic = state.contains("{{");
+    if is_dynamic {
+        if let Some(all) = by_state(out.clone(), &state, context) {
+            return Ok(all);
+        }
+        out.push(param("state", state.as_str()));
+    }
     if !is_dynamic && state != "absent" {
         out.extend(as_apt_does(None));
     }
