@@ -175,7 +175,6 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
         ("name: t-kept, version: \"9-1\"", "the repositories offer 1-1, 2-1"),
         ("name: t-virtual", "t-real provide it"),
         ("name: t-dated", "dnf would install t-new"),
-        ("name: t-lib, hold: true", "packages are not held on hosts with dnf"),
         ("name: t-ver, version: \"1-1\"", "t-ver 2-1 is installed, and 1-1 is older"),
     ] {
         roles(&world, &[("r", &one(words))]);
@@ -428,4 +427,50 @@ fn a_signed_repository_is_made_kept_and_taken_back_with_its_key() {
         "mv /etc/yum.repos.d/by-hand.repo /etc/yum.repos.d/made.repo; rm -rf /etc/pki/rpm-gpg; rpm -e --allmatches gpg-pubkey",
     );
     drop(refused.expect(1).says("by-hand.repo has a repository `made` too"));
+}
+
+#[test]
+fn versions_of_rpm_are_held_by_versionlock_and_released() {
+    let world = rpm_world();
+    let host = &world.hosts()[0];
+    const LIST: &str = "cat /etc/dnf/plugins/versionlock.list; rpm -q t-ver || true";
+    let item = |words: &str| format!("  - name: it\n    package: {{{words}}}\n");
+    let ready = "dnf -q -y remove t-ver >/dev/null 2>&1; : >/etc/dnf/plugins/versionlock.list";
+    let held = item("name: t-ver, version: \"1-1\", hold: true");
+    goes_back(&world, &["rollback", "undo.sh"], ready, &held, LIST);
+    let there = format!(
+        "{ready}; dnf -q -y install t-ver-1 >/dev/null 2>&1; dnf -q versionlock t-ver >/dev/null; sed -i /^#/d /etc/dnf/plugins/versionlock.list"
+    );
+    for (role, way) in [
+        ("name: t-ver=2-1, hold: true", "undo.sh"),
+        ("name: t-ver, hold: false", "rollback"),
+        ("name: t-ver, state: absent, hold: false", "rollback"),
+    ] {
+        goes_back(&world, &[way], &there, &item(role), LIST);
+    }
+    exec(host, &format!("rm -rf /var/lib/converge; {ready}"));
+    roles(&world, &[("r", &held)]);
+    apply(&world).expect(0);
+    assert_eq!(exec(host, LIST), "t-ver-0:1-1.*\nt-ver-1-1.noarch");
+    exec(host, "dnf -q -y upgrade >/dev/null 2>&1; rpm -q t-ver-1-1");
+    converge(&world, &["plan", "hosts.yaml"]).expect(0);
+    // Nothing moves it that does not say so.
+    for words in ["name: t-ver, state: latest", "name: t-ver=2-1"] {
+        roles(&world, &[("r", &item(words))]);
+        let plan = converge(&world, &["plan", "hosts.yaml"]).expect(1);
+        drop(plan.says("t-ver is held by `t-ver-0:1-1.*` in /etc/dnf/plugins/versionlock.list"));
+    }
+    roles(&world, &[("r", &held)]);
+    exec(host, ": >/etc/dnf/plugins/versionlock.list");
+    converge(&world, &["plan", "hosts.yaml"]).expect(2);
+    apply(&world).expect(0);
+    assert_eq!(exec(host, LIST), "t-ver-0:1-1.*\nt-ver-1-1.noarch");
+    // Without the plugin nothing is held.
+    exec(host, "sed -i 's/^enabled.*/enabled = 0/' /etc/dnf/plugins/versionlock.conf");
+    let plan = converge(&world, &["plan", "hosts.yaml"]);
+    exec(
+        host,
+        "sed -i 's/^enabled.*/enabled = 1/' /etc/dnf/plugins/versionlock.conf; : >/etc/dnf/plugins/versionlock.list",
+    );
+    drop(plan.expect(1).says("no plugin versionlock").says("python3-dnf-plugin-versionlock"));
 }
