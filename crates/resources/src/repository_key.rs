@@ -9,7 +9,7 @@ use base64::Engine as _;
 use converge_objects::PathState;
 use converge_resource::{Content, ParamError, Probe, SourceFile, State, Stop, View, Wait, quote};
 
-/// What a resource says of the key.
+/// The key as a resource declares it.
 #[derive(Clone, Copy, Debug)]
 pub struct RepositoryKey<'k> {
     pub fingerprint: &'k Names,
