@@ -97,7 +97,7 @@ impl VirtualHost<'_> {
             }
             return match self.known.observed(&place) {
                 Ok(there) if there.state.is_absent() => absent(),
-                // What the host refuses to look at in that place, it refuses below the link too.
+                // The host refuses below the link whatever it refuses to look at in that place.
                 Err(Stop::Failed(why)) if self.changed_above(&place).is_none() => Err(Stop::Failed(why)),
                 Err(Stop::Ask(probes)) => Err(Stop::Ask(probes)),
                 _ => wait(),
