@@ -43,10 +43,10 @@ fn sources() -> Vec<(String, String)> {
 }
 
 /// A text with the number of its line.
-type Numbered<'a> = (usize, &'a str);
+type NumberedLine<'a> = (usize, &'a str);
 
 /// Lines of code blocks, and texts between backticks outside of them, each with its line.
-fn code(text: &str) -> (Vec<Numbered<'_>>, Vec<Numbered<'_>>) {
+fn code(text: &str) -> (Vec<NumberedLine<'_>>, Vec<NumberedLine<'_>>) {
     let (mut blocks, mut inline) = (Vec::new(), Vec::new());
     let mut inside = false;
     for (number, line) in (1..).zip(text.lines()) {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// An object that was forgotten, and whose fields the server leaves to the project.
 #[derive(Debug, thiserror::Error)]
 #[error("{object}: its fields still belong to `{manager}`: {why}")]
-pub struct StillOwned {
+pub struct RemainingFields {
     object: ObjectId,
     manager: String,
     #[source]
@@ -28,7 +28,7 @@ impl Cluster {
         &self,
         run: &str,
         objects: &BTreeSet<ObjectId>,
-    ) -> Result<Vec<StillOwned>, RecordsError> {
+    ) -> Result<Vec<RemainingFields>, RecordsError> {
         let mut apart = BTreeSet::new();
         {
             let mut slot = self.inner.run.lock().await;
@@ -46,7 +46,11 @@ impl Cluster {
         let mut still = Vec::new();
         for object in objects.iter().filter(|object| !apart.contains(*object)) {
             if let Err(why) = self.give_up(object).await {
-                still.push(StillOwned { object: object.clone(), manager: self.manager().to_owned(), why });
+                still.push(RemainingFields {
+                    object: object.clone(),
+                    manager: self.manager().to_owned(),
+                    why,
+                });
             }
         }
         Ok(still)

@@ -9,8 +9,8 @@ use crate::connect::Cluster;
 use crate::open_run::Left;
 use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
-use crate::records::{Beside, Ended};
-use crate::work::{ClusterWork, WorkEnd, Worked};
+use crate::records::{Beside, ChangeEnd};
+use crate::work::{ClusterWork, WorkEnd, WorkResult};
 use converge_objects::k8s as text;
 use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
@@ -37,8 +37,8 @@ pub(crate) struct Done {
 
 impl Cluster {
     /// Does an item. What it finds otherwise than planned it leaves alone; what it changes it saves before.
-    pub async fn work(&self, run: &str, work: &ClusterWork, tell: &(dyn Fn(&str) + Sync)) -> Worked {
-        let mut worked = Worked::default();
+    pub async fn work(&self, run: &str, work: &ClusterWork, tell: &(dyn Fn(&str) + Sync)) -> WorkResult {
+        let mut worked = WorkResult::default();
         if work.adopt {
             if let Err(end) = self.adopt(run, work).await {
                 worked.end = end;
@@ -158,7 +158,7 @@ impl Cluster {
         &self,
         job: &Job<'_>,
         seq: u32,
-        ended: Ended,
+        ended: ChangeEnd,
         after: Option<(&State, &[Content])>,
         left: Left,
     ) -> Result<(), WorkEnd> {

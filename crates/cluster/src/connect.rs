@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::error::ClusterError;
-use crate::kubeconfig::{Checked, KubeconfigError, check};
+use crate::kubeconfig::{KubeconfigError, UsableKubeconfig, check};
 use crate::login::{Login, LoginError};
 use crate::open_run::OpenRun;
 use crate::options::ClusterOptions;
@@ -102,7 +102,7 @@ impl Cluster {
         }
         let bad = |why: KubeconfigError| ClusterError::Kubeconfig { cluster: name.to_owned(), why };
         let checked = check(kubeconfig.expose_secret(), context.as_deref(), login.as_ref()).map_err(bad)?;
-        let Checked { config: parsed, expires, login } = checked;
+        let UsableKubeconfig { config: parsed, expires, login } = checked;
         let chosen = KubeConfigOptions { context: context.clone(), cluster: None, user: None };
         let unusable = |e: &dyn std::fmt::Display| bad(KubeconfigError::Client(e.to_string()));
         let config = kube::Config::from_custom_kubeconfig(parsed, &chosen).await.map_err(|e| unusable(&e))?;

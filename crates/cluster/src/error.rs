@@ -123,7 +123,7 @@ impl ClusterError {
 
 /// The reason why a run was not begun. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RunRefusal {
     /// Another run holds the cluster: who.
     #[error("{0}")]
     Busy(String),

@@ -1,9 +1,9 @@
 //! A cluster as an executor.
 
 use crate::connect::Cluster;
-use crate::error::Refused;
+use crate::error::RunRefusal;
 use crate::record_error::RecordsError;
-use converge_executor::{Answers, Executor, Pending, Questions, RunEnd, RunMeta, TargetError};
+use converge_executor::{Answers, Executor, Questions, RunEnd, RunMeta, TargetError, TargetFuture};
 use converge_ledger::Records;
 
 /// A cluster whose records are not read must not be worked on.
@@ -16,7 +16,7 @@ impl Executor for Cluster {
         &self.inner.name
     }
 
-    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>> {
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> TargetFuture<'a, Result<Answers, TargetError>> {
         Box::pin(async move {
             let managed = async {
                 match questions.managed {
@@ -32,20 +32,20 @@ impl Executor for Cluster {
         })
     }
 
-    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>> {
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> TargetFuture<'a, Result<(), TargetError>> {
         Box::pin(async move {
             self.begin_run(meta).await.map_err(|refused| match refused {
-                Refused::Busy(who) => TargetError::Locked(who),
-                Refused::Unfit(why) => TargetError::Refused(why),
+                RunRefusal::Busy(who) => TargetError::Locked(who),
+                RunRefusal::Unfit(why) => TargetError::Refused(why),
             })
         })
     }
 
-    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> TargetFuture<'a, ()> {
         Box::pin(self.end_run(run, end))
     }
 
-    fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
+    fn history(&self) -> TargetFuture<'_, Result<Records, TargetError>> {
         Box::pin(async move { self.records().await.map_err(unread) })
     }
 }

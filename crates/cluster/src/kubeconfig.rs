@@ -59,7 +59,7 @@ pub enum KubeconfigError {
 
 /// A kubeconfig that may be used.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct UsableKubeconfig {
     /// The kubeconfig; its `exec` names the program by its absolute path.
     pub config: Kubeconfig,
     /// The moment at which its client certificate ends.
@@ -74,7 +74,7 @@ pub(crate) fn check(
     text: &str,
     context: Option<&str>,
     login: Option<&Login>,
-) -> Result<Checked, KubeconfigError> {
+) -> Result<UsableKubeconfig, KubeconfigError> {
     // A parser's message may quote the text, which holds keys: only the place is reported.
     let mut parsed = Kubeconfig::from_yaml(text).map_err(|_| match serde_yaml::from_str::<Value>(text) {
         Err(error) => match error.location() {
@@ -134,7 +134,7 @@ pub(crate) fn check(
             exec.interactive_mode = Some(ExecInteractiveMode::Never);
         }
     }
-    Ok(Checked { config: parsed, expires, login: runs.map(|program| (named, program)) })
+    Ok(UsableKubeconfig { config: parsed, expires, login: runs.map(|program| (named, program)) })
 }
 
 fn pem(data: &str) -> Option<jiff::Timestamp> {

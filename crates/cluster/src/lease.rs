@@ -1,7 +1,7 @@
 //! The lock of a cluster: a Lease that holds the run's ID and is renewed while the run is at work.
 
 use crate::api::Api;
-use crate::error::{ClusterError, Refused};
+use crate::error::{ClusterError, RunRefusal};
 use crate::fault::Fault;
 use crate::object::text;
 use crate::records::NAMESPACE;
@@ -90,19 +90,19 @@ pub(crate) async fn busy(api: &Api) -> Result<bool, Fault> {
 
 /// Why the lock was not taken.
 struct NotTaken {
-    refused: Refused,
+    refused: RunRefusal,
     /// The holder with its last renewal; `None` where it is not a matter of waiting.
     renewed: Option<String>,
 }
 
-impl From<Refused> for NotTaken {
-    fn from(refused: Refused) -> Self {
+impl From<RunRefusal> for NotTaken {
+    fn from(refused: RunRefusal) -> Self {
         Self { refused, renewed: None }
     }
 }
 
 /// Takes the lock for a run. One that is not renewed any more is waited for until it ends: its holder died. As soon as it is renewed, the holder lives.
-pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLease, Refused> {
+pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLease, RunRefusal> {
     let mut first = None;
     loop {
         let NotTaken { refused, renewed } = match try_to_take(api, run, operator).await {
@@ -117,7 +117,7 @@ pub(crate) async fn take(api: &Arc<Api>, run: &str, operator: &str) -> Result<He
 }
 
 async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLease, NotTaken> {
-    let unfit = |fault: Fault| Refused::Unfit(format!("the lock of the cluster cannot be taken: {fault}"));
+    let unfit = |fault: Fault| RunRefusal::Unfit(format!("the lock of the cluster cannot be taken: {fault}"));
     let one = format!("{}/{FIELD_MANAGER}", path());
     // Somebody may come in between: then it is looked at again.
     for _ in 0..3 {
@@ -138,7 +138,7 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLe
                          and ends {SECONDS} s after the last renewal); wait for it"
                     );
                     let renewed = format!("{who} {}", text(&found, "/spec/renewTime"));
-                    return Err(NotTaken { refused: Refused::Busy(busy), renewed: Some(renewed) });
+                    return Err(NotTaken { refused: RunRefusal::Busy(busy), renewed: Some(renewed) });
                 }
                 if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.insert(
@@ -155,7 +155,7 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLe
             Err(fault) => return Err(unfit(fault).into()),
         }
     }
-    Err(Refused::Busy("other runs begin on the cluster at this moment; try again".to_owned()).into())
+    Err(RunRefusal::Busy("other runs begin on the cluster at this moment; try again".to_owned()).into())
 }
 
 fn held(api: Arc<Api>, run: &str) -> HeldLease {

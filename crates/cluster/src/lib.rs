@@ -35,7 +35,7 @@ mod takeover;
 mod tunnel;
 mod work;
 
-pub use amend::StillOwned;
+pub use amend::RemainingFields;
 pub use connect::{Cluster, ClusterAccess};
 pub use error::ClusterError;
 pub use fault::{Fault, ServerRefusal};
@@ -44,7 +44,7 @@ pub use login::{Login, LoginError};
 pub use object::{changed_by, edited_since, is_of_one_release};
 pub use options::{ClusterOptions, UnreadIdentities};
 pub use program::{environment, in_path};
-pub use record_error::{Damage, RecordsError, SecretSealError, Unread};
+pub use record_error::{Damage, RecordReadError, RecordsError, SecretSealError};
 pub use records::NAMESPACE;
 pub use run::SavedContents;
-pub use work::{ClusterWork, WorkEnd, Worked};
+pub use work::{ClusterWork, WorkEnd, WorkResult};

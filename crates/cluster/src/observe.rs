@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::object;
 use converge_executor::Answers;
 use converge_objects::k8s::K8sState;
-use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observed, Probe, State};
+use converge_resource::{Answer, ApiProbe, ApiRef, Content, ObjectId, Observation, Probe, State};
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,13 +40,13 @@ type ListedKind = (String, String, Option<String>);
 type Lists = BTreeMap<ListedKind, Result<BTreeMap<String, Value>, Arc<Fault>>>;
 
 /// An answer, and the content that its state names.
-pub(crate) type Answered = (Answer, Vec<Content>);
+pub(crate) type AnswerWithContents = (Answer, Vec<Content>);
 
 impl Cluster {
     /// Answers questions. Nothing is changed, and each failure stays with its question.
     pub async fn answers_to(&self, probes: &BTreeSet<Probe>) -> Answers {
         let lists = self.lists(probes).await;
-        let answers: Vec<(Probe, Answered)> = stream::iter(probes.iter().cloned())
+        let answers: Vec<(Probe, AnswerWithContents)> = stream::iter(probes.iter().cloned())
             .map(|probe| {
                 let lists = &lists;
                 async move {
@@ -114,7 +114,7 @@ impl Cluster {
         api.list(&path).await.map(Some)
     }
 
-    async fn answer(&self, probe: &Probe, lists: &Lists) -> Answered {
+    async fn answer(&self, probe: &Probe, lists: &Lists) -> AnswerWithContents {
         let result = match probe {
             Probe::Object(id) => self.look_in(id, lists).await,
             Probe::Api(question) => self.ask(question).await.map(|answer| (Answer::Api(answer), Vec::new())),
@@ -123,7 +123,7 @@ impl Cluster {
         result.unwrap_or_else(|error| (Answer::Failed(error.to_string()), Vec::new()))
     }
 
-    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<Answered, LookError> {
+    async fn look_in(&self, id: &ObjectId, lists: &Lists) -> Result<AnswerWithContents, LookError> {
         if let Some(wanted) = api_ref(id) {
             let ApiRef { api_version, kind, namespace, name } = wanted.clone();
             if let Some(list) = lists.get(&(kind, api_version, namespace)) {
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// The state of one object.
-    pub(crate) async fn look(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), LookError> {
+    pub(crate) async fn look(&self, id: &ObjectId) -> Result<(Observation, Vec<Content>), LookError> {
         match id.kind.as_str() {
             "k8s" => {
                 let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
@@ -164,7 +164,7 @@ impl Cluster {
             "workload" => {
                 let wanted = ApiRef::from_key(&id.key).ok_or_else(|| no_key(id))?;
                 let running = self.running(&wanted).await?;
-                let absent = Observed::new(State::absent(), None);
+                let absent = Observation::new(State::absent(), None);
                 Ok((running.map_or(absent, |running| running.observed()), Vec::new()))
             }
             "release" => self.release(id).await,
@@ -220,18 +220,18 @@ pub(crate) fn no_key(id: &ObjectId) -> LookError {
 }
 
 /// State and content of an object as the server gives it.
-pub(crate) fn observed(object: Option<&Value>) -> (Observed, Vec<Content>) {
+pub(crate) fn observed(object: Option<&Value>) -> (Observation, Vec<Content>) {
     match object {
-        None => (Observed::new(State::absent(), None), Vec::new()),
+        None => (Observation::new(State::absent(), None), Vec::new()),
         Some(found) => {
             let (state, content) = K8sState::of(found);
-            (Observed::new(state.into(), object::moment(found)), vec![content])
+            (Observation::new(state.into(), object::moment(found)), vec![content])
         }
     }
 }
 
 /// The answer about an object. One that is being deleted has no state to plan on: what would be written goes with it.
-fn present(object: Option<&Value>) -> Result<Answered, LookError> {
+fn present(object: Option<&Value>) -> Result<AnswerWithContents, LookError> {
     if let Some(found) = object.filter(|found| object::is_being_deleted(found)) {
         return Err(LookError::being_deleted(found));
     }

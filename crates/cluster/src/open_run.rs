@@ -7,13 +7,13 @@ use crate::options::ClusterOptions;
 use crate::owned::OwnedDoc;
 use crate::record_error::RecordsError;
 use crate::records::{
-    self, Beside, ChangeDoc, ContentsDoc, Ended, NAMESPACE, Need, RECORD_LABEL, RUN_LABEL, RunDoc,
+    self, Beside, ChangeDoc, ChangeEnd, ContentsDoc, NAMESPACE, Need, RECORD_LABEL, RUN_LABEL, RunDoc,
     RunStanding, StoredContent,
 };
 use crate::sealed::closed;
 use crate::work::ClusterWork;
 use converge_executor::RunMeta;
-use converge_ledger::{Entry, Managed, fold};
+use converge_ledger::{Entry, ManagedObjects, fold};
 use converge_resource::{Change, Content, Digest, FIELD_MANAGER, ObjectId, State};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) struct OpenRun {
     pub(crate) lease: HeldLease,
     pub(crate) doc: RunDoc,
     /// The managed objects before it.
-    pub(crate) base: Managed,
+    pub(crate) base: ManagedObjects,
     /// The contents that the present Secret of contents holds, and its number.
     pub(crate) contents: ContentsDoc,
     pub(crate) number: u32,
@@ -57,7 +57,7 @@ pub(crate) async fn put(api: &Api, name: &str, secret: &Value) -> Result<(), Fau
     api.patch(&path, APPLY, secret).await.map(|_| ())
 }
 
-pub(crate) async fn write_owned(api: &Api, managed: &Managed) -> Result<(), RecordsError> {
+pub(crate) async fn write_owned(api: &Api, managed: &ManagedObjects) -> Result<(), RecordsError> {
     let packed = records::pack(&OwnedDoc::of(managed))?;
     if !records::fits(&packed) {
         return Err(RecordsError::ManagedFull);
@@ -93,7 +93,7 @@ impl OpenRun {
     }
 
     /// The managed objects after it.
-    pub(crate) fn managed(&self) -> Managed {
+    pub(crate) fn managed(&self) -> ManagedObjects {
         fold(self.base.clone(), &[self.doc.clone().record()])
     }
 
@@ -203,7 +203,7 @@ impl OpenRun {
     pub(crate) async fn end(
         &mut self,
         seq: u32,
-        ended: Ended,
+        ended: ChangeEnd,
         after: Option<&State>,
         left: Left,
     ) -> Result<(), RecordsError> {
@@ -242,7 +242,7 @@ impl OpenRun {
                 owners_left: None,
                 managers: BTreeMap::new(),
                 applied: None,
-                outcome: Some(Ended::Moved),
+                outcome: Some(ChangeEnd::Moved),
             });
         }
         self.write().await

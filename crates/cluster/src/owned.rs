@@ -1,7 +1,7 @@
 //! The managed objects of a cluster, as the Secret `owned` keeps them: the base over which the runs are folded that it does not name. Pure.
 
 use crate::records::{FORMAT, Record};
-use converge_ledger::{Entry, Managed, MountLayer, Owned, ProjectName};
+use converge_ledger::{Entry, ManagedObjects, MountLayer, OwnedObject, ProjectName};
 use converge_resource::{ObjectId, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ impl OwnedThing {
     }
 
     fn entry(self) -> Entry {
-        let thing = Owned {
+        let thing = OwnedObject {
             object: self.object,
             // A cluster mounts nothing.
             layer: MountLayer::default(),
@@ -112,26 +112,29 @@ impl OwnedThing {
 }
 
 impl OwnedDoc {
-    pub(crate) fn of(managed: &Managed) -> Self {
+    pub(crate) fn of(managed: &ManagedObjects) -> Self {
         let things = managed.entries.iter().map(OwnedThing::of).collect();
         Self { format: FORMAT, things, folded: managed.folded.clone() }
     }
 
-    pub(crate) fn managed(self) -> Managed {
-        Managed { entries: self.things.into_iter().map(OwnedThing::entry).collect(), folded: self.folded }
+    pub(crate) fn managed(self) -> ManagedObjects {
+        ManagedObjects {
+            entries: self.things.into_iter().map(OwnedThing::entry).collect(),
+            folded: self.folded,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{ChangeDoc, Ended, RunDoc, pack, secret, unpack};
+    use crate::records::{ChangeDoc, ChangeEnd, RunDoc, pack, secret, unpack};
     use converge_executor::RunMeta;
     use converge_ledger::fold;
     use serde_json::json;
     use std::collections::BTreeMap;
 
-    fn change(before: &str, after: &str, owner: Option<&str>, outcome: Option<Ended>) -> ChangeDoc {
+    fn change(before: &str, after: &str, owner: Option<&str>, outcome: Option<ChangeEnd>) -> ChangeDoc {
         ChangeDoc {
             seq: 1,
             object: ObjectId::new("k8s", "v1/ConfigMap/n/x"),
@@ -191,19 +194,19 @@ mod tests {
 
     #[test]
     fn what_others_have_in_an_object_does_not_keep_it_managed_after_a_rollback() {
-        let first = run("a", vec![change("object 1", "object 2", Some("r"), Some(Ended::Done))]);
+        let first = run("a", vec![change("object 1", "object 2", Some("r"), Some(ChangeEnd::Done))]);
         // Another client has set another field meanwhile: it does not come to stand exactly as before.
-        let back = vec![change("object 3", "object 4", None, Some(Ended::Done))];
+        let back = vec![change("object 3", "object 4", None, Some(ChangeEnd::Done))];
         let back = RunDoc { rollback: Some(Vec::new()), rolls_back: vec!["a".to_owned()], ..run("b", back) };
-        let managed = fold(Managed::default(), &[first.record(), back.record()]);
+        let managed = fold(ManagedObjects::default(), &[first.record(), back.record()]);
         assert_eq!(managed.present().count(), 0);
     }
 
     #[test]
     fn what_foreign_code_moves_is_as_the_run_left_it() {
-        let made = run("a", vec![change("absent", "object 1", Some("r"), Some(Ended::Done))]);
-        let moved = run("b", vec![change("object 1", "object 2", None, Some(Ended::Moved))]);
-        let managed = fold(Managed::default(), &[made.record(), moved.record()]);
+        let made = run("a", vec![change("absent", "object 1", Some("r"), Some(ChangeEnd::Done))]);
+        let moved = run("b", vec![change("object 1", "object 2", None, Some(ChangeEnd::Moved))]);
+        let managed = fold(ManagedObjects::default(), &[made.record(), moved.record()]);
         assert_eq!(managed.entries[0].thing.left, State::from_line("object 2"));
     }
 }

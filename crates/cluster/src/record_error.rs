@@ -15,7 +15,7 @@ pub enum RecordsError {
     Api(#[from] Fault),
     /// A record is there and was not read.
     #[error(transparent)]
-    Unread(#[from] Unread),
+    Unread(#[from] RecordReadError),
     /// The record has no JSON.
     #[error("the record cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -47,7 +47,7 @@ pub enum RecordsError {
 
 /// The reason why a record was not read. It is named as NAMESPACE/SECRET.
 #[derive(Debug, Error)]
-pub enum Unread {
+pub enum RecordReadError {
     /// It has another format: most likely a later converge has written it.
     #[error(
         "the record {record} in the cluster is not understood: it has format {found}, this converge reads {newest}"

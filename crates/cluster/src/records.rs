@@ -7,7 +7,7 @@ mod owners;
 mod retention;
 
 use crate::packed;
-use crate::record_error::{Damage, RecordsError, Unread};
+use crate::record_error::{Damage, RecordReadError, RecordsError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_executor::RunMeta;
@@ -18,7 +18,7 @@ use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 use owners::field_owners;
 pub(crate) use owners::owners_before;
-pub(crate) use retention::{Listed, Need, RunStanding, is_full, listed, next_seq, to_drop};
+pub(crate) use retention::{ListedRun, Need, RunStanding, is_full, listed, next_seq, to_drop};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,13 +126,13 @@ pub(crate) struct ChangeDoc {
     pub(crate) applied: Option<Value>,
     /// `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) outcome: Option<Ended>,
+    pub(crate) outcome: Option<ChangeEnd>,
 }
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Ended {
+pub(crate) enum ChangeEnd {
     /// As planned.
     Done,
     /// It failed.
@@ -195,10 +195,10 @@ impl RunDoc {
             outcome: match c.outcome {
                 None => SavedOutcome::Unknown,
                 // The next rollback goes on with it.
-                Some(Ended::Done) if c.in_part => SavedOutcome::Off,
-                Some(Ended::Done) => SavedOutcome::Done,
-                Some(Ended::Failed) => SavedOutcome::Failed,
-                Some(Ended::Moved) => SavedOutcome::Moved,
+                Some(ChangeEnd::Done) if c.in_part => SavedOutcome::Off,
+                Some(ChangeEnd::Done) => SavedOutcome::Done,
+                Some(ChangeEnd::Failed) => SavedOutcome::Failed,
+                Some(ChangeEnd::Moved) => SavedOutcome::Moved,
             },
             arrived: false,
         };
@@ -234,7 +234,10 @@ impl RunDoc {
 
 /// All runs, oldest first, and those of them that wrote into `owned` themselves. A record that is damaged does not hide the others; one of a later
 /// format does.
-pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeSet<String>), Unread> {
+pub(crate) fn runs(
+    secrets: &[Value],
+    now: Timestamp,
+) -> Result<(Records, BTreeSet<String>), RecordReadError> {
     let mut records = Records { now: Some(now.as_second()), ..Records::default() };
     let mut in_owned = BTreeSet::new();
     for secret in secrets {
@@ -243,8 +246,8 @@ pub(crate) fn runs(secrets: &[Value], now: Timestamp) -> Result<(Records, BTreeS
                 in_owned.extend(doc.is_in_owned().then(|| doc.id.clone()));
                 records.runs.push(doc.record());
             }
-            Err(unread @ Unread::Format { .. }) => return Err(unread),
-            Err(unread @ Unread::Damaged { .. }) => {
+            Err(unread @ RecordReadError::Format { .. }) => return Err(unread),
+            Err(unread @ RecordReadError::Damaged { .. }) => {
                 records.broken.push(format!("{unread}; it is not considered"));
             }
         }
@@ -328,13 +331,13 @@ pub(crate) fn fits(packed: &[u8]) -> bool {
 }
 
 /// Reads the record of a Secret.
-pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, Unread> {
+pub(crate) fn unpack<T: Record>(secret: &Value) -> Result<T, RecordReadError> {
     let record = || format!("{NAMESPACE}/{}", crate::object::text(secret, "/metadata/name"));
-    let damaged = |damage: Damage| Unread::Damaged { record: record(), damage };
+    let damaged = |damage: Damage| RecordReadError::Damaged { record: record(), damage };
     let value = json_of(secret).map_err(damaged)?;
     match value.get("format").and_then(Value::as_u64) {
         Some(format) if (1..=u64::from(T::NEWEST)).contains(&format) => {}
-        Some(found) => return Err(Unread::Format { record: record(), found, newest: T::NEWEST }),
+        Some(found) => return Err(RecordReadError::Format { record: record(), found, newest: T::NEWEST }),
         None => return Err(damaged(Damage::NoFormat)),
     }
     serde_json::from_value(value).map_err(|error| damaged(error.into()))
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(doc.clone().record().changes[0].outcome, SavedOutcome::Unknown);
         assert!(!doc.clone().record().finished);
         let mut partly = doc.clone();
-        partly.changes[0].outcome = Some(Ended::Done);
+        partly.changes[0].outcome = Some(ChangeEnd::Done);
         assert_eq!(partly.clone().record().changes[0].outcome, SavedOutcome::Done);
         partly.changes[0].in_part = true;
         assert_eq!(
@@ -418,7 +421,7 @@ mod tests {
         let later = super::secret("run-a", "run", Some("a"), &pack(&doc).unwrap(), &[]);
         let now = Timestamp::UNIX_EPOCH;
         let unread = runs(&[later], now).unwrap_err();
-        assert!(matches!(unread, Unread::Format { found: 6, newest: 5, .. }), "{unread}");
+        assert!(matches!(unread, RecordReadError::Format { found: 6, newest: 5, .. }), "{unread}");
         assert!(unread.to_string().contains("it has format 6, this converge reads 5"), "{unread}");
         let broken = super::secret("run-b", "run", None, b"no gzip", &[]);
         let (read, in_owned) = runs(&[broken, secret, old_secret], now).unwrap();
@@ -449,7 +452,7 @@ mod tests {
                 owners_left: None,
                 managers: BTreeMap::new(),
                 applied: None,
-                outcome: Some(Ended::Done),
+                outcome: Some(ChangeEnd::Done),
             });
             doc
         };

@@ -2,24 +2,24 @@
 
 use crate::api::{Api, escaped};
 use crate::connect::Cluster;
-use crate::error::Refused;
+use crate::error::RunRefusal;
 use crate::fault::Fault;
 use crate::lease;
 use crate::open_run::{OpenRun, labelled, secrets, write_owned};
 use crate::owned::OwnedDoc;
-use crate::record_error::{RecordsError, SecretSealError, Unread};
+use crate::record_error::{RecordReadError, RecordsError, SecretSealError};
 use crate::records::{
-    self, Beside, ContentsDoc, Listed, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
+    self, Beside, ContentsDoc, ListedRun, NAMESPACE, RECORD_LABEL, RUN_LABEL, RunDoc, StoredContent,
 };
 use crate::sealed::{opened, unseal};
-use converge_executor::{Arrived, RunEnd, RunMeta};
-use converge_ledger::{Managed, OwnedRecords, Records, RunRecord, fold};
+use converge_executor::{ArrivedChanges, RunEnd, RunMeta};
+use converge_ledger::{ManagedObjects, OwnedRecords, Records, RunRecord, fold};
 use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-async fn read_owned(api: &Api) -> Result<Managed, RecordsError> {
+async fn read_owned(api: &Api) -> Result<ManagedObjects, RecordsError> {
     let found = api.find(&format!("{}/owned", secrets())).await?;
     let doc: OwnedDoc = match &found {
         Some(secret) => records::unpack(secret)?,
@@ -30,7 +30,11 @@ async fn read_owned(api: &Api) -> Result<Managed, RecordsError> {
 
 /// The managed objects after the recorded runs. A run that was cut off is not in `owned` yet: it is brought there. The lease is held.
 /// `arrived` is what its plan has found of such a run.
-async fn settle(api: &Api, runs: &[Listed], arrived: Option<&Arrived>) -> Result<Managed, RecordsError> {
+async fn settle(
+    api: &Api,
+    runs: &[ListedRun],
+    arrived: Option<&ArrivedChanges>,
+) -> Result<ManagedObjects, RecordsError> {
     let mut managed = read_owned(api).await?;
     let mut cut_off = Vec::new();
     let all = managed.folded.len();
@@ -41,8 +45,8 @@ async fn settle(api: &Api, runs: &[Listed], arrived: Option<&Arrived>) -> Result
             Ok(doc) if doc.is_in_owned() => drop(managed.folded.insert(doc.id)),
             Ok(doc) => cut_off.push(with_arrived(doc.record(), arrived)),
             // It is named wherever the runs are read.
-            Err(Unread::Damaged { .. }) => {}
-            Err(unread @ Unread::Format { .. }) => return Err(unread.into()),
+            Err(RecordReadError::Damaged { .. }) => {}
+            Err(unread @ RecordReadError::Format { .. }) => return Err(unread.into()),
         }
     }
     let managed = fold(managed, &cut_off);
@@ -59,7 +63,7 @@ async fn read_runs(api: &Api) -> Result<(Records, BTreeSet<String>), RecordsErro
 }
 
 /// The record of a run that was cut off, with what a plan has found of it since.
-fn with_arrived(mut record: RunRecord, arrived: Option<&Arrived>) -> RunRecord {
+fn with_arrived(mut record: RunRecord, arrived: Option<&ArrivedChanges>) -> RunRecord {
     for (seq, state) in arrived.iter().filter(|a| a.run == record.id).flat_map(|a| &a.changes) {
         let mut changes = record.changes.iter_mut();
         if let Some(change) = changes.find(|c| c.seq == *seq && c.after == *state) {
@@ -74,10 +78,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Another run is at work, or the cluster takes no records.
-    pub(crate) async fn begin_run(&self, meta: &RunMeta) -> Result<(), Refused> {
+    pub(crate) async fn begin_run(&self, meta: &RunMeta) -> Result<(), RunRefusal> {
         let api = &self.inner.api;
         let unfit = |why: RecordsError| {
-            Refused::Unfit(format!("{}: no record of the run can be written: {why}", self.inner.name))
+            RunRefusal::Unfit(format!("{}: no record of the run can be written: {why}", self.inner.name))
         };
         let mut slot = self.inner.run.lock().await;
         namespace(api).await.map_err(|fault| unfit(fault.into()))?;
@@ -153,7 +157,7 @@ impl Cluster {
     }
 
     /// The managed objects as the last run that ended has left them.
-    pub(crate) async fn managed(&self) -> Result<Managed, RecordsError> {
+    pub(crate) async fn managed(&self) -> Result<ManagedObjects, RecordsError> {
         read_owned(&self.inner.api).await
     }
 
@@ -214,8 +218,8 @@ impl Cluster {
     }
 
     /// The same, with the reasons why those that are sealed as a whole cannot be read here.
-    async fn kept_or_sealed(&self, wanted: &BTreeSet<Digest>) -> Result<KeptOrSealed, RecordsError> {
-        let (mut all, mut shut) = KeptOrSealed::default();
+    async fn kept_or_sealed(&self, wanted: &BTreeSet<Digest>) -> Result<StoredContents, RecordsError> {
+        let (mut all, mut shut) = StoredContents::default();
         if wanted.is_empty() {
             return Ok((all, shut));
         }
@@ -239,7 +243,7 @@ impl Cluster {
 }
 
 /// Contents of states with what stands beside them, and those that stay sealed.
-type KeptOrSealed = (BTreeMap<Digest, StoredContent>, BTreeMap<Digest, SecretSealError>);
+type StoredContents = (BTreeMap<Digest, StoredContent>, BTreeMap<Digest, SecretSealError>);
 
 /// Contents that runs have saved. Those that were not saved are missing.
 #[derive(Debug, Default)]

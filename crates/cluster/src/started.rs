@@ -15,7 +15,7 @@ const FORMAT: u32 = 1;
 
 /// The record of one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Started {
+pub(crate) struct StartedWorkload {
     /// The server's own identity of it: another workload of the same name was started by another client.
     pub(crate) uid: String,
     /// The digest of what it was started with; `None` where a rollback has taken the record back.
@@ -27,7 +27,7 @@ pub(crate) struct Started {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StartedDoc {
     format: u32,
-    workloads: BTreeMap<String, Started>,
+    workloads: BTreeMap<String, StartedWorkload>,
 }
 
 impl Default for StartedDoc {
@@ -51,13 +51,17 @@ impl Cluster {
     }
 
     /// The record of a workload; `None` where there is none, or that of another one of the same name.
-    pub(crate) async fn started(&self, key: &str, uid: &str) -> Result<Option<Started>, RecordsError> {
+    pub(crate) async fn started(
+        &self,
+        key: &str,
+        uid: &str,
+    ) -> Result<Option<StartedWorkload>, RecordsError> {
         let found = self.all_started().await?.workloads.remove(key);
         Ok(found.filter(|started| started.uid == uid))
     }
 
     /// Writes it. The cluster's lock is held.
-    pub(crate) async fn note(&self, key: &str, started: Started) -> Result<(), RecordsError> {
+    pub(crate) async fn note(&self, key: &str, started: StartedWorkload) -> Result<(), RecordsError> {
         let mut all = self.all_started().await?;
         all.workloads.insert(key.to_owned(), started);
         let packed = records::pack(&all)?;

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::ownership;
 use crate::record_error::RecordsError;
 use crate::records::RunDoc;
-use converge_ledger::{Managed, ProjectName, ProjectScope};
+use converge_ledger::{ManagedObjects, ProjectName, ProjectScope};
 use converge_resource::{ApiRef, FIELD_MANAGER, ObjectId};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ pub(crate) enum TakeOverError {
 /// The objects that runs of this project were the last to write under the plain name. Where no run is recorded any more, what is managed tells it.
 fn plainly_ours(
     docs: &[RunDoc],
-    managed: &Managed,
+    managed: &ManagedObjects,
     scope: &ProjectName,
     project: Option<&str>,
 ) -> BTreeSet<ObjectId> {

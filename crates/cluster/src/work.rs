@@ -44,7 +44,7 @@ impl ClusterWork {
 
 /// The result of an item.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Worked {
+pub struct WorkResult {
     /// The end.
     pub end: WorkEnd,
     /// The objects' states after it, as far as they could be looked at.

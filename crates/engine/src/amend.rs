@@ -6,7 +6,7 @@ use crate::connect::runs::{bare_meta, open_run};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
-use converge_cluster::StillOwned;
+use converge_cluster::RemainingFields;
 use converge_executor::RunEnd;
 use converge_ledger::{Adoption, Ledger, ProjectScope, Renaming, RunRecord, stands_in_lines};
 use converge_planner::Knowledge;
@@ -60,7 +60,7 @@ impl Amendment {
 
 /// The run that has amended records.
 #[derive(Clone, Debug)]
-pub struct Amended {
+pub struct AmendmentRun {
     /// Its ID.
     pub run: String,
     /// The targets, each with what stays the project's of forgotten objects all the same, or with the reason why nothing was written there.
@@ -68,7 +68,7 @@ pub struct Amended {
 }
 
 /// Amends the records of each target. The targets begin together: where one is locked, nothing is written anywhere.
-pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendment)>) -> Amended {
+pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendment)>) -> AmendmentRun {
     let run = uuid::Uuid::now_v7().to_string();
     let opening = chosen.iter().map(|(name, _)| {
         let (context, name) = (Arc::clone(context), name.clone());
@@ -100,7 +100,7 @@ pub(crate) async fn amend(context: &Arc<RunContext>, chosen: Vec<(String, Amendm
         }
     });
     let targets = in_parallel(ending).await;
-    Amended { run, targets }
+    AmendmentRun { run, targets }
 }
 
 async fn amend_on(target: &Target, run: &str, amendment: &Amendment) -> Result<Vec<String>, TargetError> {
@@ -127,7 +127,7 @@ async fn amend_on(target: &Target, run: &str, amendment: &Amendment) -> Result<V
         Amendment::Rename(renaming) => cluster.rename(run, renaming).await.map(|()| Vec::new()),
         Amendment::Adopt(_) => Ok(Vec::new()),
     };
-    let said = |still: Vec<StillOwned>| still.iter().map(ToString::to_string).collect();
+    let said = |still: Vec<RemainingFields>| still.iter().map(ToString::to_string).collect();
     still.map(said).map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
 }
 

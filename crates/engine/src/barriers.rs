@@ -18,7 +18,7 @@ pub(crate) struct RoleState {
 
 /// A role that comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Required {
+pub(crate) struct RequiredRole {
     pub role: String,
     /// It must be through on every eligible host, also where the one that waits has it itself.
     pub everywhere: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Gates(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     /// Role → the roles that it requires.
-    requires: BTreeMap<String, Vec<Required>>,
+    requires: BTreeMap<String, Vec<RequiredRole>>,
     /// Host → its roles → the play that gives it the role. Roles without work are here too.
     declared: BTreeMap<String, BTreeMap<String, usize>>,
     state: Mutex<GateState>,
@@ -73,7 +73,7 @@ struct GateState {
     /// Hosts whose next item waits for their turn in a play, not for a role.
     for_turn: BTreeSet<String>,
     /// Host → its items that alter facts which items elsewhere read: these wait.
-    altering: BTreeMap<String, BTreeMap<String, Altering>>,
+    altering: BTreeMap<String, BTreeMap<String, PendingAlteration>>,
     /// Items and roles that a person decides on: which hosts have them, and what was said.
     steps: Option<StepState>,
     timeline: Vec<TimedItem>,
@@ -81,7 +81,7 @@ struct GateState {
 
 /// An item that alters facts and has not done so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Altering {
+enum PendingAlteration {
     Open,
     /// The reason why it will not do so in this run.
     Never(String),
@@ -111,8 +111,10 @@ impl GateState {
         for (host, address) in &item.waits_for_others {
             match self.altering.get(host).and_then(|items| items.get(address)) {
                 None => {}
-                Some(Altering::Open) => open.push(format!("facts of {host} that `{address}` alters")),
-                Some(Altering::Never(why)) => {
+                Some(PendingAlteration::Open) => {
+                    open.push(format!("facts of {host} that `{address}` alters"))
+                }
+                Some(PendingAlteration::Never(why)) => {
                     return Permit::Never(format!(
                         "it reads facts of {host} that `{address}` alters, which {why}"
                     ));
@@ -128,7 +130,7 @@ impl GateState {
 
 impl Gates {
     pub fn new(
-        requires: BTreeMap<String, Vec<Required>>,
+        requires: BTreeMap<String, Vec<RequiredRole>>,
         declared: BTreeMap<String, BTreeMap<String, usize>>,
         turns: Vec<Turns>,
     ) -> Self {
@@ -226,7 +228,7 @@ impl Gates {
 
     /// Items of a host, by address, alter facts that items elsewhere read.
     pub fn alters(&self, host: &str, items: BTreeSet<String>) {
-        let open = items.into_iter().map(|item| (item, Altering::Open)).collect();
+        let open = items.into_iter().map(|item| (item, PendingAlteration::Open)).collect();
         self.state().altering.insert(host.to_owned(), open);
     }
 
@@ -234,7 +236,7 @@ impl Gates {
     pub fn altering(&self, host: &str) -> Vec<String> {
         let state = self.state();
         let items = state.altering.get(host).into_iter().flatten();
-        items.filter(|(_, how)| **how == Altering::Open).map(|(item, _)| item.clone()).collect()
+        items.filter(|(_, how)| **how == PendingAlteration::Open).map(|(item, _)| item.clone()).collect()
     }
 
     /// An item of a host has altered facts, which are known now, or never does: why.
@@ -242,7 +244,7 @@ impl Gates {
         let mut state = self.state();
         let Some(items) = state.altering.get_mut(host) else { return };
         match never {
-            Some(why) => drop(items.insert(item.to_owned(), Altering::Never(why.to_owned()))),
+            Some(why) => drop(items.insert(item.to_owned(), PendingAlteration::Never(why.to_owned()))),
             None => drop(items.remove(item)),
         }
         self.tell(&mut state);
@@ -257,7 +259,7 @@ impl Gates {
     pub fn lose(&self, host: &str) {
         let mut state = self.state();
         for how in state.altering.get_mut(host).into_iter().flat_map(BTreeMap::values_mut) {
-            *how = Altering::Never("was not run: the host was lost".to_owned());
+            *how = PendingAlteration::Never("was not run: the host was lost".to_owned());
         }
         state.hosts.remove(host);
         state.turns.iter_mut().for_each(|turns| turns.lose(host));

@@ -20,7 +20,7 @@ fn roles(list: &[(&str, RoleState)]) -> BTreeMap<String, RoleState> {
 }
 
 fn gates(everywhere: bool, turns: Vec<Turns>) -> Gates {
-    let required = Required { role: "db".to_owned(), everywhere };
+    let required = RequiredRole { role: "db".to_owned(), everywhere };
     let all = |roles: &[&str]| roles.iter().map(|r| ((*r).to_owned(), 0)).collect::<BTreeMap<_, _>>();
     let declared = BTreeMap::from([
         ("h1".to_owned(), all(&["db"])),

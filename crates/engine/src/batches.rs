@@ -1,6 +1,6 @@
 //! The batches of the plays of a project: from playbook and plan to batches and gates.
 
-use crate::barriers::{Gates, Required};
+use crate::barriers::{Gates, RequiredRole};
 use crate::context::{RunContext, now};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_model as model;
@@ -117,8 +117,8 @@ pub(crate) fn gates(context: &RunContext, plan: &FleetPlan) -> Gates {
 
 /// Which role waits for which. In a rollback it is the other way round.
 /// A role does not wait for one with which it is interleaved on some host: there the order of the single things counts.
-fn requires(context: &RunContext, plan: &FleetPlan) -> BTreeMap<String, Vec<Required>> {
-    let mut requires: BTreeMap<String, Vec<Required>> = BTreeMap::new();
+fn requires(context: &RunContext, plan: &FleetPlan) -> BTreeMap<String, Vec<RequiredRole>> {
+    let mut requires: BTreeMap<String, Vec<RequiredRole>> = BTreeMap::new();
     for (first, then) in context.graph.edges() {
         let everywhere = context.graph.edge_scope(first, then) == EdgeScope::Fleet;
         let (first, then) = match plan.purpose {
@@ -128,7 +128,7 @@ fn requires(context: &RunContext, plan: &FleetPlan) -> BTreeMap<String, Vec<Requ
         if plan.purpose != Purpose::Converge && plan.planned().any(|host| is_ahead_of(host, then, first)) {
             continue;
         }
-        let required = Required { role: first.to_owned(), everywhere };
+        let required = RequiredRole { role: first.to_owned(), everywhere };
         requires.entry(then.to_owned()).or_default().push(required);
     }
     requires

@@ -5,7 +5,7 @@ use converge_ledger::Undo;
 use converge_objects::FetchedState;
 use converge_planner::{Item, Knowledge};
 use converge_resource::{
-    Answer, BadState, Change, Content, Digest, ObjectId, Observed, Probe, State, encode_field,
+    Answer, BadState, Change, Content, Digest, ObjectId, Observation, Probe, State, encode_field,
 };
 use converge_store::{FetchedError, FetchedFiles, Lies};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub(crate) async fn answer(fetched: Option<&FetchedFiles>, probes: &BTreeSet<Pro
             (Probe::Object(object), Some(fetched)) if is_here(object) => match look(fetched, object) {
                 Ok((state, content)) => {
                     said.contents.extend(content);
-                    Answer::Object(Observed::new(state.into(), None))
+                    Answer::Object(Observation::new(state.into(), None))
                 }
                 Err(error) => Answer::Failed(error.to_string()),
             },

@@ -1,6 +1,6 @@
 //! The engine: what can be done with a project and its targets. Nothing in this crate uses it.
 
-use crate::amend::{Amended, Amendment};
+use crate::amend::{Amendment, AmendmentRun};
 use crate::context::RunContext;
 use crate::plan::source::role_graph;
 use crate::recorded::HostRecording;
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Takes objects of targets out of management. Nothing else on the targets changes, but the owners of the fields of objects of a cluster.
-    pub async fn amend(&self, chosen: Vec<(String, Amendment)>) -> Amended {
+    pub async fn amend(&self, chosen: Vec<(String, Amendment)>) -> AmendmentRun {
         crate::amend::amend(&self.context(), chosen).await
     }
 

@@ -30,7 +30,7 @@ mod tasks;
 mod verify;
 
 pub use activity::{Activity, ItemPhase};
-pub use amend::{Amended, Amendment, not_to_forget, not_to_move};
+pub use amend::{Amendment, AmendmentRun, not_to_forget, not_to_move};
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::{Adoption, ProjectName, Renaming};
@@ -44,6 +44,6 @@ pub use options::{Options, Question, StepAnswer, Steps, StopSwitch};
 pub use plan::saved;
 pub use report::{
     ApplyReport, CheckFailure, FleetPlan, HostAnswer, HostApply, HostEntry, HostRan, HostResult,
-    HostSnapshots, HostVerify, Pruned, Purpose, RanCommand, Return, Snapshot,
+    HostSnapshots, HostVerify, PruneExtent, Purpose, RanCommand, Return, Snapshot,
 };
 pub use role_testing::ItemClaims;

@@ -8,7 +8,7 @@ use crate::revert::{layers, saved};
 use crate::tasks::on_each;
 use crate::{Activity, TargetError};
 use converge_executor::Questions;
-use converge_ledger::{Owned, OwnedRecords, ProjectName, Undo};
+use converge_ledger::{OwnedObject, OwnedRecords, ProjectName, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe, State};
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ async fn read(
         saved::learn_contents(&target, &mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
-    let object = |(at, thing): (usize, &Owned)| ManagedObject {
+    let object = |(at, thing): (usize, &OwnedObject)| ManagedObject {
         object: thing.object.clone(),
         role: thing.roles.first().cloned().unwrap_or_default(),
         item: thing.item.clone(),
@@ -130,7 +130,7 @@ async fn read(
 }
 
 /// Judged as by a prune.
-fn present(thing: &Owned, undo: &Undo, known: &Knowledge) -> Present {
+fn present(thing: &OwnedObject, undo: &Undo, known: &Knowledge) -> Present {
     if !layers::is_seen(&thing.lies_in, known) {
         return Present::Unknown("something else is mounted above it".to_owned());
     }

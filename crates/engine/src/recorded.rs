@@ -1,7 +1,7 @@
 //! Answers of hosts, kept in a file: plans are made of them without any host.
 
 use converge_planner::Knowledge;
-use converge_resource::{Answer, Content, ObjectId, Observed, Probe, RunAnswer, State, from_hex, to_hex};
+use converge_resource::{Answer, Content, ObjectId, Observation, Probe, RunAnswer, State, from_hex, to_hex};
 use serde::{Deserialize, Serialize};
 
 /// The facts and answers of one host.
@@ -28,10 +28,10 @@ pub struct RecordedObject {
     pub key: String,
     /// The line of its state; `None` when the host could not tell.
     pub state: Option<String>,
-    /// As [`Observed::moment`].
+    /// As [`Observation::moment`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<i64>,
-    /// As [`Observed::real`].
+    /// As [`Observation::real`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real: Option<String>,
     /// The reason why the host could not tell.
@@ -125,7 +125,7 @@ pub(crate) fn learn(recording: &HostRecording, known: &mut Knowledge) {
     let failed = |why: &Option<String>| Answer::Failed(why.clone().unwrap_or_else(|| "no answer".to_owned()));
     for object in &recording.objects {
         let answer = match &object.state {
-            Some(line) => Answer::Object(Observed::new(State::from_line(line), object.moment)),
+            Some(line) => Answer::Object(Observation::new(State::from_line(line), object.moment)),
             None => failed(&object.error),
         };
         known.learn(Probe::Object(ObjectId::new(&object.kind, object.key.clone())), answer);
@@ -154,7 +154,7 @@ mod tests {
     fn what_was_answered_is_answered_again() {
         let mut known = Knowledge::default();
         let object = |key: &str| Probe::Object(ObjectId::new("path", key));
-        let observed = Observed::new(State::from_line("dir 755 root root"), Some(7));
+        let observed = Observation::new(State::from_line("dir 755 root root"), Some(7));
         known.learn(object("/a"), Answer::Object(observed));
         known.learn(object("/b"), Answer::Failed("no permission".into()));
         known.learn(Probe::Content("/c".into()), Answer::Content(Some(Content::new(b"text\n".as_slice()))));

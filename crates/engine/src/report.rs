@@ -65,7 +65,7 @@ const MANY_PERCENT: usize = 10;
 
 /// The extent of a prune.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneExtent {
     /// The number of objects, on all hosts.
     pub things: usize,
     /// True when on some host it is more than 10 things, or more than 10 % of the managed objects there.
@@ -74,7 +74,7 @@ pub struct Pruned {
     pub cut_off: bool,
 }
 
-impl Pruned {
+impl PruneExtent {
     /// Whether the number of objects that a user has agreed to covers this: it is theirs, or a prune that was cut off has left fewer of them.
     pub fn is_covered_by(&self, said: usize) -> bool {
         said == self.things || (said > self.things && (self.cut_off || self.things == 0))
@@ -150,8 +150,8 @@ impl FleetPlan {
     }
 
     /// The extent of `--prune` in this plan.
-    pub fn pruned(&self) -> Pruned {
-        let mut all = Pruned::default();
+    pub fn pruned(&self) -> PruneExtent {
+        let mut all = PruneExtent::default();
         for plan in self.planned() {
             let items = plan.items.iter().filter(|i| i.origin == ItemOrigin::Prune);
             // Where only fields go back to their owners, nothing is removed and no value changes.

@@ -2,7 +2,7 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::look::{LookScope, Looked};
+use crate::plan::look::{LookResult, LookScope};
 use crate::plan::other_targets::OtherRoles;
 use crate::plan::source::{HostSource, ItemSelection};
 use crate::plan::target::{HeldPlan, PlanProgress};
@@ -10,7 +10,9 @@ use crate::recorded::{HostRecording, learn};
 use crate::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_executor::FactGroups as Groups;
 use converge_model::Facts;
-use converge_planner::{Folded, History, ItemSource, Knowledge, OtherTargetsByRole, Outputs, Resolved, fold};
+use converge_planner::{
+    FoldResult, History, ItemSource, Knowledge, OtherTargetsByRole, Outputs, ResolvedParameters, fold,
+};
 use converge_resource::{Answer, Claim, ObjectId, Probe, RunAnswer, State};
 use converge_ssh::{Batch, ShellItem, ShellOutcome, Status, Stderr};
 use converge_syntax::Diagnostics;
@@ -112,8 +114,8 @@ pub(crate) async fn claims(context: &RunContext, host: &str) -> Result<Vec<ItemC
         &folded.outputs,
     );
     let claimed = source.items().iter().enumerate().filter_map(|(index, item)| {
-        let Resolved::Ready { resource, sensitive, .. } =
-            source.resolve(index, &folded.outputs, &converge_planner::Altered::default())
+        let ResolvedParameters::Ready { resource, sensitive, .. } =
+            source.resolve(index, &folded.outputs, &converge_planner::AlteredFacts::default())
         else {
             return None;
         };
@@ -170,7 +172,7 @@ pub(crate) async fn plan_and_record(
 async fn record_one(
     context: &RunContext,
     host: &str,
-) -> Result<(Target, Looked, HostRecording), TargetError> {
+) -> Result<(Target, LookResult, HostRecording), TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let look =
         LookScope { part: ItemSelection::Converge, history: &History::default(), diffs: true, records: true };
@@ -229,7 +231,7 @@ fn fold_recorded(
     facts: &Facts,
     known: &mut Knowledge,
     guessed: &mut Vec<ObjectId>,
-) -> Folded {
+) -> FoldResult {
     let source = |outputs: &Outputs| {
         HostSource::new(&context.project, &context.graph, host, facts, ItemSelection::Converge, outputs)
     };
@@ -253,7 +255,7 @@ fn fold_recorded(
             let answer = match &probe {
                 Probe::Object(object) => {
                     guessed.push(object.clone());
-                    Answer::Object(converge_resource::Observed::new(State::absent(), None))
+                    Answer::Object(converge_resource::Observation::new(State::absent(), None))
                 }
                 Probe::Content(_) => Answer::Content(None),
                 Probe::Run { .. } | Probe::Api(_) | Probe::Local(_) => Answer::Failed(

@@ -11,7 +11,7 @@ use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };
-use crate::revert::{self, Judged, RevertGroup, holders, layers, restarts};
+use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
 use converge_ledger::{Ledger, ProjectScope, Records, Undo};
@@ -155,13 +155,13 @@ async fn plan_to(
 }
 
 /// The records of a host that was read, as a project sees them.
-struct Recorded<'a> {
+struct ProjectRecords<'a> {
     ledger: Ledger<'a>,
     project: ProjectScope,
     records: &'a Records,
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> ProjectRecords<'a> {
     /// The project's runs that can be taken back, oldest first, but for these.
     fn candidates(&self, passed: &BTreeSet<String>) -> Vec<usize> {
         let mut runs = self.ledger.candidates(&self.project, &goes_back);
@@ -185,9 +185,9 @@ async fn plan_newest(
 ) -> FleetPlan {
     let hosts_recorded = hosts.iter().zip(read).map(|(host, read)| {
         let (_, records) = read.as_ref().as_ref().ok()?;
-        Some(Recorded { ledger: Ledger::of(&records.runs), project: context.project_of(host), records })
+        Some(ProjectRecords { ledger: Ledger::of(&records.runs), project: context.project_of(host), records })
     });
-    let hosts_recorded: Vec<Option<Recorded<'_>>> = hosts_recorded.collect();
+    let hosts_recorded: Vec<Option<ProjectRecords<'_>>> = hosts_recorded.collect();
     let mut passed: BTreeSet<String> = BTreeSet::new();
     let mut over: Vec<String> = Vec::new();
     let mut left = None;
@@ -209,7 +209,7 @@ async fn plan_newest(
             say_passed_over(&mut plan, &over);
             return plan;
         };
-        let start = |(of, runs): (&Option<Recorded<'_>>, &Vec<usize>)| {
+        let start = |(of, runs): (&Option<ProjectRecords<'_>>, &Vec<usize>)| {
             let of = of.as_ref()?;
             let at = own_newest(&of.ledger, runs, newest)?;
             let is_alone = alone.as_deref() == Some(newest);
@@ -444,7 +444,7 @@ fn halt(undo: &Undo, known: &Knowledge) -> Option<Halt> {
 }
 
 /// Says that an object is as before already and not undone.
-fn hidden(judged: &Judged) -> Option<String> {
+fn hidden(judged: &JudgedUndo) -> Option<String> {
     let why = judged.undo.hidden().filter(|_| matches!(judged.verdict, Verdict::Same))?;
     Some(format!(
         "{} is as before already, and not undone: {why}. When that run is rolled back, roll this one back again",

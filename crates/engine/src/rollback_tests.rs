@@ -60,8 +60,11 @@ fn a_run_that_changed_nothing_is_named_where_it_is_passed_over() {
     };
     let text = format!("converge\t6\n{}{}", run("one", 1, "dir"), run("two", 2, "absent"));
     let records = parse_records(&text).unwrap();
-    let recorded =
-        Recorded { ledger: Ledger::of(&records.runs), project: ProjectScope::default(), records: &records };
+    let recorded = ProjectRecords {
+        ledger: Ledger::of(&records.runs),
+        project: ProjectScope::default(),
+        records: &records,
+    };
     let hosts = [Some(recorded)];
     let over = |starts: &[Option<ReturnPoint>]| {
         let mut over = Vec::new();

@@ -89,7 +89,7 @@ fn not_checked(plan: &HostPlan, wait: &Wait) -> CheckFailure {
 }
 
 /// Something that the run has set going and that has not come to its end.
-pub(crate) struct Settling {
+pub(crate) struct SettlingItem {
     pub object: ObjectId,
     /// Its present state.
     pub state: State,
@@ -100,7 +100,7 @@ pub(crate) struct Settling {
 }
 
 /// The open waits of a plan that was made after the apply, if nothing else differs in it. Those of `known` failures are over.
-pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Settling> {
+pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<SettlingItem> {
     let mut found = Vec::new();
     for item in plan.items.iter().filter(|item| !known(&item.address)) {
         match &item.outcome {
@@ -109,7 +109,7 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
                     let object = &change.change.object;
                     let patience =
                         converge_objects::object(&object.kind).and_then(|o| o.needs().patience(&object.key));
-                    found.push(Settling {
+                    found.push(SettlingItem {
                         object: object.clone(),
                         state: change.change.from.clone(),
                         limit: Duration::from_secs(patience.unwrap_or_default()),

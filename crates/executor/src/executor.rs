@@ -10,7 +10,7 @@ use std::pin::Pin;
 pub type FactGroups = BTreeSet<&'static str>;
 
 /// Work on a target that is under way.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type TargetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The questions of one round trip.
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +50,14 @@ pub trait Executor: Send + Sync {
     fn name(&self) -> &str;
 
     /// Asks all of this at once. Changes nothing.
-    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>>;
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> TargetFuture<'a, Result<Answers, TargetError>>;
 
     /// Takes the target's lock and begins a run there, or goes on with it in another session.
-    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>>;
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> TargetFuture<'a, Result<(), TargetError>>;
 
     /// Ends a run and gives the lock back. A target that no longer answers keeps an unfinished record.
-    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()>;
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> TargetFuture<'a, ()>;
 
     /// The runs that the target has recorded, oldest first.
-    fn history(&self) -> Pending<'_, Result<Records, TargetError>>;
+    fn history(&self) -> TargetFuture<'_, Result<Records, TargetError>>;
 }

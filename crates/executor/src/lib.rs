@@ -6,5 +6,5 @@ mod executor;
 mod run;
 
 pub use error::{TargetError, without_name};
-pub use executor::{Answers, Executor, FactGroups, Pending, Questions};
-pub use run::{Arrived, RunEnd, RunMeta};
+pub use executor::{Answers, Executor, FactGroups, Questions, TargetFuture};
+pub use run::{ArrivedChanges, RunEnd, RunMeta};

@@ -48,12 +48,12 @@ pub struct RunMeta {
     /// The addresses of the items that it is about to work on: what is not in the journal in the end was not begun.
     pub planned: Vec<String>,
     /// The states in which the plan has found objects of the run that did not end.
-    pub arrived: Option<Arrived>,
+    pub arrived: Option<ArrivedChanges>,
 }
 
 /// The changes in which a run was cut off and whose objects are in their planned states since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedChanges {
     /// The run's ID.
     pub run: String,
     /// The numbers of the changes in it, and these states.

@@ -22,7 +22,7 @@ const OWNED: u32 = u32::MAX;
 /// Bytes of a script's output that are kept.
 const TEXT_LIMIT: usize = 1 << 20;
 
-enum Asked {
+enum HostQuestion {
     Facts(Groups),
     Objects { kind: String, keys: Vec<String> },
     One(Probe),
@@ -49,11 +49,11 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
             continue;
         }
         match asked.get(&result.id) {
-            Some(Asked::Facts(groups)) => {
+            Some(HostQuestion::Facts(groups)) => {
                 said.facts = Some(crate::facts::parse(&text(&result.output), groups));
             }
-            Some(Asked::Objects { kind, keys }) => said.answers.extend(answers(kind, keys, &result)),
-            Some(Asked::One(probe)) => said.answers.push((probe.clone(), answer(probe, &result))),
+            Some(HostQuestion::Objects { kind, keys }) => said.answers.extend(answers(kind, keys, &result)),
+            Some(HostQuestion::One(probe)) => said.answers.push((probe.clone(), answer(probe, &result))),
             None => {}
         }
     }
@@ -78,12 +78,15 @@ fn owned(result: &ShellItemResult) -> Result<OwnedRecords, TargetError> {
 }
 
 /// Merges probes of one sort into one item each.
-fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<ShellItem>, BTreeMap<u32, Asked>) {
+fn items_of(
+    probes: &BTreeSet<Probe>,
+    facts: Option<&Groups>,
+) -> (Vec<ShellItem>, BTreeMap<u32, HostQuestion>) {
     let mut items = Vec::new();
     let mut asked = BTreeMap::new();
     if let Some(groups) = facts {
         items.push(probe_item(FACTS, crate::facts::script(groups), 150));
-        asked.insert(FACTS, Asked::Facts(groups.clone()));
+        asked.insert(FACTS, HostQuestion::Facts(groups.clone()));
     }
     let mut objects: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut next = FACTS + 1;
@@ -92,7 +95,7 @@ fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<ShellItem>
             Probe::Object(id) => objects.entry(&id.kind).or_default().push(id.key.clone()),
             Probe::Content(path) => {
                 items.push(probe_item(next, content_script(path), 60));
-                asked.insert(next, Asked::One(probe.clone()));
+                asked.insert(next, HostQuestion::One(probe.clone()));
                 next += 1;
             }
             Probe::Run { script, user, timeout } => {
@@ -101,7 +104,7 @@ fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<ShellItem>
                     None => script.clone(),
                 };
                 items.push(probe_item(next, script, *timeout));
-                asked.insert(next, Asked::One(probe.clone()));
+                asked.insert(next, HostQuestion::One(probe.clone()));
                 next += 1;
             }
             // A host has no such API, and the engine asks this machine: the question stays without an answer, and its item says so.
@@ -110,7 +113,7 @@ fn items_of(probes: &BTreeSet<Probe>, facts: Option<&Groups>) -> (Vec<ShellItem>
     }
     for (kind, keys) in objects {
         items.push(probe_item(next, see_script(kind, &keys), 60));
-        asked.insert(next, Asked::Objects { kind: kind.to_owned(), keys });
+        asked.insert(next, HostQuestion::Objects { kind: kind.to_owned(), keys });
         next += 1;
     }
     (items, asked)
@@ -158,7 +161,7 @@ fn parse_objects(
     kind: &str,
     keys: &[String],
     output: &[u8],
-) -> BTreeMap<String, Result<converge_resource::Observed, AnswerError>> {
+) -> BTreeMap<String, Result<converge_resource::Observation, AnswerError>> {
     let refs: Vec<&str> = keys.iter().map(String::as_str).collect();
     match converge_objects::object(kind) {
         Some(object) => object.parse(&refs, &String::from_utf8_lossy(output)),

@@ -4,7 +4,9 @@ use crate::link::Link;
 use crate::observe::{TOO_LARGE, observe};
 use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
-use converge_executor::{Answers, Executor, Pending, Questions, RunEnd, RunMeta, TargetError, without_name};
+use converge_executor::{
+    Answers, Executor, Questions, RunEnd, RunMeta, TargetError, TargetFuture, without_name,
+};
 use converge_ledger::{Adoption, Records, Renaming, parse_records};
 use converge_resource::{Content, ObjectId, quote};
 use converge_ssh::{Batch, ShellError, ShellItem, ShellItemResult, Stderr};
@@ -17,7 +19,7 @@ impl Executor for Link {
         &self.host
     }
 
-    fn observe<'a>(&'a self, questions: Questions<'a>) -> Pending<'a, Result<Answers, TargetError>> {
+    fn observe<'a>(&'a self, questions: Questions<'a>) -> TargetFuture<'a, Result<Answers, TargetError>> {
         Box::pin(async move {
             let mut answers = observe(self, questions).await.map_err(|e| self.lost(&e))?;
             if let Some(Ok(managed)) = &mut answers.managed {
@@ -27,18 +29,18 @@ impl Executor for Link {
         })
     }
 
-    fn open<'a>(&'a self, meta: &'a RunMeta) -> Pending<'a, Result<(), TargetError>> {
+    fn open<'a>(&'a self, meta: &'a RunMeta) -> TargetFuture<'a, Result<(), TargetError>> {
         Box::pin(open(self, meta))
     }
 
-    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> Pending<'a, ()> {
+    fn close<'a>(&'a self, run: &'a str, end: RunEnd) -> TargetFuture<'a, ()> {
         Box::pin(async move {
             self.end_beating();
             self.end(run, end).await;
         })
     }
 
-    fn history(&self) -> Pending<'_, Result<Records, TargetError>> {
+    fn history(&self) -> TargetFuture<'_, Result<Records, TargetError>> {
         Box::pin(history(self))
     }
 }

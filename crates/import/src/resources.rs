@@ -1,6 +1,6 @@
 //! From a task to its resources, each checked against its kind.
 
-use crate::convert::{Context, Converted, ConvertedPart, Params, convert};
+use crate::convert::{Context, Conversion, ConvertedPart, Params, convert};
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, whole_expression};
 use crate::includes::listed;
 use crate::keywords::{Common, common, special};
@@ -146,7 +146,7 @@ impl Build<'_> {
     fn made(
         &mut self,
         task: &Task,
-        converted: &Converted,
+        converted: &Conversion,
         read: &Common,
         each: Option<Node>,
         follows: &[String],
@@ -212,7 +212,7 @@ impl Build<'_> {
 fn can_be_said(
     task: &Task,
     read: &Common,
-    converted: &Converted,
+    converted: &Conversion,
     context: &Context,
 ) -> Result<(), ImportProblem> {
     if read.become_user.is_some()
@@ -237,7 +237,7 @@ fn can_be_said(
 }
 
 /// Whether a handler's resource says what the host has in any case: a unit that runs, say.
-fn is_settled(converted: &Converted, is_handler: bool) -> bool {
+fn is_settled(converted: &Conversion, is_handler: bool) -> bool {
     is_handler
         && converted.made.iter().all(|made| matches!(made.kind, "service" | "wait_for" | "query" | "assert"))
 }

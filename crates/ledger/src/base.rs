@@ -1,9 +1,9 @@
 //! The base of what is managed, as a host keeps it, with the runs after it.
 
 use crate::lines::is_by_lines;
-use crate::managed::{Entry, Managed, fold};
+use crate::managed::{Entry, ManagedObjects, fold};
 use crate::record::RunReader;
-use crate::{MountLayer, Moved, Owned, ProjectName, RunRecord, SavedGuard};
+use crate::{ForeignChange, MountLayer, OwnedObject, ProjectName, RunRecord, SavedGuard};
 use converge_resource::{NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRecords {
     /// In the order in which they came to be managed.
-    pub things: Vec<Owned>,
+    pub things: Vec<OwnedObject>,
     /// The newest run, when it did not end.
     pub cut_off: Option<RunRecord>,
     /// True when some process holds the host's lock: that run may still be at work.
@@ -36,7 +36,7 @@ pub struct NewBase {
 /// Reads what a host says of former runs, as its functions print it, and folds it.
 pub fn parse_owned(output: &str) -> OwnedRecords {
     let mut records = OwnedRecords::default();
-    let (mut base, mut of, mut recorded) = (Managed::default(), "-", BTreeSet::new());
+    let (mut base, mut of, mut recorded) = (ManagedObjects::default(), "-", BTreeSet::new());
     let mut runs: Vec<RunReader> = Vec::new();
     for (n, line) in output.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')).enumerate() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -71,9 +71,9 @@ pub fn parse_owned(output: &str) -> OwnedRecords {
     }
     let managed = fold(managed, open);
     // Objects of hosts go back whole, but for files that go back line by line.
-    let whole = |thing: &Owned| {
+    let whole = |thing: &OwnedObject| {
         let between = if is_by_lines(&thing.object) { thing.between.clone() } else { Vec::new() };
-        Owned { between, ..thing.clone() }
+        OwnedObject { between, ..thing.clone() }
     };
     records.things = managed.present().map(whole).collect();
     records.cut_off = runs.into_iter().next_back().filter(|run| !run.closed);
@@ -103,7 +103,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
     };
     let text = |word: &str| decode_field(word);
     let flag = |name: &str| flags.split(',').any(|f| f == name);
-    let thing = Owned {
+    let thing = OwnedObject {
         object: ObjectId::new(kind, text(key)?),
         layer: match flags.split(',').find_map(|flag| flag.strip_prefix("layer=")) {
             Some(layer) => MountLayer::from_text(&text(layer)?),
@@ -121,7 +121,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         before: State::from_line(before),
         moved: flags.split(',').find_map(|flag| {
             let (by, before) = flag.strip_prefix("moved=")?.split_once(':')?;
-            Some(Moved { by: text(by)?, before: State::from_line(&text(before)?) })
+            Some(ForeignChange { by: text(by)?, before: State::from_line(&text(before)?) })
         }),
         left: State::from_line(left),
         open: rest.get(2).map(|line| State::from_line(line)),
@@ -152,9 +152,9 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the rollback needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `adopted=RUN`, `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`Moved`]), `layer=LAYER` ([`MountLayer`]),
+/// are FLAGS: `sensitive`, `by` (a by-product), `adopted=RUN`, `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`ForeignChange`]), `layer=LAYER` ([`MountLayer`]),
 /// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
-fn base_text(managed: &Managed) -> String {
+fn base_text(managed: &ManagedObjects) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
     for id in &managed.folded {
         text.push_str(&format!("folded\t{id}\n"));
@@ -171,7 +171,7 @@ fn base_text(managed: &Managed) -> String {
         if let Some(SavedGuard { by, seconds }) = &thing.guard {
             flags.push_str(&format!(",guard={by}:{seconds}"));
         }
-        if let Some(Moved { by, before }) = &thing.moved {
+        if let Some(ForeignChange { by, before }) = &thing.moved {
             flags.push_str(&format!(",moved={}:{}", octal(by), octal(before.line())));
         }
         if thing.layer != MountLayer::default() {

@@ -1,6 +1,6 @@
 //! The composition of the changes of several runs, for each object.
 
-use crate::lead::{Lead, Led, lead, led_elsewhere};
+use crate::lead::{Lead, LedPath, lead, led_elsewhere};
 use crate::lines::{is_by_fields, is_by_lines};
 use crate::paths::is_at_path;
 use crate::{MountLayer, SavedChange, SavedGuard, SavedOutcome};
@@ -22,14 +22,14 @@ pub struct KnownState {
 
 /// The runs that changed an object, or may have, and are not recorded any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unrecorded {
+pub struct UnrecordedRuns {
     /// Between two recorded ones, of which the second found another state than the first left.
     pub between: bool,
     /// After the last recorded one.
     pub since: bool,
 }
 
-impl Unrecorded {
+impl UnrecordedRuns {
     /// Whoever changed an object that no recorded run has left so, for people.
     pub fn who(self) -> &'static str {
         if self.between || self.since {
@@ -53,7 +53,7 @@ pub struct Undo {
     /// The mounts above it, each with the file system that must be there for it to be seen.
     pub lies_in: Vec<(String, String)>,
     /// The paths above it that runs have led elsewhere, each with where it must lead for this object to be seen.
-    pub led_in: Vec<Led>,
+    pub led_in: Vec<LedPath>,
     /// The state that the runs left; any other is someone else's.
     pub left: State,
     /// Where it was before them.
@@ -85,7 +85,7 @@ pub struct Undo {
     /// fields in it.
     pub is_heir: bool,
     /// The runs that are missing in the records.
-    pub unrecorded: Unrecorded,
+    pub unrecorded: UnrecordedRuns,
     /// The data that it needs besides the states.
     pub node_removal: Option<NodeRemoval>,
     /// In a cluster: who owned its fields before each of the changes and after it. `None` for a change whose record does not tell.
@@ -187,7 +187,7 @@ pub(crate) fn compose<'a>(
                 sealed: false,
                 since: Vec::new(),
                 is_heir: false,
-                unrecorded: Unrecorded::default(),
+                unrecorded: UnrecordedRuns::default(),
                 node_removal: None,
                 owners: Vec::new(),
                 guard: None,

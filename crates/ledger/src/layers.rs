@@ -1,7 +1,7 @@
 //! File systems that runs mount and unmount, and links that they lead elsewhere. A path below such a place is one object before that, and another one
 //! after it.
 
-use crate::lead::{Lead, Led, lead, led_elsewhere};
+use crate::lead::{Lead, LedPath, lead, led_elsewhere};
 use crate::paths::is_at_path;
 use crate::{RunRecord, SavedChange, SavedOutcome};
 use converge_resource::{ObjectId, State};
@@ -111,8 +111,8 @@ impl MountLayers {
     }
 
     /// The paths above an object that runs have led elsewhere, with where they must lead for it to be seen.
-    pub(crate) fn led(&self, object: &ObjectId, layer: &MountLayer) -> Vec<Led> {
-        let led = |(path, place): (&String, &MountPlace<Lead>)| Led {
+    pub(crate) fn led(&self, object: &ObjectId, layer: &MountLayer) -> Vec<LedPath> {
+        let led = |(path, place): (&String, &MountPlace<Lead>)| LedPath {
             path: path.clone(),
             lies_in: layer.links.get(path).unwrap_or(&place.first).clone(),
             now: place.now.clone(),

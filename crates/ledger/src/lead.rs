@@ -38,7 +38,7 @@ pub fn turns_link(object: &ObjectId, before: &State, left: &State) -> bool {
 
 /// A path above an object, which runs have led elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Led {
+pub struct LedPath {
     /// The path.
     pub path: String,
     /// Where it must lead for the object to be seen.

@@ -19,13 +19,13 @@ mod stacks;
 
 pub use amendment::{Adoption, Renaming};
 pub use base::{NewBase, OwnedRecords, parse_owned};
-pub use compose::{Fulfils, KnownState, Undo, Unrecorded};
+pub use compose::{Fulfils, KnownState, Undo, UnrecordedRuns};
 pub use layers::{MountLayer, MountLayers, file_system};
-pub use lead::{Lead, Led, lead, led_elsewhere, turns_link};
+pub use lead::{Lead, LedPath, lead, led_elsewhere, turns_link};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
-pub use managed::{Entry, Managed, fold};
+pub use managed::{Entry, ManagedObjects, fold};
 pub use newest::newest;
-pub use owned::{Moved, Owned};
+pub use owned::{ForeignChange, OwnedObject};
 pub use project::{ProjectName, ProjectScope};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,

@@ -2,15 +2,15 @@
 
 use crate::lines::is_by_fields;
 use crate::{
-    Adoption, MountLayer, MountLayers, Moved, Owned, ProjectName, Renaming, RunPurpose, RunRecord,
-    SavedChange, SavedOutcome, renumbering,
+    Adoption, ForeignChange, MountLayer, MountLayers, OwnedObject, ProjectName, Renaming, RunPurpose,
+    RunRecord, SavedChange, SavedOutcome, renumbering,
 };
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The managed objects of a host or cluster, as some runs left them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Managed {
+pub struct ManagedObjects {
     /// In the order in which they came to be managed, those that were given back among them.
     pub entries: Vec<Entry>,
     /// The runs that are folded in, by ID.
@@ -21,7 +21,7 @@ pub struct Managed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The object, and how it came to be managed.
-    pub thing: Owned,
+    pub thing: OwnedObject,
     /// The run that gave it back: it is managed again when that run is rolled back. None while it is managed.
     pub gone_by: Option<String>,
     /// Of an object that others share by its fields, which the project gave back and has made its own anew: as it was given back. The rollback of the run that
@@ -31,7 +31,7 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of a managed object.
-    pub fn of(thing: Owned) -> Self {
+    pub fn of(thing: OwnedObject) -> Self {
         Self { thing, gone_by: None, earlier: None }
     }
 
@@ -74,9 +74,9 @@ impl Entry {
     }
 }
 
-impl Managed {
+impl ManagedObjects {
     /// The objects that are managed now.
-    pub fn present(&self) -> impl Iterator<Item = &Owned> {
+    pub fn present(&self) -> impl Iterator<Item = &OwnedObject> {
         self.entries.iter().filter(|e| e.gone_by.is_none()).map(|e| &e.thing)
     }
 
@@ -110,11 +110,11 @@ impl Managed {
 ///   the adoption gives it back; the first run that changes it then counts as the one that first did.
 /// * A file shows another owner when the number of an account changes: so do its recorded states.
 /// * What a run renames (`state move`) is its project's of before, by the new name.
-pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
-    let Managed { entries, mut folded } = base;
+pub fn fold(base: ManagedObjects, runs: &[RunRecord]) -> ManagedObjects {
+    let ManagedObjects { entries, mut folded } = base;
     let mut table = Table::default();
     for entry in entries {
-        let Owned { object, before, left, .. } = &entry.thing;
+        let OwnedObject { object, before, left, .. } = &entry.thing;
         table.layers.take(object, before, if entry.gone_by.is_some() { before } else { left });
         table.put(entry);
     }
@@ -131,7 +131,7 @@ pub fn fold(base: Managed, runs: &[RunRecord]) -> Managed {
     for Entry { thing, .. } in &mut entries {
         thing.lies_in = layers.needed(&thing.object, &thing.layer);
     }
-    Managed { entries, folded }
+    ManagedObjects { entries, folded }
 }
 
 #[derive(Default)]
@@ -322,7 +322,7 @@ impl Table {
         if let Some(role) = own.or_else(beside) {
             if !is_managed {
                 let earlier = known.filter(|_| is_by_fields(&change.object)).cloned().map(Box::new);
-                let thing = Owned { layer: self.layers.of(&change.object), ..first(run, at, change) };
+                let thing = OwnedObject { layer: self.layers.of(&change.object), ..first(run, at, change) };
                 self.put(Entry { earlier, ..Entry::of(thing) });
             }
             let Some(Entry { thing, .. }) = self.get(change, scope) else { return };
@@ -411,7 +411,7 @@ impl Table {
 
 /// Whether an object that is back in the state before remains managed: a role declares fields of it, or a rollback returns to where a role did, or it was
 /// adopted in that state and its adoption is not what goes back.
-fn stays(thing: &Owned, run: &RunRecord, change: &SavedChange, reverts: &BTreeSet<&str>) -> bool {
+fn stays(thing: &OwnedObject, run: &RunRecord, change: &SavedChange, reverts: &BTreeSet<&str>) -> bool {
     let is_declared = change.owner.is_some();
     // Others have put back what they found it in: no role has declared that.
     let put_back = || thing.between.iter().any(|(_, found)| *found == thing.before);
@@ -423,11 +423,11 @@ fn stays(thing: &Owned, run: &RunRecord, change: &SavedChange, reverts: &BTreeSe
 }
 
 /// The description of an object by the change, at this place of its run, with which it comes to be managed.
-fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
+fn first(run: &RunRecord, at: usize, change: &SavedChange) -> OwnedObject {
     let is_moved = |c: &&SavedChange| c.outcome == SavedOutcome::Moved && c.object == change.object;
     let moved = run.changes.iter().take(at).find(is_moved);
-    let moved = moved.map(|c| Moved { by: c.item.clone(), before: c.before.clone() });
-    Owned {
+    let moved = moved.map(|c| ForeignChange { by: c.item.clone(), before: c.before.clone() });
+    OwnedObject {
         moved: moved.filter(|m| m.before != change.before),
         sensitive: change.sensitive,
         no_snapshot: change.no_snapshot.clone(),
@@ -435,9 +435,9 @@ fn first(run: &RunRecord, at: usize, change: &SavedChange) -> Owned {
     }
 }
 
-fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> Owned {
+fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> OwnedObject {
     let role = converge_resource::role_of(&adoption.item);
-    Owned {
+    OwnedObject {
         layer,
         roles: vec![role.to_owned()],
         item: adoption.item.clone(),
@@ -448,8 +448,8 @@ fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> Owned {
 }
 
 /// The description of an object as a run found it.
-fn found(run: &RunRecord, object: &ObjectId, state: &State) -> Owned {
-    Owned {
+fn found(run: &RunRecord, object: &ObjectId, state: &State) -> OwnedObject {
+    OwnedObject {
         object: object.clone(),
         layer: MountLayer::default(),
         lies_in: Vec::new(),
@@ -474,7 +474,7 @@ fn found(run: &RunRecord, object: &ObjectId, state: &State) -> Owned {
     }
 }
 
-fn left(thing: &mut Owned, change: &SavedChange) {
+fn left(thing: &mut OwnedObject, change: &SavedChange) {
     if thing.left != change.before {
         thing.between.push((thing.left.clone(), change.before.clone()));
     }

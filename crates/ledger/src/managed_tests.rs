@@ -34,17 +34,17 @@ fn rollback(id: &str, of: &str, changes: Vec<SavedChange>) -> RunRecord {
 }
 
 /// The managed objects after these runs. However they are divided into a base and runs that come after it, the result is the same.
-fn after(runs: &[RunRecord]) -> Managed {
-    let whole = fold(Managed::default(), runs);
+fn after(runs: &[RunRecord]) -> ManagedObjects {
+    let whole = fold(ManagedObjects::default(), runs);
     for at in 0..=runs.len() {
-        let base = fold(Managed::default(), &runs[..at]);
+        let base = fold(ManagedObjects::default(), &runs[..at]);
         assert_eq!(fold(base.clone(), &runs[at..]), whole, "in two steps");
         assert_eq!(fold(base, runs), whole, "a run that the base holds counts once");
     }
     whole
 }
 
-fn keys(managed: &Managed) -> Vec<&str> {
+fn keys(managed: &ManagedObjects) -> Vec<&str> {
     managed.present().map(|t| t.object.key.as_str()).collect()
 }
 
@@ -94,7 +94,7 @@ fn an_object_that_two_projects_change_is_managed_for_each() {
     ];
     let reported = |runs: &[RunRecord]| -> Vec<String> {
         let managed = after(runs);
-        let line = |t: &Owned| format!("{}: {}, {}", t.scope.playbook, t.before.line(), t.left.line());
+        let line = |t: &OwnedObject| format!("{}: {}, {}", t.scope.playbook, t.before.line(), t.left.line());
         managed.present().map(line).collect()
     };
     assert_eq!(reported(&runs), ["b: orig, orig b", "a: orig b, orig b a"]);
@@ -197,11 +197,11 @@ fn the_state_that_foreign_code_of_the_first_run_found_is_remembered() {
     };
     let brought = SavedChange { item: package.item.clone(), ..moved(change("conf", "absent", "a", None)) };
     let managed = after(&[run("r1", vec![package, brought, change("conf", "a", "b", Some("r"))])]);
-    let thing = |managed: &Managed| {
+    let thing = |managed: &ManagedObjects| {
         let conf = managed.present().find(|t| t.object.key == "conf").unwrap();
         (conf.before.line().to_owned(), conf.moved.clone())
     };
-    let wanted = Moved { by: "r/cron, with: a comma".to_owned(), before: State::absent() };
+    let wanted = ForeignChange { by: "r/cron, with: a comma".to_owned(), before: State::absent() };
     assert_eq!(thing(&managed), ("a".to_owned(), Some(wanted)));
     // The base on the host keeps it.
     let runs = "run\tr1\ntime\tt\nscope\tp\ti\nbegin\t1\tpackage\tcron\tabsent\tv 1\tr/a\t-\nowns\t1\tr\ndone\t1\tv 1\n\
@@ -440,7 +440,7 @@ fn a_part_that_is_made_anew_hides_what_it_was_earlier() {
         rollback("r5", "r4", vec![of_fields("object Ab", "object b", None)]),
         other("r6", vec![of_fields("object b", "object B", Some("role"))]),
     ];
-    let own = |managed: &Managed| {
+    let own = |managed: &ManagedObjects| {
         let own = managed.present().find(|t| t.scope.playbook == "p");
         own.map(|t| format!("{} {} {}", t.run, t.before.line(), t.left.line()))
     };

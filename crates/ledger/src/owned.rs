@@ -5,7 +5,7 @@ use converge_resource::{NodeRemoval, ObjectId, State};
 
 /// A change of an object by the foreign code of an item, before an item of the same run changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct ForeignChange {
     /// The address of the item whose foreign code changed it.
     pub by: String,
     /// The state that this code found.
@@ -14,7 +14,7 @@ pub struct Moved {
 
 /// An object that a run made or changed, and that was not given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedObject {
     /// The object.
     pub object: ObjectId,
     /// The file system in which it lies, where runs mount one above it.
@@ -40,7 +40,7 @@ pub struct Owned {
     /// The state that was there before us.
     pub before: State,
     /// The change by foreign code that made the state before, in the run that first changed the object: a package brought it, a command made it.
-    pub moved: Option<Moved>,
+    pub moved: Option<ForeignChange>,
     /// The state that we left.
     pub left: State,
     /// The other end of the last change, when that was cut off: it is not known whether it happened.

@@ -1,6 +1,6 @@
 //! Roles and resources that go by another name since a run (`converge state move`): what the project's runs recorded before it reads as if they had it then.
 
-use crate::{Owned, ProjectScope, Renaming, RunRecord, SavedChange};
+use crate::{OwnedObject, ProjectScope, Renaming, RunRecord, SavedChange};
 use converge_resource::role_of;
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ impl Renaming {
     }
 
     /// A role is renamed wherever it stands; a resource takes along the object that it changed last.
-    pub(crate) fn rename(&self, thing: &mut Owned) {
+    pub(crate) fn rename(&self, thing: &mut OwnedObject) {
         let is_its = self.of(&thing.item).is_some();
         for (at, role) in thing.roles.iter_mut().enumerate() {
             if role == role_of(&self.from) && (self.is_of_role() || (is_its && at == 0)) {

@@ -1,13 +1,13 @@
 //! Accounts whose number a run changes: a file keeps the number of its owner, so what is recorded of it goes by another word from then on.
 
-use crate::{Owned, SavedChange};
+use crate::{OwnedObject, SavedChange};
 use converge_objects::{account_number, follows, is_followed};
 use converge_resource::{Change, ObjectId, State};
 
 /// Writes the recorded states of files as the host shows them once this change of an account is made. `left` is the state of the account that the records
 /// know: somebody else may have changed it since.
 pub(crate) fn follow<'e>(
-    things: impl Iterator<Item = &'e mut Owned>,
+    things: impl Iterator<Item = &'e mut OwnedObject>,
     change: &SavedChange,
     left: Option<&State>,
 ) {
@@ -17,7 +17,7 @@ pub(crate) fn follow<'e>(
     if steps.is_empty() {
         return;
     }
-    for Owned { object, before, left, moved, open, between, .. } in things {
+    for OwnedObject { object, before, left, moved, open, between, .. } in things {
         let pairs = between.iter_mut().flat_map(|(left, found)| [left, found]);
         let moved = moved.iter_mut().map(|moved| &mut moved.before);
         for state in [before, left].into_iter().chain(moved).chain(open).chain(pairs) {

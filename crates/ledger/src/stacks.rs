@@ -9,7 +9,7 @@ mod others;
 use crate::layers::{MountLayer, MountLayers};
 use crate::lead::led_elsewhere;
 use crate::lines::{is_by_fields, is_by_lines};
-use crate::{ProjectScope, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, Unrecorded};
+use crate::{ProjectScope, RunPurpose, RunRecord, SavedChange, SavedOutcome, Undo, UnrecordedRuns};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -430,8 +430,8 @@ impl<'a> Ledger<'a> {
     fn unrecorded(
         &self,
         steps: impl Iterator<Item = (usize, MountLayer, &'a SavedChange, Vec<State>)>,
-    ) -> Unrecorded {
-        let mut missing = Unrecorded::default();
+    ) -> UnrecordedRuns {
+        let mut missing = UnrecordedRuns::default();
         let mut last: Option<(usize, &SavedChange)> = None;
         for (at, _, change, _) in steps.filter(|(_, _, c, _)| c.may_have_happened()) {
             let is_other =

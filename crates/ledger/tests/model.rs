@@ -10,7 +10,9 @@ mod reference;
 #[path = "reference/managed.rs"]
 mod story;
 
-use converge_ledger::{Managed, Owned, ProjectName, RunPurpose, RunRecord, SavedChange, SavedOutcome, fold};
+use converge_ledger::{
+    ManagedObjects, OwnedObject, ProjectName, RunPurpose, RunRecord, SavedChange, SavedOutcome, fold,
+};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -137,7 +139,7 @@ impl Fleet {
                 if named.iter().any(|named| !named.is_empty()) {
                     left = named;
                 }
-                let takes = |(host, plan): (&usize, &Option<reference::Planned<u8>>)| {
+                let takes = |(host, plan): (&usize, &Option<reference::ModelPlan<u8>>)| {
                     let takes = plan.iter().flat_map(|p| &p.takes);
                     takes.map(|at| self.runs[*host][*at]).collect::<Vec<_>>()
                 };
@@ -451,9 +453,9 @@ fn fields_stay_managed_as_the_model_says() {
     ];
     draw_of(prop::collection::vec(part, 1..12), |parts| {
         let (runs, events) = shared(parts);
-        let managed = fold(Managed::default(), &runs);
+        let managed = fold(ManagedObjects::default(), &runs);
         for project in 0..2 {
-            let is_of = |thing: &&Owned| thing.scope.playbook == format!("p{project}");
+            let is_of = |thing: &&OwnedObject| thing.scope.playbook == format!("p{project}");
             let found = managed.present().find(is_of).map(|thing| thing.before.line().to_owned());
             let wanted = story::managed_in(&events, project, 0, &|_| true);
             let wanted = wanted.map(|((a, b), _)| format!("object {a}-{b}"));

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, RunRecord, Unrecorded, parse_records};
+use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, RunRecord, UnrecordedRuns, parse_records};
 
 /// The project of a run, lines of its meta, and from where to where it took the one object (nothing where that was as before already).
 type Run<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
@@ -115,7 +115,7 @@ fn runs_that_are_not_recorded_any_more_are_told_from_others() {
         let last = runs[0].clone();
         runs.extend(more.map(|seq| RunRecord { seq: Some(seq), changes: Vec::new(), ..last }));
         let (undos, _) = Ledger::of(&runs).revert_from(0, &project("p"), &|_| true);
-        let Unrecorded { between, since } = undos[0].unrecorded;
+        let UnrecordedRuns { between, since } = undos[0].unrecorded;
         (between, since)
     };
     // Somebody else has changed it in between: no number is missing.

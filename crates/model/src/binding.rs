@@ -8,7 +8,7 @@ use converge_template::{Evaluation, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
-use crate::declare::{DeclaredItem, Each, Registered, RoleUse};
+use crate::declare::{DeclaredItem, Each, RegisteredResults, RoleUse};
 use crate::files::locate;
 
 /// Values of a moment of a run: no digest of them binds anything.
@@ -40,7 +40,7 @@ struct BindingParts<'a> {
 
 impl RoleUse {
     /// The source and the inputs of an item, as far as they are known.
-    pub fn binding(&self, item: &DeclaredItem, registered: &Registered) -> Binding {
+    pub fn binding(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Binding {
         let scope = self.item_scope(item, registered);
         let mut parts =
             BindingParts { used: self, scope, sensitive: item.item.sensitive, lookups: BTreeSet::new() };

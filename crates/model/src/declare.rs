@@ -18,9 +18,9 @@ use crate::vars::Layers;
 
 /// Results that items of a role registered on one host.
 #[derive(Clone, Default)]
-pub struct Registered(BTreeMap<(String, String), (Json, bool)>);
+pub struct RegisteredResults(BTreeMap<(String, String), (Json, bool)>);
 
-impl Registered {
+impl RegisteredResults {
     /// Nothing is registered yet.
     pub fn new() -> Self {
         Self::default()
@@ -235,7 +235,7 @@ pub(crate) fn declare(
     host: &str,
     context: UseContext<'_>,
     made: RoleScope,
-    registered: &Registered,
+    registered: &RegisteredResults,
 ) -> RoleUse {
     let UseContext { role, play, span, when, conditions, when_lookups, tags, layers, role_selected } =
         context;
@@ -292,7 +292,7 @@ fn expand(
     item: &Item,
     tags: &[String],
     sees: &Arc<[String]>,
-    registered: &Registered,
+    registered: &RegisteredResults,
     role_selected: bool,
 ) -> Vec<DeclaredItem> {
     let mut all_tags = tags.to_vec();
@@ -455,7 +455,7 @@ impl RoleUse {
     }
 
     /// The role's scope with the results before an item, and its element.
-    pub(crate) fn item_scope(&self, item: &DeclaredItem, registered: &Registered) -> Scope {
+    pub(crate) fn item_scope(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Scope {
         let mut scope = self.scope.clone();
         for name in item.sees.iter() {
             let Some((json, sensitive)) = registered.0.get(&(item.role.clone(), name.clone())) else {

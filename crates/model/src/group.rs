@@ -35,14 +35,14 @@ impl ItemGroup {
 }
 
 /// An item as written, and the groups that it stands in, outermost first.
-pub(crate) type Grouped<'n> = (&'n Node, Vec<Arc<ItemGroup>>);
+pub(crate) type GroupedItem<'n> = (&'n Node, Vec<Arc<ItemGroup>>);
 
 /// The items of a list of a role in order, those of nested groups included. Complains about wrong groups.
 pub(crate) fn flatten<'n>(
     entries: &'n [Node],
     section: Section,
     diags: &mut Diagnostics,
-) -> Vec<Grouped<'n>> {
+) -> Vec<GroupedItem<'n>> {
     let mut found = Vec::new();
     walk(entries, section, &[], &mut found, diags);
     found
@@ -52,7 +52,7 @@ fn walk<'n>(
     entries: &'n [Node],
     section: Section,
     groups: &[Arc<ItemGroup>],
-    found: &mut Vec<Grouped<'n>>,
+    found: &mut Vec<GroupedItem<'n>>,
     diags: &mut Diagnostics,
 ) {
     for entry in entries {

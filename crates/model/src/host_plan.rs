@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use converge_syntax::{Diagnostics, Node, Span, Value};
 use converge_template::{HostScopes, Variable};
 
-use crate::declare::{ConditionAnswer, HostDeclarations, Registered, UseContext, declare, gate};
+use crate::declare::{ConditionAnswer, HostDeclarations, RegisteredResults, UseContext, declare, gate};
 use crate::item::Item;
 use crate::loaded::Inner;
 use crate::scope::{Facts, host_scope, hostvars, role_scope};
@@ -17,7 +17,7 @@ impl Inner {
         self: Arc<Self>,
         host: &str,
         facts: &Facts,
-        registered: &Registered,
+        registered: &RegisteredResults,
     ) -> HostDeclarations {
         let hosts = self.hostvars(facts);
         let mut errors = Diagnostics::new();

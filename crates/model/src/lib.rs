@@ -43,7 +43,7 @@ pub use catalog::{KindCatalog, KindSpec, LOAD_KEYWORD, Load, OUTPUT_KEYWORD};
 pub use converge_template::{
     AnsibleName, AnsibleSort, Moment, ansible_instead, ansible_names, ansible_option, ansible_page,
 };
-pub use declare::{DeclaredItem, HostDeclarations, Registered, RoleUse};
+pub use declare::{DeclaredItem, HostDeclarations, RegisteredResults, RoleUse};
 pub use empty::blank_limit;
 pub use expressions::Expression;
 pub use fact_names::FactNames;

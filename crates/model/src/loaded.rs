@@ -34,7 +34,7 @@ pub type HostErrors = BTreeMap<String, Diagnostics>;
 
 /// A role entry of a host: indices into the playbook.
 #[derive(Clone, Debug)]
-pub(crate) struct Used {
+pub(crate) struct HostRole {
     pub play: usize,
     pub index: usize,
     pub role: Arc<Role>,
@@ -53,7 +53,7 @@ pub(crate) struct Inner {
     /// The start of the run: a role, and an item of it.
     pub start_at: Option<(String, Option<String>)>,
     /// Hosts of all plays in play order, with their roles.
-    pub hosts: IndexMap<String, Vec<Used>>,
+    pub hosts: IndexMap<String, Vec<HostRole>>,
     /// The entry hosts of the clusters, which are among the hosts by their names.
     pub clusters: Clusters,
     /// The hosts that `--limit` leaves, in play order.
@@ -69,7 +69,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// The play and the role entry in it.
-    pub(crate) fn play_use(&self, used: &Used) -> Option<(&Play, &RoleRef)> {
+    pub(crate) fn play_use(&self, used: &HostRole) -> Option<(&Play, &RoleRef)> {
         let play = self.playbook.plays.get(used.play)?;
         Some((play, play.roles.get(used.index)?))
     }

@@ -8,10 +8,10 @@ use converge_syntax::{Diagnostics, Node, Span, Spanned};
 use converge_template::Moment;
 
 use crate::catalog::KindCatalog;
-use crate::declare::{HostDeclarations, Registered};
+use crate::declare::{HostDeclarations, RegisteredResults};
 use crate::fact_names::FactNames;
 use crate::inventory::{ConnectionSettings, Inventory};
-use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
+use crate::loaded::{FactNeeds, HostErrors, HostRole, Inner};
 use crate::options::LoadOptions;
 use crate::play::Playbook;
 use crate::role::Role;
@@ -124,7 +124,7 @@ impl Project {
 
     /// The hosts that a role runs on, in play order, those outside `--limit` too.
     pub fn hosts_of_role(&self, role: &str) -> Vec<&str> {
-        let has = |used: &Vec<Used>| used.iter().any(|used| used.role.name == role);
+        let has = |used: &Vec<HostRole>| used.iter().any(|used| used.role.name == role);
         self.0.hosts.iter().filter(|(_, used)| has(used)).map(|(host, _)| host.as_str()).collect()
     }
 
@@ -168,7 +168,7 @@ impl Project {
     }
 
     /// The declarations for a host, as far as the facts and results allow. A host of no play has no roles.
-    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &Registered) -> HostDeclarations {
+    pub fn host_plan(&self, host: &str, facts: &Facts, registered: &RegisteredResults) -> HostDeclarations {
         self.0.clone().host_plan(host, facts, registered)
     }
 }

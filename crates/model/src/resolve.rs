@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use converge_syntax::{Diagnostics, Node, Span, Value};
-use converge_template::{Evaluated, Evaluation, Scope};
+use converge_template::{Evaluation, EvaluationResult, Scope};
 use serde_json::{Value as Json, json};
 
 use crate::catalog::Load;
-use crate::declare::{ConditionAnswer, DeclaredItem, Each, Registered, RoleUse, gate};
+use crate::declare::{ConditionAnswer, DeclaredItem, Each, RegisteredResults, RoleUse, gate};
 use crate::files::locate;
 use crate::schema;
 
@@ -125,7 +125,7 @@ impl ParamSpans {
 
 impl RoleUse {
     /// Resolves an item of this role with the results so far.
-    pub fn resolve(&self, item: &DeclaredItem, registered: &Registered) -> Resolution {
+    pub fn resolve(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Resolution {
         self.resolve_reading(item, registered, &mut BTreeSet::new())
     }
 
@@ -133,7 +133,7 @@ impl RoleUse {
     pub fn resolve_reading(
         &self,
         item: &DeclaredItem,
-        registered: &Registered,
+        registered: &RegisteredResults,
         reads: &mut BTreeSet<String>,
     ) -> Resolution {
         let mut lookups = self.when_lookups.clone();
@@ -174,7 +174,7 @@ impl RoleUse {
     fn resolved(
         &self,
         item: &DeclaredItem,
-        registered: &Registered,
+        registered: &RegisteredResults,
         lookups: &mut BTreeSet<String>,
     ) -> Resolution {
         match &self.when {
@@ -230,7 +230,12 @@ impl RoleUse {
     }
 
     /// An item that waits for an input with an error is itself in error.
-    fn waits(&self, names: BTreeSet<String>, item: &DeclaredItem, registered: &Registered) -> Resolution {
+    fn waits(
+        &self,
+        names: BTreeSet<String>,
+        item: &DeclaredItem,
+        registered: &RegisteredResults,
+    ) -> Resolution {
         if names.iter().any(|name| self.bad.contains(name)) {
             return Resolution::Invalid(self.problems.clone());
         }
@@ -238,7 +243,7 @@ impl RoleUse {
         Resolution::Unknown { names, outline }
     }
 
-    fn outline(&self, item: &DeclaredItem, registered: &Registered) -> Outline {
+    fn outline(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Outline {
         let scope = self.item_scope(item, registered);
         let mut sensitive = item.item.sensitive;
         let mut params = self.known_parts(&item.item.params, &scope, &mut sensitive);
@@ -392,7 +397,11 @@ impl RoleUse {
             Load::Source | Load::Tree => {
                 let bytes = self.project.files.bytes(load, &path, span)?;
                 let value = json!({"path": written, "hex": &*bytes.hex});
-                Ok(Evaluation::Known(Evaluated { value, lookups: BTreeSet::new(), sensitive: bytes.secret }))
+                Ok(Evaluation::Known(EvaluationResult {
+                    value,
+                    lookups: BTreeSet::new(),
+                    sensitive: bytes.secret,
+                }))
             }
             Load::Template => {
                 let source = self.project.files.template(&path, span)?;
@@ -424,7 +433,7 @@ struct EvaluationNotes {
 }
 
 impl EvaluationNotes {
-    fn take<T>(&mut self, found: Evaluated<T>) -> T {
+    fn take<T>(&mut self, found: EvaluationResult<T>) -> T {
         self.lookups.extend(found.lookups);
         self.sensitive |= found.sensitive;
         found.value

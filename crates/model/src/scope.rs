@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value};
 use converge_template::{
-    Entries, Evaluated, Evaluation, HostScopes, Moment, Scope, TemplateEngine, Variable,
+    Entries, Evaluation, EvaluationResult, HostScopes, Moment, Scope, TemplateEngine, Variable,
 };
 use serde_json::Value as Json;
 
@@ -326,7 +326,7 @@ fn input_value(
     layers: &Layers,
     scope: &Scope,
     used: &Span,
-) -> Result<Option<Evaluated<Node>>, Diagnostics> {
+) -> Result<Option<EvaluationResult<Node>>, Diagnostics> {
     let name = input.name.as_str();
     let Some(winner) = layers.get(name).and_then(|candidates| candidates.last()) else {
         if !input.required {

@@ -1,7 +1,9 @@
 //! The package index of a host as a whole: what apt knows of all its sources. The key is `index`, or `index:SECONDS`
 //! with the greatest age that will do.
 
-use converge_resource::{DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words};
+use converge_resource::{
+    BroughtObjects, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
+};
 
 /// The state of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Object for AptIndex {
     const SECONDS: u64 = 600;
     /// A copy of what repositories offer is not taken back.
     const TRAITS: Traits = Traits { passes: true, offers: &["package"], ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = AptIndexState;
 
     /// It is never taken back.
@@ -74,8 +76,8 @@ impl Object for AptIndex {
 
 impl Effects for AptIndex {
     /// Other versions of packages.
-    fn may_bring(_: &AptIndexState, _: &AptIndexState) -> Option<MayBring> {
-        Some(MayBring { verb: "refreshing the", kinds: Self::TRAITS.offers })
+    fn may_bring(_: &AptIndexState, _: &AptIndexState) -> Option<BroughtObjects> {
+        Some(BroughtObjects { verb: "refreshing the", kinds: Self::TRAITS.offers })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The package index that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
 
 use converge_resource::{
-    Digest, DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words,
+    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
 };
 
 /// The state of a repository's lists.
@@ -41,7 +41,7 @@ impl Object for AptLists {
     const SECONDS: u64 = 600;
     /// With other lists come other versions.
     const TRAITS: Traits = Traits { offers: &["package"], ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = AptListsState;
 
     fn title(key: &str, _: &AptListsState, to: &AptListsState) -> String {
@@ -61,8 +61,8 @@ impl Object for AptLists {
 
 impl Effects for AptLists {
     /// Other versions of packages.
-    fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<MayBring> {
-        Some(MayBring { verb: "the package index of", kinds: Self::TRAITS.offers })
+    fn may_bring(_: &AptListsState, _: &AptListsState) -> Option<BroughtObjects> {
+        Some(BroughtObjects { verb: "the package index of", kinds: Self::TRAITS.offers })
     }
 }
 

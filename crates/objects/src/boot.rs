@@ -2,7 +2,7 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Disruption, DynEffects, Effects, Erased, Facets, Object, Reversibility, Traits,
+    AlteredFact, Disruption, DynEffects, Effects, ErasedObject, Facets, Object, Reversibility, Traits,
     state_of_words,
 };
 
@@ -50,7 +50,7 @@ impl Object for Boot {
     const KIND: &'static str = "boot";
     const SHELL: &'static str = include_str!("boot.sh");
     const TRAITS: Traits = Traits { restarts_host: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = BootState;
 
     fn title(key: &str, _: &BootState, _: &BootState) -> String {

@@ -2,8 +2,8 @@
 //! has a deadline, and `SECONDS CHDIR STDIN [NAME=VALUE…]` where it says anything of its surroundings.
 
 use converge_resource::{
-    ActionPart, DriftScript, DynActionPart, DynNodePart, DynRelations, Erased, Facets, NodePart, Object,
-    ObjectId, Relations, Reversibility, Traits, decode_field, encode_field, quote, state_of_words,
+    ActionPart, DriftScript, DynActionPart, DynNodePart, DynRelations, ErasedObject, Facets, NodePart,
+    Object, ObjectId, Relations, Reversibility, Traits, decode_field, encode_field, quote, state_of_words,
 };
 use std::collections::BTreeMap;
 
@@ -167,9 +167,9 @@ impl Object for Command {
     const SHELL: &'static str = include_str!("command.sh");
     const SECONDS: u64 = 3600;
     const TRAITS: Traits = Traits { key_is_text: true, ..Traits::NONE };
-    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
-    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
-    const ACTION: &'static dyn DynActionPart = &Erased::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &ErasedObject::<Self>::new();
+    const ACTION: &'static dyn DynActionPart = &ErasedObject::<Self>::new();
     type State = CommandState;
 
     fn title(key: &str, _: &CommandState, to: &CommandState) -> String {

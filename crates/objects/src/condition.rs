@@ -8,7 +8,7 @@ pub use question::{
     Amount, ConditionVerdict, CountTest, Expectation, Pick, Test, TimedCondition, quantity, ready,
 };
 
-use converge_resource::{DynNeeds, Erased, Facets, Needs, Object, Place, Traits, state_of_words};
+use converge_resource::{DynNeeds, ErasedObject, Facets, Needs, Object, Place, Traits, state_of_words};
 
 /// Whether it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Object for Condition {
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
-    const NEEDS: &'static dyn DynNeeds = &Erased::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = ConditionState;
 
     fn title(key: &str, _: &ConditionState, _: &ConditionState) -> String {

@@ -2,7 +2,7 @@
 //! namespace that has the image, and the image's full name.
 
 use converge_resource::{
-    DriftScript, DynNeeds, Erased, Facets, Needs, Object, ObjectId, State, Step, quote, state_of_words,
+    DriftScript, DynNeeds, ErasedObject, Facets, Needs, Object, ObjectId, State, Step, quote, state_of_words,
 };
 
 /// The state of an image.
@@ -65,7 +65,7 @@ impl Object for ContainerImage {
     const KIND: &'static str = "container_image";
     const SHELL: &'static str = include_str!("container_image.sh");
     const SECONDS: u64 = 1800;
-    const NEEDS: &'static dyn DynNeeds = &Erased::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = ContainerImageState;
 
     fn title(key: &str, from: &ContainerImageState, to: &ContainerImageState) -> String {

@@ -1,6 +1,8 @@
 //! Packages that an interrupted run of dpkg has left unconfigured, or has not removed to the end. The only key is `packages`.
 
-use converge_resource::{DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words};
+use converge_resource::{
+    BroughtObjects, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
+};
 
 /// Whether there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ impl Object for Dpkg {
         offers: &["package", "path", "unit", "user", "group", "sysctl"],
         ..Traits::NONE
     };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = DpkgState;
 
     /// It is never taken back.
@@ -69,8 +71,8 @@ impl Object for Dpkg {
 }
 
 impl Effects for Dpkg {
-    fn may_bring(_: &DpkgState, _: &DpkgState) -> Option<MayBring> {
-        Some(MayBring { verb: "configuring the", kinds: Self::TRAITS.offers })
+    fn may_bring(_: &DpkgState, _: &DpkgState) -> Option<BroughtObjects> {
+        Some(BroughtObjects { verb: "configuring the", kinds: Self::TRAITS.offers })
     }
 }
 

@@ -1,7 +1,8 @@
 //! A local group of `/etc/group`. Its key is the name. Members belong to the users: see the user object.
 
 use converge_resource::{
-    DriftScript, DynRelations, Erased, Facets, Footprint, Object, Relations, Traits, quote, state_of_words,
+    DriftScript, DynRelations, ErasedObject, Facets, Footprint, Object, Relations, Traits, quote,
+    state_of_words,
 };
 
 /// The state of a group.
@@ -45,7 +46,7 @@ impl Object for Group {
     const KIND: &'static str = "group";
     const SHELL: &'static str = include_str!("group.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
-    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
     type State = GroupState;
 
     fn title(key: &str, from: &GroupState, to: &GroupState) -> String {

@@ -1,7 +1,8 @@
 //! The name that the running kernel goes by. There is one: its key is `running`. The name at boot is the file `/etc/hostname`.
 
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, Object, Traits, state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object, Traits,
+    state_of_words,
 };
 
 /// The running name (`name NAME`).
@@ -30,7 +31,7 @@ impl Object for Hostname {
     const KIND: &'static str = "hostname";
     const SHELL: &'static str = include_str!("hostname.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = HostnameState;
 
     fn title(_: &str, _: &HostnameState, to: &HostnameState) -> String {

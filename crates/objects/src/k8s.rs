@@ -6,8 +6,9 @@ pub mod owners;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
-    ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DriftScript, DynClusterPart, DynEffects,
-    DynShared, Effects, Erased, Facets, MayBring, Object, Past, Reversibility, Shared, state_of_words,
+    ApiRef, BroughtObjects, ClusterPart, Content, Contents, Digest, Disruption, DriftScript, DynClusterPart,
+    DynEffects, DynSharedObject, Effects, ErasedObject, Facets, Object, Past, Reversibility, SharedObject,
+    state_of_words,
 };
 use fields::Field;
 use serde_json::{Map, Value};
@@ -194,9 +195,9 @@ impl Object for K8s {
     const KIND: &'static str = "k8s";
     const SHELL: &'static str = "";
     const PLACE: converge_resource::Place = converge_resource::Place::Cluster;
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
-    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &ErasedObject::<Self>::new();
     type State = K8sState;
 
     fn title(key: &str, from: &K8sState, to: &K8sState) -> String {
@@ -256,14 +257,14 @@ impl ClusterPart for K8s {
 }
 
 impl Effects for K8s {
-    fn may_bring(from: &K8sState, to: &K8sState) -> Option<MayBring> {
+    fn may_bring(from: &K8sState, to: &K8sState) -> Option<BroughtObjects> {
         // A definition of a kind, a namespace: what stands on it may come once it is there.
         (*from == K8sState::Absent && *to != K8sState::Absent)
-            .then_some(MayBring { verb: "creating", kinds: &["k8s"] })
+            .then_some(BroughtObjects { verb: "creating", kinds: &["k8s"] })
     }
 }
 
-impl Shared for K8s {
+impl SharedObject for K8s {
     /// The fields that were made are as they were left, or as they were before already; others may have moved.
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {

@@ -2,8 +2,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Backup, Disruption, DynEffects, DynNodePart, Effects, Erased, Facets, Fetch, MayBring,
-    NodePart, NodeRemoval, NodeRemovalRequest, Object, Reversibility, quote, state_of_words,
+    AlteredFact, Backup, BroughtObjects, Disruption, DynEffects, DynNodePart, Effects, ErasedObject, Facets,
+    Fetch, NodePart, NodeRemoval, NodeRemovalRequest, Object, Reversibility, quote, state_of_words,
 };
 
 /// The role of the host in a cluster, read from the files that kubeadm leaves on it.
@@ -138,8 +138,8 @@ impl Object for Kubeadm {
     const KIND: &'static str = "kubeadm";
     const SHELL: &'static str = concat!(include_str!("kubeadm.sh"), include_str!("kubeadm_leave.sh"));
     const SECONDS: u64 = 1800;
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &ErasedObject::<Self>::new();
     type State = KubeadmState;
 
     fn title(_: &str, from: &KubeadmState, to: &KubeadmState) -> String {
@@ -239,9 +239,9 @@ impl Effects for Kubeadm {
         vec!["kubernetes", "kubelet"]
     }
 
-    fn may_bring(_: &KubeadmState, to: &KubeadmState) -> Option<MayBring> {
+    fn may_bring(_: &KubeadmState, to: &KubeadmState) -> Option<BroughtObjects> {
         let comes = !is_none(to) && !matches!(to, KubeadmState::Version { .. });
-        comes.then_some(MayBring { verb: "kubeadm on", kinds: &["path", "unit"] })
+        comes.then_some(BroughtObjects { verb: "kubeadm on", kinds: &["path", "unit"] })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::certificates::openssl_moment;
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Disruption, DynEffects, Effects, Erased, Facets, Object, Reversibility, Traits,
+    AlteredFact, Disruption, DynEffects, Effects, ErasedObject, Facets, Object, Reversibility, Traits,
     state_of_words,
 };
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ impl Object for KubeadmCertificates {
     const SECONDS: u64 = 900;
     // The old certificates end sooner, and a restart leaves nothing that could be reverted.
     const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = KubeadmCertificatesState;
 
     fn title(_: &str, from: &KubeadmCertificatesState, to: &KubeadmCertificatesState) -> String {

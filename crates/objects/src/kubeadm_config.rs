@@ -2,7 +2,8 @@
 //! `cluster` (`kubeadm-config`), `kubelet` (`kubelet-config`) or `kube_proxy` (`kube-proxy`).
 
 use converge_resource::{
-    AttributeChange, Disruption, DriftScript, DynNodePart, Erased, Facets, NodePart, Object, state_of_words,
+    AttributeChange, Disruption, DriftScript, DynNodePart, ErasedObject, Facets, NodePart, Object,
+    state_of_words,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -92,7 +93,7 @@ impl Object for KubeadmConfig {
     const KIND: &'static str = "kubeadm_config";
     const SHELL: &'static str = include_str!("kubeadm_config.sh");
     const SECONDS: u64 = 300;
-    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &ErasedObject::<Self>::new();
     type State = KubeadmConfigState;
 
     fn title(key: &str, from: &KubeadmConfigState, to: &KubeadmConfigState) -> String {

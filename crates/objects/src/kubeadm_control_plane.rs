@@ -3,8 +3,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, AttributeChange, Disruption, DriftScript, DynEffects, DynNodePart, Effects, Erased, Facets,
-    NodePart, Object, state_of_words,
+    AlteredFact, AttributeChange, Disruption, DriftScript, DynEffects, DynNodePart, Effects, ErasedObject,
+    Facets, NodePart, Object, state_of_words,
 };
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,8 +222,8 @@ impl Object for KubeadmControlPlane {
     const KIND: &'static str = "kubeadm_control_plane";
     const SHELL: &'static str = include_str!("kubeadm_control_plane.sh");
     const SECONDS: u64 = 1500;
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const NODE: &'static dyn DynNodePart = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NODE: &'static dyn DynNodePart = &ErasedObject::<Self>::new();
     type State = ControlPlaneState;
 
     fn title(_: &str, from: &ControlPlaneState, to: &ControlPlaneState) -> String {

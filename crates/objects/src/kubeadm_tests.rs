@@ -327,8 +327,8 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
             std::fs::remove_file(&mark).unwrap();
         }
         let said = host.good("cv_kubeadm_snapshot", "");
-        let Some(converge_resource::Made::File { digest, size, path, remark }) =
-            converge_resource::Made::read(&said)
+        let Some(converge_resource::BackupResult::File { digest, size, path, remark }) =
+            converge_resource::BackupResult::read(&said)
         else {
             panic!("{}: {said}", host.shell.name)
         };

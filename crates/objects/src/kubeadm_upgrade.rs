@@ -3,7 +3,7 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Change, Disruption, DynEffects, DynRelations, Effects, Erased, Facets, Fetch, Object,
+    AlteredFact, Change, Disruption, DynEffects, DynRelations, Effects, ErasedObject, Facets, Fetch, Object,
     Relations, Reversibility, Traits, quote, state_of_words,
 };
 
@@ -106,8 +106,8 @@ impl Object for KubeadmUpgrade {
     const SECONDS: u64 = 1800;
     // kubeadm takes no version back, and a node that takes pods is as it was before.
     const TRAITS: Traits = Traits { passes: true, ..Traits::NONE };
-    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = KubeadmUpgradeState;
 
     fn title(key: &str, _: &KubeadmUpgradeState, to: &KubeadmUpgradeState) -> String {

@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_module};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, MayBring, Object, Traits,
-    quote, state_of_words,
+    AlteredFact, BroughtObjects, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object,
+    Traits, quote, state_of_words,
 };
 
 /// Whether the kernel has it now.
@@ -44,7 +44,7 @@ impl Object for Module {
     const KIND: &'static str = "module";
     const SHELL: &'static str = include_str!("module.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = ModuleState;
 
     fn title(key: &str, _: &ModuleState, to: &ModuleState) -> String {
@@ -74,8 +74,8 @@ impl Object for Module {
 }
 
 impl Effects for Module {
-    fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<MayBring> {
-        (*to == ModuleState::Loaded).then_some(MayBring { verb: "loading", kinds: &["sysctl"] })
+    fn may_bring(_: &ModuleState, to: &ModuleState) -> Option<BroughtObjects> {
+        (*to == ModuleState::Loaded).then_some(BroughtObjects { verb: "loading", kinds: &["sysctl"] })
     }
 
     fn alters(key: &str, _: &ModuleState, _: &ModuleState) -> Vec<AlteredFact> {

@@ -1,7 +1,7 @@
 //! The file system mounted at a path. The key is the mount point; of several mounts at one path the topmost counts.
 
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, DynLinks, Effects, Erased, Facets, Footprint, Links, Object,
+    AlteredFact, DriftScript, DynEffects, DynLinks, Effects, ErasedObject, Facets, Footprint, Links, Object,
     Traits, quote, state_of_words,
 };
 
@@ -66,8 +66,8 @@ impl Object for Mount {
     const SECONDS: u64 = 300;
     const TRAITS: Traits =
         Traits { at_path: true, footprint: Footprint::Place, mounts: true, has_line: true, ..Traits::NONE };
-    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const LINKS: &'static dyn DynLinks = &ErasedObject::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = MountState;
 
     fn title(key: &str, from: &MountState, to: &MountState) -> String {

@@ -2,9 +2,9 @@
 
 use crate::programs::{OF_PROGRAMS, not_known, of_package};
 use converge_resource::{
-    AlteredFact, Contents, Disruption, DriftScript, DynEffects, DynShared, Effects, Erased, Facets,
-    Footprint, MayBring, Object, ObjectId, Past, Reversibility, Shared, State, Step, Traits, quote,
-    state_of_words,
+    AlteredFact, BroughtObjects, Contents, Disruption, DriftScript, DynEffects, DynSharedObject, Effects,
+    ErasedObject, Facets, Footprint, Object, ObjectId, Past, Reversibility, SharedObject, State, Step,
+    Traits, quote, state_of_words,
 };
 
 /// The state of a package.
@@ -99,8 +99,8 @@ impl Object for Package {
         one_transaction: true,
         ..Traits::NONE
     };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
     type State = PackageState;
 
     fn title(key: &str, from: &PackageState, to: &PackageState) -> String {
@@ -201,9 +201,9 @@ impl Object for Package {
 
 impl Effects for Package {
     /// Marks bring nothing.
-    fn may_bring(from: &PackageState, to: &PackageState) -> Option<MayBring> {
+    fn may_bring(from: &PackageState, to: &PackageState) -> Option<BroughtObjects> {
         (matches!(to, PackageState::Present { .. }) && Self::opaque(from, to))
-            .then_some(MayBring { verb: "installing", kinds: Self::TRAITS.offers })
+            .then_some(BroughtObjects { verb: "installing", kinds: Self::TRAITS.offers })
     }
 
     /// Marks alter nothing; what maintainer scripts do besides is looked at.
@@ -217,7 +217,7 @@ impl Effects for Package {
     }
 }
 
-impl Shared for Package {
+impl SharedObject for Package {
     /// A package that a run has left half done is its own when dpkg has configured it since, whoever called that: nobody has chosen anything.
     fn shows(now: &PackageState, past: &Past<'_, PackageState>, _: &Contents<'_>) -> bool {
         now == past.left

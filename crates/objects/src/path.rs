@@ -4,9 +4,9 @@ use crate::group::GroupState;
 use crate::programs::{not_known, of_path};
 use crate::user::UserState;
 use converge_resource::{
-    AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynRelations, Effects, Erased,
-    Facets, Footprint, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step, Traits, quote,
-    state_of_words,
+    AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynRelations, Effects,
+    ErasedObject, Facets, Footprint, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step,
+    Traits, quote, state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -160,9 +160,9 @@ impl Object for Path {
         from_inside: true,
         ..Traits::NONE
     };
-    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
-    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const LINKS: &'static dyn DynLinks = &ErasedObject::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = PathState;
 
     fn title(key: &str, from: &PathState, to: &PathState) -> String {

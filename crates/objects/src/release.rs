@@ -4,8 +4,9 @@ mod reader;
 
 use crate::k8s::normalised;
 use converge_resource::{
-    ApiRef, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects, DynShared,
-    Effects, Erased, Facets, MayBring, Object, Past, Place, Reversibility, Shared, Traits, state_of_words,
+    ApiRef, BroughtObjects, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects,
+    DynSharedObject, Effects, ErasedObject, Facets, Object, Past, Place, Reversibility, SharedObject, Traits,
+    state_of_words,
 };
 pub use reader::{documents, manifests};
 use serde_json::{Value, json};
@@ -273,9 +274,9 @@ impl Object for Release {
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { offers: &["k8s", "workload"], ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
-    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &ErasedObject::<Self>::new();
     type State = ReleaseState;
 
     fn title(key: &str, from: &ReleaseState, to: &ReleaseState) -> String {
@@ -349,12 +350,13 @@ impl ClusterPart for Release {
 }
 
 impl Effects for Release {
-    fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<MayBring> {
-        (*to != ReleaseState::Absent).then_some(MayBring { verb: "installing", kinds: &["k8s", "workload"] })
+    fn may_bring(_: &ReleaseState, to: &ReleaseState) -> Option<BroughtObjects> {
+        (*to != ReleaseState::Absent)
+            .then_some(BroughtObjects { verb: "installing", kinds: &["k8s", "workload"] })
     }
 }
 
-impl Shared for Release {
+impl SharedObject for Release {
     /// A revision that failed or hangs cannot be made so again: its manifests in force are as good.
     fn same(a: &ReleaseState, before: &ReleaseState) -> bool {
         a == before || *a == before.settled()

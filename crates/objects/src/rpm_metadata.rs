@@ -1,7 +1,7 @@
 //! The metadata that dnf has of one repository. The key NAME stands for `/etc/yum.repos.d/NAME.repo`.
 
 use converge_resource::{
-    Digest, DynEffects, Effects, Erased, Facets, MayBring, Object, Traits, state_of_words,
+    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
 };
 
 /// The state of a repository's metadata.
@@ -41,7 +41,7 @@ impl Object for RpmMetadata {
     const SECONDS: u64 = 600;
     /// With other metadata come other versions.
     const TRAITS: Traits = Traits { offers: &["package"], ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = RpmMetadataState;
 
     fn title(key: &str, _: &RpmMetadataState, to: &RpmMetadataState) -> String {
@@ -61,8 +61,8 @@ impl Object for RpmMetadata {
 
 impl Effects for RpmMetadata {
     /// Other versions of packages.
-    fn may_bring(_: &RpmMetadataState, _: &RpmMetadataState) -> Option<MayBring> {
-        Some(MayBring { verb: "the metadata of", kinds: Self::TRAITS.offers })
+    fn may_bring(_: &RpmMetadataState, _: &RpmMetadataState) -> Option<BroughtObjects> {
+        Some(BroughtObjects { verb: "the metadata of", kinds: Self::TRAITS.offers })
     }
 }
 

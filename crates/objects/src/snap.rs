@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_package};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, MayBring, Object, Reversibility, Traits,
-    quote, state_of_words,
+    AlteredFact, BroughtObjects, DriftScript, DynEffects, Effects, ErasedObject, Facets, Object,
+    Reversibility, Traits, quote, state_of_words,
 };
 
 /// The state of a snap.
@@ -71,7 +71,7 @@ impl Object for Snap {
     const SHELL: &'static str = include_str!("snap.sh");
     const SECONDS: u64 = 1800;
     const TRAITS: Traits = Traits { holds_data: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = SnapState;
 
     fn title(key: &str, from: &SnapState, to: &SnapState) -> String {
@@ -141,8 +141,9 @@ impl Object for Snap {
 }
 
 impl Effects for Snap {
-    fn may_bring(from: &SnapState, _: &SnapState) -> Option<MayBring> {
-        (*from == SnapState::Absent).then_some(MayBring { verb: "installing", kinds: &["path", "unit"] })
+    fn may_bring(from: &SnapState, _: &SnapState) -> Option<BroughtObjects> {
+        (*from == SnapState::Absent)
+            .then_some(BroughtObjects { verb: "installing", kinds: &["path", "unit"] })
     }
 
     fn alters(key: &str, _: &SnapState, _: &SnapState) -> Vec<AlteredFact> {

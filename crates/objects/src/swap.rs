@@ -1,7 +1,7 @@
 //! Swap: all that is in use (key `all`), or one swap file or device (its path).
 
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, Object, Traits, quote,
+    AlteredFact, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object, Traits, quote,
     state_of_words,
 };
 
@@ -77,7 +77,7 @@ impl Object for Swap {
     const SECONDS: u64 = 1800;
     const TRAITS: Traits =
         Traits { at_path: true, footprint: Footprint::Place, has_line: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = SwapState;
 
     fn title(key: &str, _: &SwapState, to: &SwapState) -> String {

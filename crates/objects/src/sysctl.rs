@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_sysctl};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, Erased, Facets, Footprint, Object, Reversibility, Traits,
-    quote, state_of_words,
+    AlteredFact, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object, Reversibility,
+    Traits, quote, state_of_words,
 };
 
 /// The state of a kernel parameter.
@@ -48,7 +48,7 @@ impl Object for Sysctl {
     const KIND: &'static str = "sysctl";
     const SHELL: &'static str = include_str!("sysctl.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     type State = SysctlState;
 
     fn title(key: &str, _: &SysctlState, _: &SysctlState) -> String {

@@ -1,6 +1,6 @@
 //! Runs the shell functions in real shells, for tests.
 
-use converge_resource::{AnswerError, DynObject as _, Erased, Object, Observed};
+use converge_resource::{AnswerError, DynObject as _, ErasedObject, Object, Observation};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 pub(crate) fn parse<O: Object>(
     keys: &[&str],
     answer: &str,
-) -> BTreeMap<String, Result<Observed, AnswerError>> {
-    Erased::<O>::new().parse(keys, answer)
+) -> BTreeMap<String, Result<Observation, AnswerError>> {
+    ErasedObject::<O>::new().parse(keys, answer)
 }
 
 /// A shell with its tools.
@@ -129,7 +129,7 @@ impl Shell {
     }
 
     /// Reads one object with its shell functions, and checks that `cv_line_KIND` prints the same state.
-    pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observed {
+    pub fn see<O: Object>(&self, root: &Path, key: &str) -> Observation {
         let answer = self.good(root, &format!("cv_see_{} \"$@\"", O::KIND), &[key], b"");
         let observed = parse::<O>(&[key], &answer).remove(key).unwrap().unwrap();
         let line = self.good(root, &format!("cv_line_{} \"$@\"", O::KIND), &[key], b"");

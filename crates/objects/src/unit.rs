@@ -2,9 +2,9 @@
 
 use crate::programs::{not_known, of_unit};
 use converge_resource::{
-    AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynShared, Effects,
-    Erased, Facets, Footprint, Links, Naming, Object, ObjectId, Past, Shared, State, Traits, quote,
-    state_of_words,
+    AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynSharedObject, Effects,
+    ErasedObject, Facets, Footprint, Links, Naming, Object, ObjectId, Past, SharedObject, State, Traits,
+    quote, state_of_words,
 };
 
 /// The folder of the administrator's units; a file directly in it is a unit.
@@ -151,9 +151,9 @@ impl Object for Unit {
     const SECONDS: u64 = 600;
     /// systemd has no record of who used an alias: one record of what it was started with serves all its names.
     const TRAITS: Traits = Traits { naming: Naming::Real, footprint: Footprint::Named, ..Traits::NONE };
-    const LINKS: &'static dyn DynLinks = &Erased::<Self>::new();
-    const EFFECTS: &'static dyn DynEffects = &Erased::<Self>::new();
-    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
+    const LINKS: &'static dyn DynLinks = &ErasedObject::<Self>::new();
+    const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
     type State = UnitState;
 
     fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
@@ -267,7 +267,7 @@ impl Effects for Unit {
     }
 }
 
-impl Shared for Unit {
+impl SharedObject for Unit {
     /// The record is converge's own, whoever wrote it last. A unit that is enabled as the run left it still shows what the run made of it while
     /// it runs as the run left it or found it, has failed since, or was started by a boot: none of these is a user's decision. Started with
     /// something else, by another run or rollback, it shows no more what this one made of it.

@@ -3,7 +3,7 @@
 //! The home directory is no part of it: a kind that wants one claims it as a path of its own, after the user.
 
 use converge_resource::{
-    AttributeChange, Digest, DriftScript, DynRelations, Erased, Facets, Footprint, Object, ObjectId,
+    AttributeChange, Digest, DriftScript, DynRelations, ErasedObject, Facets, Footprint, Object, ObjectId,
     Relations, State, Step, Traits, differing, quote, state_of_words,
 };
 use jiff::civil::{Date, date};
@@ -140,7 +140,7 @@ impl Object for User {
     const KIND: &'static str = "user";
     const SHELL: &'static str = include_str!("user.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
-    const RELATIONS: &'static dyn DynRelations = &Erased::<Self>::new();
+    const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
     type State = UserState;
 
     fn title(key: &str, from: &UserState, to: &UserState) -> String {

@@ -2,8 +2,8 @@
 //! inputs they were started. The key is that of the Kubernetes object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
 
 use converge_resource::{
-    ApiRef, ClusterPart, Disruption, DynClusterPart, DynShared, Erased, Facets, Object, Place, Reversibility,
-    Shared, Traits, state_of_words,
+    ApiRef, ClusterPart, Disruption, DynClusterPart, DynSharedObject, ErasedObject, Facets, Object, Place,
+    Reversibility, SharedObject, Traits, state_of_words,
 };
 
 /// The annotation in which an older converge recorded the inputs of a workload: the digest of the resources that
@@ -60,8 +60,8 @@ impl Object for Workload {
     const SHELL: &'static str = "";
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { back_last: true, ..Traits::NONE };
-    const SHARED: &'static dyn DynShared = &Erased::<Self>::new();
-    const CLUSTER: &'static dyn DynClusterPart = &Erased::<Self>::new();
+    const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
+    const CLUSTER: &'static dyn DynClusterPart = &ErasedObject::<Self>::new();
     type State = WorkloadState;
 
     fn title(key: &str, from: &WorkloadState, to: &WorkloadState) -> String {
@@ -103,7 +103,7 @@ impl ClusterPart for Workload {
     }
 }
 
-impl Shared for Workload {
+impl SharedObject for Workload {
     /// Whether its pods are complete is another matter.
     fn same(a: &WorkloadState, b: &WorkloadState) -> bool {
         !restarts(a, b)

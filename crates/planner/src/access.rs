@@ -17,7 +17,7 @@ pub enum Guard {
 
 /// A guarded item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guarded {
+pub struct ItemGuard {
     /// The access that it can break.
     pub guard: Guard,
     /// The change is reverted automatically unless confirmed within this many seconds.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 /// The facts of one host, by first names, that differ from those that were read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Altered {
+pub struct AlteredFacts {
     /// Facts whose new value a change determines.
     predicted: BTreeMap<String, Value>,
     /// Facts whose value is not known before the item that alters them has run.
     unknown: BTreeMap<String, Wait>,
 }
 
-impl Altered {
+impl AlteredFacts {
     /// No fact is altered.
     pub fn is_empty(&self) -> bool {
         self.predicted.is_empty() && self.unknown.is_empty()
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_change_predicts_or_hides_what_follows_from_it() {
-        let mut altered = Altered::default();
+        let mut altered = AlteredFacts::default();
         altered.by_changes("r/name", &[change("hostname", "running", "name a", "name b")]);
         assert_eq!(altered.predicted().get("hostname"), Some(&Value::from("b")));
         // The whole transaction counts, but marks alter nothing.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_item_alters_what_was_otherwise_before_it() {
-        let mut before = Altered::default();
+        let mut before = AlteredFacts::default();
         before.by_changes("r/name", &[change("hostname", "running", "name a", "name b")]);
         assert_eq!(before.since(&before.clone()), []);
         let mut after = before.clone();
@@ -135,6 +135,6 @@ mod tests {
         assert_eq!(after.since(&before), [("hostname".to_owned(), None)]);
         let name = ("hostname".to_owned(), Some(Value::from("b")));
         assert_eq!(before.since(&after), std::slice::from_ref(&name));
-        assert_eq!(before.since(&Altered::default()), [name]);
+        assert_eq!(before.since(&AlteredFacts::default()), [name]);
     }
 }

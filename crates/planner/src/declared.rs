@@ -1,12 +1,12 @@
 //! Declared items, as the fold takes them.
 
-use crate::{Altered, DeclaredGuard, Problem, RunPosition};
+use crate::{AlteredFacts, DeclaredGuard, Problem, RunPosition};
 use converge_resource::{Claim, Disruption, DynResource, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An item as far as it is known without a host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declared {
+pub struct ItemDeclaration {
     /// `role/name`, with `[key]` for an element of `for_each`.
     pub address: String,
     /// The user's name for it (without `[key]`); `restart_on` names it so.
@@ -28,7 +28,7 @@ pub struct Declared {
 }
 
 /// An item's parameters on a host.
-pub enum Resolved {
+pub enum ResolvedParameters {
     /// All parameters are known.
     Ready {
         /// The resource.
@@ -68,10 +68,10 @@ pub type Outputs = BTreeMap<(String, String), Output>;
 /// The source of the items of one host: a project, or a saved plan.
 pub trait ItemSource {
     /// All items of the host, in an order in which every role comes after those that it requires.
-    fn items(&self) -> &[Declared];
+    fn items(&self) -> &[ItemDeclaration];
     /// Evaluates item `index`. `outputs` holds the registered values so far; a registered name that is not in it is unknown.
     /// `altered` holds the facts of the host that earlier items alter.
-    fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved;
+    fn resolve(&self, index: usize, outputs: &Outputs, altered: &AlteredFacts) -> ResolvedParameters;
     /// The first names of the facts that item `index` has read when it was resolved last.
     fn facts_read(&self, _index: usize) -> BTreeSet<String> {
         BTreeSet::new()

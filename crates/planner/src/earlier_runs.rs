@@ -9,7 +9,7 @@ pub struct EarlierRuns {
     /// The number of objects on the host that this playbook and inventory manage.
     pub owned: usize,
     /// The orphaned ones, in the order in which they would be removed.
-    pub undeclared: Vec<Undeclared>,
+    pub undeclared: Vec<Orphan>,
     /// The newest run, if it is unfinished.
     pub cut_off: Option<Box<CutOff>>,
     /// Damaged parts of the records, which are ignored.
@@ -19,7 +19,7 @@ pub struct EarlierRuns {
 
 /// An orphaned object: a run made or changed it, and no role declares it any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undeclared {
+pub struct Orphan {
     /// The object.
     pub object: ObjectId,
     /// The role that it belongs to.

@@ -1,15 +1,15 @@
 //! The fold: declared items, in order, over the virtual host.
 
 use crate::conflict::{Claims, conflicts};
-use crate::declared::{Declared, ItemSource, Outputs, Resolved};
+use crate::declared::{ItemDeclaration, ItemSource, Outputs, ResolvedParameters};
 use crate::guard::join_guarded;
-use crate::pass::{Folded, History, Pass, RestartersOfUnits};
-use crate::{Alteration, Altered, HostPlan, Item, Knowledge, Problem, VirtualHost, chains, names};
+use crate::pass::{FoldResult, History, Pass, RestartersOfUnits};
+use crate::{Alteration, AlteredFacts, HostPlan, Item, Knowledge, Problem, VirtualHost, chains, names};
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans the items of one host with the answers so far. Pure: it is called again when there are more.
-pub fn fold(host: &str, source: &dyn ItemSource, known: &Knowledge, history: &History) -> Folded {
+pub fn fold(host: &str, source: &dyn ItemSource, known: &Knowledge, history: &History) -> FoldResult {
     let mut closed = BTreeSet::new();
     let mut stages = stages(source, history, &Outputs::new());
     let mut restarters = RestartersOfUnits::new();
@@ -47,8 +47,9 @@ pub fn fold(host: &str, source: &dyn ItemSource, known: &Knowledge, history: &Hi
 
 /// The parts of the question that items ask together, by the items' numbers. Finished items do not ask again.
 fn stages(source: &dyn ItemSource, history: &History, outputs: &Outputs) -> BTreeMap<usize, String> {
-    let over =
-        |item: &Declared| history.changed.contains(&item.address) || history.over.contains(&item.address);
+    let over = |item: &ItemDeclaration| {
+        history.changed.contains(&item.address) || history.over.contains(&item.address)
+    };
     let items = source.items().iter().enumerate().filter(|(_, item)| !over(item));
     items.filter_map(|(index, _)| Some((index, source.stage(index, outputs)?))).collect()
 }
@@ -68,14 +69,14 @@ fn pass(
     known: &Knowledge,
     history: &History,
     (closed, stages, restarters, contested): EarlierPasses<'_>,
-) -> (Folded, RestartersOfUnits) {
+) -> (FoldResult, RestartersOfUnits) {
     let mut pass = Pass {
         virtual_host: VirtualHost::new(known).with_restarters(restarters.clone()),
         known,
         history,
         closed,
         contested,
-        out: Folded::default(),
+        out: FoldResult::default(),
         last_of_role: BTreeMap::new(),
         last_on_object: BTreeMap::new(),
         failed_roles: BTreeMap::new(),
@@ -88,20 +89,20 @@ fn pass(
     pass.virtual_host.ask_together(stages.values().cloned().collect());
     let places: BTreeMap<usize, usize> = stages.keys().enumerate().map(|(at, index)| (*index, at)).collect();
     let mut all_claims = Vec::new();
-    let mut altered = Altered::default();
+    let mut altered = AlteredFacts::default();
     for (index, declared) in source.items().iter().enumerate() {
         pass.virtual_host.enter_role(&declared.role);
         pass.virtual_host.enter_stage(places.get(&index).copied());
         pass.virtual_host.enter_item(&declared.address);
         let resolved = source.resolve(index, &pass.out.outputs, pass.virtual_host.altered());
         let claims = match &resolved {
-            Resolved::Ready { resource, .. } => resource.claims(),
-            Resolved::Unknown { claims, .. } => claims.clone(),
-            Resolved::Skipped(_) | Resolved::Invalid(_) => Vec::new(),
+            ResolvedParameters::Ready { resource, .. } => resource.claims(),
+            ResolvedParameters::Unknown { claims, .. } => claims.clone(),
+            ResolvedParameters::Skipped(_) | ResolvedParameters::Invalid(_) => Vec::new(),
         };
         let named = claims.iter().map(|claim| claim.object.clone()).collect();
         all_claims.push(Claims { index, role: declared.role.clone(), claims, named });
-        let reads = matches!(&resolved, Resolved::Ready { resource, .. } if resource.read_only());
+        let reads = matches!(&resolved, ResolvedParameters::Ready { resource, .. } if resource.read_only());
         let asked = pass.out.asks.len();
         pass.item(index, declared, resolved, source);
         // An item that only reads changes nothing for the items after it, whatever the answer is.

@@ -1,20 +1,20 @@
 //! Guarded changes: a change that can cut off the access to a host, or stop everything that runs on it, is reverted
 //! automatically on the host unless it is confirmed.
 
-use crate::access::{DeclaredGuard, Guard, GuardChoice, Guarded};
+use crate::access::{DeclaredGuard, Guard, GuardChoice, ItemGuard};
 use crate::{Item, Outcome, Problem};
 use converge_objects::traits_of;
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The guard of an item of which no role declares one: by the objects that it changes.
-pub fn guard_of(item: &Item) -> Option<Guarded> {
+pub fn guard_of(item: &Item) -> Option<ItemGuard> {
     guarded(item, DeclaredGuard::default(), None)
 }
 
 /// The guard of an item that reverts others: as recorded of these (a word, and the timeout in seconds), else by the objects
 /// that it changes.
-pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
+pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<ItemGuard> {
     let declared = recorded.and_then(|(word, seconds)| {
         Some(DeclaredGuard { choice: GuardChoice::By(Guard::from_word(word)?), seconds: Some(seconds) })
     });
@@ -23,7 +23,7 @@ pub fn guard_as(item: &Item, recorded: Option<(&str, u64)>) -> Option<Guarded> {
 
 /// The guard of an item: as its user declares it, else that of an item that it restarts on, else by the objects that it
 /// changes.
-pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<Guarded>) -> Option<Guarded> {
+pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<ItemGuard>) -> Option<ItemGuard> {
     let objects: Vec<&ObjectId> = match &item.outcome {
         Outcome::Changed(changes) => changes.iter().map(|c| &c.change.object).collect(),
         Outcome::Deferred { objects, .. } => objects.iter().collect(),
@@ -45,7 +45,7 @@ pub(crate) fn guarded(item: &Item, declared: DeclaredGuard, named: Option<Guarde
         GuardChoice::ByObjects => named.map(|n| n.guard).or_else(|| Guard::of_all(objects))?,
     };
     let same = named.filter(|n| n.guard == guard).map(|n| n.seconds);
-    Some(Guarded { guard, seconds: declared.seconds.or(same).unwrap_or(guard.seconds()) })
+    Some(ItemGuard { guard, seconds: declared.seconds.or(same).unwrap_or(guard.seconds()) })
 }
 
 /// The reason why this item cannot be guarded although its user declares a guard.
@@ -98,7 +98,7 @@ pub fn join_guarded(items: &mut [Item], closes: &BTreeSet<u32>) {
             let guard = guards().map(|g| g.guard).max().unwrap_or(own.guard);
             let seconds = guards().map(|g| g.seconds).max().unwrap_or(own.seconds);
             for member in &mut members {
-                member.guard = Some(Guarded { guard, seconds });
+                member.guard = Some(ItemGuard { guard, seconds });
             }
         }
     }
@@ -130,11 +130,11 @@ mod tests {
         let file = item(1, "r", "path", "/etc/containerd/config.toml");
         let kubelet = item(2, "r", "unit", "kubelet.service");
         let own = guard_of(&file);
-        assert_eq!(own, Some(Guarded { guard: Guard::Runtime, seconds: 180 }));
+        assert_eq!(own, Some(ItemGuard { guard: Guard::Runtime, seconds: 180 }));
         assert_eq!(guard_of(&kubelet), None);
         let shorter = DeclaredGuard { choice: GuardChoice::ByObjects, seconds: Some(90) };
         let short = guarded(&file, shorter, None);
-        assert_eq!(short, Some(Guarded { guard: Guard::Runtime, seconds: 90 }));
+        assert_eq!(short, Some(ItemGuard { guard: Guard::Runtime, seconds: 90 }));
         assert_eq!(guarded(&kubelet, DeclaredGuard::default(), short), short, "it restarts on a guarded one");
         let not = DeclaredGuard { choice: GuardChoice::Never, seconds: None };
         assert_eq!(guarded(&file, not, None), None);

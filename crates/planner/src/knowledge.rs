@@ -1,6 +1,6 @@
 //! The answers of a host so far.
 
-use converge_resource::{Answer, Content, Digest, ObjectId, Observed, Probe, Stop, Wait};
+use converge_resource::{Answer, Content, Digest, ObjectId, Observation, Probe, Stop, Wait};
 use std::collections::BTreeMap;
 
 /// The roles on other targets that come before a role of this target.
@@ -96,7 +96,7 @@ impl Knowledge {
     ///
     /// # Errors
     /// `Stop::Ask` when it was not asked; `Stop::Failed` when it could not be read.
-    pub fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    pub fn observed(&self, object: &ObjectId) -> Result<Observation, Stop> {
         if let Some(wait) = &self.absent {
             return Err(Stop::Deferred(wait.clone()));
         }

@@ -1,7 +1,7 @@
 //! Objects with several names: a unit with its aliases, a path through links.
 
 use crate::conflict::Conflict;
-use crate::{Declared, Knowledge, Problem};
+use crate::{ItemDeclaration, Knowledge, Problem};
 use converge_objects::traits_of;
 use converge_resource::{Change, Content, Naming, ObjectId, State, Wait};
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ pub fn real_name(known: &Knowledge, object: &ObjectId) -> Option<ObjectId> {
 }
 
 /// Items that manage one object under two names: the error of each. Under one name such a conflict shows without a host.
-pub(crate) fn contested(conflicts: &[Conflict], items: &[Declared]) -> BTreeMap<usize, Problem> {
+pub(crate) fn contested(conflicts: &[Conflict], items: &[ItemDeclaration]) -> BTreeMap<usize, Problem> {
     let mut found = BTreeMap::new();
     for conflict in conflicts.iter().filter(|c| c.named.0 != c.named.1) {
         let (first, second) = conflict.items;
@@ -170,7 +170,7 @@ pub(crate) fn severed(change: &Change, names: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_resource::{Answer, Observed, Probe};
+    use converge_resource::{Answer, Observation, Probe};
 
     fn unit(name: &str) -> ObjectId {
         ObjectId::new("unit", name)
@@ -183,8 +183,10 @@ mod tests {
     fn known(present: &[(ObjectId, &str, Option<&str>)]) -> Knowledge {
         let mut known = Knowledge::default();
         for (object, line, real) in present {
-            let present =
-                Observed { real: real.map(str::to_owned), ..Observed::new(State::from_line(line), None) };
+            let present = Observation {
+                real: real.map(str::to_owned),
+                ..Observation::new(State::from_line(line), None)
+            };
             known.learn(Probe::Object(object.clone()), Answer::Object(present));
         }
         known

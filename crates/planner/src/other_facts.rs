@@ -1,6 +1,6 @@
 //! Facts of other hosts, as an item finds them: in the order of the roles, behind what these hosts alter before it in the same run.
 
-use crate::Altered;
+use crate::AlteredFacts;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,8 +81,8 @@ impl OtherFacts {
     }
 
     /// The facts of each host but this one that are other than those that were read, behind that many alterations.
-    pub fn behind(&self, count: usize, but: &str) -> BTreeMap<String, Altered> {
-        let mut hosts: BTreeMap<String, Altered> = BTreeMap::new();
+    pub fn behind(&self, count: usize, but: &str) -> BTreeMap<String, AlteredFacts> {
+        let mut hosts: BTreeMap<String, AlteredFacts> = BTreeMap::new();
         // A fact that is altered later has its value from before the run, whatever was read in the middle of it.
         for (host, facts) in self.before.iter().filter(|(host, _)| *host != but) {
             let altered = hosts.entry(host.clone()).or_default();

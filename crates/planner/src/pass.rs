@@ -3,12 +3,12 @@
 mod ask;
 
 use crate::conflict::Conflict;
-use crate::declared::{Declared, ItemSource, Output, Outputs, Resolved};
+use crate::declared::{ItemDeclaration, ItemSource, Output, Outputs, ResolvedParameters};
 use crate::guard::{guarded, refuses};
-use crate::{Guarded, HostPlan, Item, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, names};
+use crate::{HostPlan, Item, ItemGuard, Knowledge, Outcome, PlannedChange, Problem, VirtualHost, names};
 use ask::{is_promise, objects_of};
 use converge_resource::{
-    Change, Claim, Disruption, DynResource, First, ObjectId, Probe, Stop, View as _, Wait, Wanted,
+    Change, Claim, Disruption, DynResource, First, ObjectId, Probe, Stop, View as _, Wait, WantedStates,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const MOST_FIRST: u32 = 4;
 
 /// The result of a fold.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct FoldResult {
     /// The plan so far. Complete when `asks` is empty.
     pub plan: HostPlan,
     /// Questions that the host must answer first.
@@ -49,14 +49,14 @@ pub(crate) struct Pass<'a> {
     pub(crate) history: &'a History,
     pub(crate) closed: &'a BTreeSet<ObjectId>,
     pub(crate) contested: &'a BTreeMap<usize, Problem>,
-    pub(crate) out: Folded,
+    pub(crate) out: FoldResult,
     /// Items whose failure stops later ones: the last of each role that matters, and the last that changed each object.
     pub(crate) last_of_role: BTreeMap<String, u32>,
     pub(crate) last_on_object: BTreeMap<ObjectId, u32>,
     /// Roles in which an item failed at plan time.
     pub(crate) failed_roles: BTreeMap<String, String>,
     /// Guarded items by role and name, and the numbers of those that restart something for one.
-    pub(crate) guarded: BTreeMap<(String, String), Guarded>,
+    pub(crate) guarded: BTreeMap<(String, String), ItemGuard>,
     pub(crate) restarts: BTreeSet<u32>,
     pub(crate) restarters: RestartersOfUnits,
     /// The roles of those that were planned.
@@ -84,8 +84,8 @@ impl Pass<'_> {
     pub(crate) fn item(
         &mut self,
         index: usize,
-        declared: &Declared,
-        resolved: Resolved,
+        declared: &ItemDeclaration,
+        resolved: ResolvedParameters,
         source: &dyn ItemSource,
     ) {
         let mut item = Item {
@@ -108,9 +108,9 @@ impl Pass<'_> {
         let mut names = Vec::new();
         let mut restarts = None;
         let outcome = match resolved {
-            Resolved::Skipped(why) => Outcome::Skipped(why),
-            Resolved::Invalid(problem) => Outcome::Failed(problem),
-            Resolved::Unknown { names, claims, sensitive } => {
+            ResolvedParameters::Skipped(why) => Outcome::Skipped(why),
+            ResolvedParameters::Invalid(problem) => Outcome::Failed(problem),
+            ResolvedParameters::Unknown { names, claims, sensitive } => {
                 item.sensitive = sensitive;
                 let claims = self.called(claims, &mut item.notes);
                 objects = objects_of(&claims);
@@ -119,7 +119,7 @@ impl Pass<'_> {
                     objects: objects.clone(),
                 }
             }
-            Resolved::Ready { resource, params, sensitive } => {
+            ResolvedParameters::Ready { resource, params, sensitive } => {
                 let sensitive = sensitive || resource.sensitive();
                 item.sensitive = sensitive;
                 by_kind = resource.disruption();
@@ -170,7 +170,7 @@ impl Pass<'_> {
     }
 
     /// Notes that an item may restart a unit. A unit is not restarted for changes that an earlier role could not make.
-    fn note_restart(&mut self, unit: ObjectId, item: &mut Item, declared: &Declared) {
+    fn note_restart(&mut self, unit: ObjectId, item: &mut Item, declared: &ItemDeclaration) {
         for role in self.restarting_roles.get(&unit).into_iter().flatten() {
             if let Some(last) = self.last_of_role.get(role).filter(|id| !item.needs.contains(id)) {
                 item.needs.push(*last);
@@ -181,7 +181,13 @@ impl Pass<'_> {
     }
 
     /// The reason to wait for an item that reads these unknown variables.
-    fn wait_for(&self, index: usize, declared: &Declared, names: &[String], source: &dyn ItemSource) -> Wait {
+    fn wait_for(
+        &self,
+        index: usize,
+        declared: &ItemDeclaration,
+        names: &[String],
+        source: &dyn ItemSource,
+    ) -> Wait {
         let altered = self.virtual_host.altered();
         let fact = |name: &String| {
             let (_, fact) =
@@ -189,7 +195,7 @@ impl Pass<'_> {
             let own = || altered.wait(fact.split('.').next().unwrap_or(fact)).cloned();
             source.wait_for_other(index, name).or_else(own)
         };
-        let registers = |earlier: &&Declared| {
+        let registers = |earlier: &&ItemDeclaration| {
             earlier.role == declared.role && earlier.register.as_ref().is_some_and(|r| names.contains(r))
         };
         let mut waits: Vec<Wait> = names.iter().filter_map(fact).collect();
@@ -205,7 +211,7 @@ impl Pass<'_> {
     }
 
     /// The effect of an item on running work: as the user declares it, else the worst of its kind and its objects.
-    fn disruption(&self, declared: &Declared, by_kind: Disruption, outcome: &Outcome) -> Disruption {
+    fn disruption(&self, declared: &ItemDeclaration, by_kind: Disruption, outcome: &Outcome) -> Disruption {
         let by_objects = match outcome {
             Outcome::Changed(changes) => disruption(changes),
             Outcome::Deferred { objects, .. } => objects
@@ -227,7 +233,7 @@ impl Pass<'_> {
         item: &mut Item,
         resource: &dyn DynResource,
         claims: &[Claim],
-        declared: &Declared,
+        declared: &ItemDeclaration,
     ) -> Outcome {
         let mut count = 0;
         loop {
@@ -251,7 +257,7 @@ impl Pass<'_> {
         item: &mut Item,
         resource: &dyn DynResource,
         claims: &[Claim],
-        declared: &Declared,
+        declared: &ItemDeclaration,
     ) -> Result<Outcome, Vec<First>> {
         let planned = resource.plan(&self.virtual_host).map_err(|stop| match stop {
             Stop::Invalid { .. } | Stop::Failed(_) if item.sensitive => silent(stop),
@@ -301,7 +307,7 @@ impl Pass<'_> {
     fn still_runs_with(&mut self, resource: &dyn DynResource) {
         let Some(unit) = resource.restarts().map(|unit| self.virtual_host.one(&unit)) else { return };
         match resource.plan(&self.virtual_host) {
-            Ok(Wanted { runs_with, .. }) => {
+            Ok(WantedStates { runs_with, .. }) => {
                 runs_with.into_iter().for_each(|with| self.virtual_host.runs_with(unit.clone(), with));
             }
             Err(Stop::Ask(probes)) => {
@@ -312,7 +318,7 @@ impl Pass<'_> {
     }
 
     /// Lays the wanted states of a resource over the virtual host.
-    fn take(&mut self, item: &mut Item, wanted: Wanted, claims: &[Claim]) -> Outcome {
+    fn take(&mut self, item: &mut Item, wanted: WantedStates, claims: &[Claim]) -> Outcome {
         for content in wanted.contents {
             self.virtual_host.add_content(content);
         }
@@ -383,7 +389,7 @@ impl Pass<'_> {
         item: &mut Item,
         outcome: Outcome,
         (objects, basis): (Vec<ObjectId>, Option<String>),
-        declared: &Declared,
+        declared: &ItemDeclaration,
     ) {
         let changed = matches!(outcome, Outcome::Changed(_));
         if !changed {
@@ -425,7 +431,7 @@ impl Pass<'_> {
     }
 
     /// The last pending item of this role, and of every role that surely comes before it.
-    fn role_needs(&self, declared: &Declared, source: &dyn ItemSource) -> Vec<u32> {
+    fn role_needs(&self, declared: &ItemDeclaration, source: &dyn ItemSource) -> Vec<u32> {
         self.last_of_role
             .iter()
             .filter(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))
@@ -433,7 +439,7 @@ impl Pass<'_> {
             .collect()
     }
 
-    fn failed_before(&self, declared: &Declared, source: &dyn ItemSource) -> Option<String> {
+    fn failed_before(&self, declared: &ItemDeclaration, source: &dyn ItemSource) -> Option<String> {
         self.failed_roles
             .iter()
             .find(|(role, _)| **role == declared.role || source.ordered(role, &declared.role))

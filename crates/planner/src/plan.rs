@@ -78,7 +78,7 @@ pub struct Item {
     pub disruption: Disruption,
     /// The guard: an automatic revert on the host unless the change is confirmed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guard: Option<crate::Guarded>,
+    pub guard: Option<crate::ItemGuard>,
     /// Shell variables for the item's steps.
     pub settings: Vec<(String, String)>,
     /// The question to another host that comes first.

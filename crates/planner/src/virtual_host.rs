@@ -4,10 +4,10 @@ mod relinked;
 mod view;
 
 use crate::names::ObjectNames;
-use crate::{Altered, Knowledge};
+use crate::{AlteredFacts, Knowledge};
 use converge_objects::{chooses_packages, traits_of};
 use converge_resource::{
-    Answer, Change, Claim, Content, Digest, ObjectId, Observed, Probe, RunsWith, State, Stop, View, Wait,
+    Answer, Change, Claim, Content, Digest, ObjectId, Observation, Probe, RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,11 +85,11 @@ pub struct VirtualHost<'a> {
     /// Objects that were or may be changed, in order: the object, whether foreign code does it, and by which item.
     acts: Vec<(ObjectId, bool, Wait)>,
     /// Facts that differ from those that were read.
-    altered: Altered,
+    altered: AlteredFacts,
     /// Directories below which every path becomes another one, with the reason.
     covered: Vec<(String, Wait)>,
     /// Links that earlier items lead elsewhere or replace.
-    relinked: Vec<relinked::Relinked>,
+    relinked: Vec<relinked::RelinkedPath>,
     /// The states that earlier items manage, changed or not.
     settled: BTreeMap<ObjectId, State>,
     /// Questions of earlier items are still open.
@@ -136,7 +136,7 @@ impl<'a> VirtualHost<'a> {
             pending: None,
             foreign: None,
             acts: Vec::new(),
-            altered: Altered::default(),
+            altered: AlteredFacts::default(),
             covered: Vec::new(),
             relinked: Vec::new(),
             settled: BTreeMap::new(),
@@ -389,7 +389,7 @@ impl<'a> VirtualHost<'a> {
     }
 
     /// The facts that earlier items alter.
-    pub fn altered(&self) -> &Altered {
+    pub fn altered(&self) -> &AlteredFacts {
         &self.altered
     }
 
@@ -399,7 +399,7 @@ impl<'a> VirtualHost<'a> {
     }
 
     /// The state of an object, whether or not there is a way to it.
-    pub(crate) fn found(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    pub(crate) fn found(&self, object: &ObjectId) -> Result<Observation, Stop> {
         let led = self.led_elsewhere(object)?;
         let object = &self.one(object);
         if let Some(wait) = self.unknown.get(object) {
@@ -413,14 +413,14 @@ impl<'a> VirtualHost<'a> {
         }
         if let Some(state) = self.overlay.get(object) {
             // A state that this run is about to write is newer than any that was read.
-            return Ok(Observed::new(state.clone(), None));
+            return Ok(Observation::new(state.clone(), None));
         }
         let made = template(object).and_then(|template| self.templates.get(&template));
         match (led.map_or_else(|| self.known.observed(object), Ok), self.incidental.get(object)) {
             (Ok(found), _) if made.is_some_and(|made| follows(object, &found.state, made)) => {
-                Ok(Observed::new(made.cloned().unwrap_or(found.state), None))
+                Ok(Observation::new(made.cloned().unwrap_or(found.state), None))
             }
-            (Err(Stop::Ask(_)), Some(state)) => Ok(Observed::new(state.clone(), None)),
+            (Err(Stop::Ask(_)), Some(state)) => Ok(Observation::new(state.clone(), None)),
             (Ok(found), _) if found.state.is_absent() => {
                 match self.names.open(object).or(self.unknown_above(object)) {
                     Some(wait) => Err(Stop::Deferred(wait.clone())),

@@ -4,11 +4,12 @@
 
 use converge_objects::{CommandState, PackageState, PathState};
 use converge_planner::{
-    Declared, Folded, History, ItemSource, Knowledge, Outcome, Outputs, Problem, Resolved, VirtualHost, fold,
+    FoldResult, History, ItemDeclaration, ItemSource, Knowledge, Outcome, Outputs, Problem,
+    ResolvedParameters, VirtualHost, fold,
 };
 use converge_resource::{
-    Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observed, ParamError, Probe, State, Stop,
-    View, Wait, Wanted,
+    Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observation, ParamError, Probe, State,
+    Stop, View, Wait, WantedStates,
 };
 
 const FOO: &str = "/etc/foo";
@@ -100,11 +101,11 @@ impl DynResource for Kind {
             | Self::Wrong => Vec::new(),
         }
     }
-    fn plan(&self, found: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, found: &dyn View) -> Result<WantedStates, Stop> {
         match self {
             Self::Write(p, text) => {
                 let (state, content) = file(text);
-                Ok(Wanted::one(path(p), state).with(content))
+                Ok(WantedStates::one(path(p), state).with(content))
             }
             Self::Append(p, line) => {
                 let before = match found.state::<converge_objects::path::Path>(p)? {
@@ -116,31 +117,34 @@ impl DynResource for Kind {
                 };
                 let after = if before.contains(line) { before } else { format!("{before}{line}\n") };
                 let (state, content) = file(&after);
-                Ok(Wanted::one(path(p), state).with(content))
+                Ok(WantedStates::one(path(p), state).with(content))
             }
             Self::Install(name) => {
                 let object = ObjectId::new("package", *name);
                 let state = PackageState::Present { version: "1".to_owned(), auto: false, hold: false };
                 found.observed(&object)?;
-                Ok(Wanted::one(object, state))
+                Ok(WantedStates::one(object, state))
             }
             Self::Makes(p) => {
                 let object = ObjectId::new("command", format!("creates {p} x \\ \\"));
-                Ok(Wanted::one(object, CommandState::Done))
+                Ok(WantedStates::one(object, CommandState::Done))
             }
             Self::MakesLater(_) => {
                 Err(Stop::Deferred(Wait { item: String::new(), reason: "later".to_owned() }))
             }
             Self::Named(name) => {
                 let named = found.named(name)?;
-                Ok(Wanted { notes: vec![format!("changed: {}", named.changed)], ..Wanted::default() })
+                Ok(WantedStates {
+                    notes: vec![format!("changed: {}", named.changed)],
+                    ..WantedStates::default()
+                })
             }
             Self::Ask(script) => {
                 if let Some(wait) = found.pending() {
                     return Err(Stop::Deferred(wait));
                 }
                 let answer = found.run(&Probe::run(*script))?;
-                Ok(Wanted { output: Some(answer.stdout.into()), ..Wanted::default() })
+                Ok(WantedStates { output: Some(answer.stdout.into()), ..WantedStates::default() })
             }
             Self::Restart(name) => {
                 let inputs = Inputs { names: vec![(*name).to_owned()], ..Inputs::default() };
@@ -148,13 +152,13 @@ impl DynResource for Kind {
                 let earlier = found.restarters(&ObjectId::new("unit", "a.service"))?.earlier;
                 let notes =
                     earlier.iter().map(|(_, with)| with).chain([&with]).map(|w| w.digest.clone()).collect();
-                Ok(Wanted { notes, runs_with: vec![with], ..Wanted::default() })
+                Ok(WantedStates { notes, runs_with: vec![with], ..WantedStates::default() })
             }
             Self::Follows(p) => match found.changed(&path(p)) {
                 Some(wait) => Err(Stop::Deferred(wait)),
-                None => Ok(Wanted::default()),
+                None => Ok(WantedStates::default()),
             },
-            Self::Start => Ok(Wanted::one(
+            Self::Start => Ok(WantedStates::one(
                 ObjectId::new("unit", "a.service"),
                 State::from_line("unit disabled active -"),
             )),
@@ -164,7 +168,7 @@ impl DynResource for Kind {
 }
 
 struct Items {
-    declared: Vec<Declared>,
+    declared: Vec<ItemDeclaration>,
     kinds: Vec<Kind>,
 }
 
@@ -173,7 +177,7 @@ impl Items {
         let declared = kinds
             .iter()
             .enumerate()
-            .map(|(n, (role, kind))| Declared {
+            .map(|(n, (role, kind))| ItemDeclaration {
                 address: format!("{role}/{n}"),
                 name: n.to_string(),
                 item_id: None,
@@ -190,17 +194,26 @@ impl Items {
 }
 
 impl ItemSource for Items {
-    fn items(&self) -> &[Declared] {
+    fn items(&self) -> &[ItemDeclaration] {
         &self.declared
     }
-    fn resolve(&self, index: usize, outputs: &Outputs, _: &converge_planner::Altered) -> Resolved {
+    fn resolve(
+        &self,
+        index: usize,
+        outputs: &Outputs,
+        _: &converge_planner::AlteredFacts,
+    ) -> ResolvedParameters {
         match &self.kinds[index] {
             Kind::Needs(name) if !outputs.contains_key(&("r".to_owned(), (*name).to_owned())) => {
-                Resolved::Unknown { names: vec![(*name).to_owned()], claims: Vec::new(), sensitive: false }
+                ResolvedParameters::Unknown {
+                    names: vec![(*name).to_owned()],
+                    claims: Vec::new(),
+                    sensitive: false,
+                }
             }
-            Kind::Needs(_) => Resolved::Skipped("its `when` is false".to_owned()),
-            Kind::Wrong => Resolved::Invalid(Problem::new("wrong")),
-            kind => Resolved::Ready {
+            Kind::Needs(_) => ResolvedParameters::Skipped("its `when` is false".to_owned()),
+            Kind::Wrong => ResolvedParameters::Invalid(Problem::new("wrong")),
+            kind => ResolvedParameters::Ready {
                 resource: Box::new(kind.clone()),
                 params: serde_json::Value::Null,
                 sensitive: false,
@@ -217,14 +230,14 @@ fn host(files: &[(&str, &str)]) -> Knowledge {
     let mut known = Knowledge::default();
     for (p, text) in files {
         let (state, content) = file(text);
-        known.learn(Probe::Object(path(p)), Answer::Object(Observed::new(state, Some(1))));
+        known.learn(Probe::Object(path(p)), Answer::Object(Observation::new(state, Some(1))));
         known.learn(Probe::Content((*p).to_owned()), Answer::Content(Some(content)));
     }
     known
 }
 
 /// Folds, answering every further question with "absent".
-fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
+fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> FoldResult {
     let items = Items::new(kinds);
     for _ in 0..4 {
         let folded = fold("h", &items, &known, &History::default());
@@ -234,9 +247,9 @@ fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
         for probe in folded.asks {
             let answer = match &probe {
                 Probe::Object(id) if id.kind == "command" => {
-                    Answer::Object(Observed::new(CommandState::Pending.into(), None))
+                    Answer::Object(Observation::new(CommandState::Pending.into(), None))
                 }
-                Probe::Object(_) => Answer::Object(Observed::new(State::absent(), None)),
+                Probe::Object(_) => Answer::Object(Observation::new(State::absent(), None)),
                 Probe::Content(_) => Answer::Content(None),
                 Probe::Api(_) | Probe::Local(_) => Answer::Failed("a host has no API".to_owned()),
                 Probe::Run { .. } => Answer::Run(converge_resource::RunAnswer {
@@ -251,11 +264,11 @@ fn planned(kinds: &[(&str, Kind)], mut known: Knowledge) -> Folded {
     panic!("asks for ever");
 }
 
-fn outcome(folded: &Folded, n: usize) -> &Outcome {
+fn outcome(folded: &FoldResult, n: usize) -> &Outcome {
     &folded.plan.items[n].outcome
 }
 
-fn text_after(folded: &Folded, n: usize) -> String {
+fn text_after(folded: &FoldResult, n: usize) -> String {
     let change = &folded.plan.items[n].changes()[0].change;
     let PathState::File { digest, .. } = PathState::try_from(change.to.clone()).unwrap() else { panic!() };
     folded.plan.contents[&digest].text().unwrap().to_owned()
@@ -419,7 +432,7 @@ fn a_unit_comes_with_its_file() {
     let unit = "/etc/systemd/system/a.service";
     let mut known = host(&[]);
     let object = ObjectId::new("unit", "a.service");
-    known.learn(Probe::Object(object.clone()), Answer::Object(Observed::new(State::absent(), None)));
+    known.learn(Probe::Object(object.clone()), Answer::Object(Observation::new(State::absent(), None)));
     let folded =
         planned(&[("r", Kind::Write(unit, "[Install]\nWantedBy=x.target\n")), ("r", Kind::Start)], known);
     let change = &folded.plan.items[1].changes()[0].change;
@@ -456,7 +469,7 @@ fn a_named_resource_changes_with_its_objects() {
 fn what_only_follows_is_determined_by_no_item() {
     let found = State::from_line("dir 755 old newg");
     let mut known = Knowledge::default();
-    known.learn(Probe::Object(path("/srv/old")), Answer::Object(Observed::new(found.clone(), None)));
+    known.learn(Probe::Object(path("/srv/old")), Answer::Object(Observation::new(found.clone(), None)));
     let mut host = VirtualHost::new(&known);
     let object = ObjectId::new("group", "newg");
     let (from, to) = (State::from_line("group 4802"), State::from_line("group 4801"));

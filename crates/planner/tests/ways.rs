@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
 use converge_planner::{Knowledge, VirtualHost};
-use converge_resource::{Answer, Change, ObjectId, Observed, Probe, State, Stop, View};
+use converge_resource::{Answer, Change, ObjectId, Observation, Probe, State, Stop, View};
 
 fn path(p: &str) -> ObjectId {
     ObjectId::new("path", p)
@@ -21,7 +21,7 @@ fn host(lines: &[&str]) -> Knowledge {
         let state = if state.starts_with('!') {
             Answer::Failed(state.to_owned())
         } else {
-            Answer::Object(Observed { real, ..Observed::new(State::from_line(state), None) })
+            Answer::Object(Observation { real, ..Observation::new(State::from_line(state), None) })
         };
         known.learn(Probe::Object(path(name)), state);
     }

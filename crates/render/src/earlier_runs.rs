@@ -1,7 +1,7 @@
 //! Results of earlier runs on a host: orphaned objects, and an unfinished run.
 
 use crate::text::{Line, Text, Tone};
-use converge_planner::{CutOff, Fate, HostPlan, ItemOrigin, Undeclared};
+use converge_planner::{CutOff, Fate, HostPlan, ItemOrigin, Orphan};
 use converge_resource::counted;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
 }
 
 /// A command is known by its item.
-fn name(thing: &Undeclared) -> String {
+fn name(thing: &Orphan) -> String {
     if converge_objects::traits_of(&thing.object).key_is_text {
         format!("{} of {}", thing.object.kind, thing.item)
     } else {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_declared_and_what_was_cut_off() {
-        let thing = |kind: &str, key: &str, fate: Fate| Undeclared {
+        let thing = |kind: &str, key: &str, fate: Fate| Orphan {
             object: ObjectId::new(kind, key),
             role: "shop".into(),
             item: "shop/an item".into(),

@@ -17,7 +17,7 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// The state of a run as people see it.
 #[derive(Default)]
 pub(crate) struct Live {
-    looking: Looking,
+    looking: LookProgress,
     roles: Vec<RoleRow>,
     hosts: BTreeMap<String, HostRow>,
     /// When the apply began.
@@ -27,7 +27,7 @@ pub(crate) struct Live {
 }
 
 #[derive(Default)]
-struct Looking {
+struct LookProgress {
     began: Option<Instant>,
     hosts: BTreeSet<String>,
     over: usize,
@@ -56,7 +56,7 @@ struct HostRow {
 
 impl Live {
     pub fn new(hosts: usize) -> Self {
-        Self { looking: Looking { total: hosts, ..Looking::default() }, ..Self::default() }
+        Self { looking: LookProgress { total: hosts, ..LookProgress::default() }, ..Self::default() }
     }
 
     /// Takes one event.

@@ -7,7 +7,7 @@ use crate::packages::transaction;
 use crate::text::{Line, Look, Text, Tone};
 use converge_engine::{FleetPlan, HostEntry, HostResult, Purpose, TargetError};
 use converge_objects::traits_of;
-use converge_planner::{Guard, Guarded, HostPlan, Item, ItemOrigin, Outcome, PlannedChange, Summary};
+use converge_planner::{Guard, HostPlan, Item, ItemGuard, ItemOrigin, Outcome, PlannedChange, Summary};
 use converge_resource::{Content, Digest, Disruption, counted};
 use std::collections::BTreeMap;
 
@@ -354,7 +354,7 @@ pub(crate) fn item_text(item: &Item, contents: &BTreeMap<Digest, Content>, look:
 
 /// Shows the guard of an item.
 fn push_guard(text: &mut Text, item: &Item) {
-    let Some(Guarded { guard, seconds }) = item.guard else { return };
+    let Some(ItemGuard { guard, seconds }) = item.guard else { return };
     let by = match guard {
         Guard::Ssh | Guard::Network => "by a new connection",
         Guard::Runtime => "by a new connection, CRI and the node",

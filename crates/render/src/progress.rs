@@ -3,7 +3,7 @@
 use crate::events::lines;
 use crate::live::{Live, ROWS};
 use crate::text::{Look, Text, columns};
-use crate::waiting::Waiting;
+use crate::waiting::WaitingHosts;
 use converge_engine::Event;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub struct Progress {
     /// False once the reader of `out` has gone away.
     heard: bool,
     /// The hosts whose plans are waited for.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingHosts>,
     /// Where it is said who is waited for, where there are no live rows.
     aside: Option<(Look, Box<dyn Write + Send>)>,
 }
@@ -76,7 +76,7 @@ impl Progress {
 
     /// From here to [`Self::end`] the plans of these hosts are waited for.
     pub fn wait_for(&mut self, hosts: &[String]) {
-        self.waiting = Some(Waiting::new(hosts, Instant::now()));
+        self.waiting = Some(WaitingHosts::new(hosts, Instant::now()));
     }
 
     /// Shows one event.

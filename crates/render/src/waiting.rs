@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(10);
 
 /// The hosts of one look.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingHosts {
     began: Instant,
     /// In the inventory's order.
     hosts: Vec<String>,
@@ -30,7 +30,7 @@ enum HostNews {
     Lost(String),
 }
 
-impl Waiting {
+impl WaitingHosts {
     pub fn new(hosts: &[String], began: Instant) -> Self {
         Self { began, hosts: hosts.to_vec(), over: BTreeSet::new(), news: Vec::new(), next: FIRST }
     }
@@ -92,8 +92,8 @@ mod tests {
     fn who_is_waited_for_is_said_after_a_while_and_then_more_and_more_rarely() {
         let began = Instant::now();
         let hosts: Vec<String> = ["h1", "h2", "h3", "h4", "h5"].map(str::to_owned).to_vec();
-        let mut waiting = Waiting::new(&hosts, began);
-        let at = |waiting: &mut Waiting, seconds: u64| {
+        let mut waiting = WaitingHosts::new(&hosts, began);
+        let at = |waiting: &mut WaitingHosts, seconds: u64| {
             waiting.due(began + Duration::from_secs(seconds)).draw(&Look::PLAIN)
         };
         let summary = |changed| Summary { changed, ..Summary::default() };

@@ -3,7 +3,7 @@
 //! `MOMENT STATE…` (the moment is `-` where there is none) or `! REASON` with the reason as one encoded word. `MOMENT=KEY STATE…` says that
 //! what was asked for is another name of the object with this key (encoded). `MOMENT+NUMBER STATE…`: a file has so many names (hard links).
 
-use crate::{BadState, Observed, State, counted, decode_field};
+use crate::{BadState, Observation, State, counted, decode_field};
 use std::collections::BTreeMap;
 
 /// A host's answer that is not of the form that the probe asks for.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct AnswerError(pub String);
 
 /// Reads an answer; `S` checks that each line is a state of the object.
-pub(crate) fn parse<S>(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>
+pub(crate) fn parse<S>(keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observation, AnswerError>>
 where
     S: TryFrom<State, Error = BadState>,
 {
@@ -33,7 +33,7 @@ where
     keys.iter().enumerate().map(|(index, key)| ((*key).to_owned(), entry(index))).collect()
 }
 
-fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, AnswerError> {
+fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observation, AnswerError> {
     let strange = || AnswerError(format!("the host's answer is not understood: {}", clip(line)));
     let (moment, rest) = line.split_once(' ').ok_or_else(strange)?;
     if moment == "!" {
@@ -54,7 +54,7 @@ fn one<S: TryFrom<State, Error = BadState>>(line: &str) -> Result<Observed, Answ
     let state = State::from_line(rest);
     let typed = S::try_from(state.clone());
     typed.map_err(|e| AnswerError(e.to_string()))?;
-    Ok(Observed { real, names, ..Observed::new(state, moment) })
+    Ok(Observation { real, names, ..Observation::new(state, moment) })
 }
 
 fn clip(line: &str) -> String {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Backup {
     /// The inventory's name of the host that makes it; without, the item's own host.
     pub host: Option<String>,
-    /// POSIX shell text that makes the file, checks it, and prints one line that [`Made::read`] understands. The file
+    /// POSIX shell text that makes the file, checks it, and prints one line that [`BackupResult::read`] understands. The file
     /// is removed there afterwards.
     pub script: String,
     /// Seconds within which it must be made.
@@ -28,7 +28,7 @@ pub struct Backup {
 
 /// The result of the script of a [`Backup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum BackupResult {
     /// A file (`file SHA256 SIZE PATH REMARK`).
     File {
         /// Its SHA-256.
@@ -44,7 +44,7 @@ pub enum Made {
     Nothing(String),
 }
 
-impl Made {
+impl BackupResult {
     /// Reads the script's line; `None` for anything else.
     pub fn read(said: &str) -> Option<Self> {
         let line = said.trim_end_matches('\n');
@@ -69,15 +69,18 @@ mod tests {
     #[test]
     fn a_line_says_what_was_made_and_nothing_else_does() {
         let digest = Digest::of(b"x");
-        let made = Made::read(&format!("file {digest} 12 /var/lib/x.db 7 keys\n"));
-        let file = Made::File {
+        let made = BackupResult::read(&format!("file {digest} 12 /var/lib/x.db 7 keys\n"));
+        let file = BackupResult::File {
             digest: digest.clone(),
             size: 12,
             path: "/var/lib/x.db".into(),
             remark: "7 keys".into(),
         };
         assert_eq!(made, Some(file));
-        assert_eq!(Made::read("none it is elsewhere\n"), Some(Made::Nothing("it is elsewhere".into())));
+        assert_eq!(
+            BackupResult::read("none it is elsewhere\n"),
+            Some(BackupResult::Nothing("it is elsewhere".into()))
+        );
         for bad in [
             String::new(),
             "file".to_owned(),
@@ -86,7 +89,7 @@ mod tests {
             "file abc 1 /x".to_owned(),
             format!("noise\nfile {digest} 1 /x"),
         ] {
-            assert_eq!(Made::read(&bad), None, "{bad}");
+            assert_eq!(BackupResult::read(&bad), None, "{bad}");
         }
     }
 }

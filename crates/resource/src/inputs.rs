@@ -4,7 +4,7 @@ use crate::{Digest, ObjectId, State, Stop};
 
 /// A resource of the same role that `restart_on` or `reload_on` names, in its state after its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedResource {
     /// SHA-256 over the lines of all objects that it claims, after it.
     pub digest: String,
     /// True when this run changes it.
@@ -60,7 +60,7 @@ impl Inputs {
     ///
     /// # Errors
     /// As `named`, which looks up one of them.
-    pub fn read(self, named: &dyn Fn(&str) -> Result<Named, Stop>) -> Result<RunsWith, Stop> {
+    pub fn read(self, named: &dyn Fn(&str) -> Result<NamedResource, Stop>) -> Result<RunsWith, Stop> {
         let mut lines = String::new();
         let (mut changed, mut newest) = (false, None);
         if let Some(own) = &self.own {

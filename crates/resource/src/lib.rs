@@ -34,27 +34,27 @@ pub use api::{
     ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM,
     ReleaseSpec, field_manager,
 };
-pub use backup::{Backup, Made};
+pub use backup::{Backup, BackupResult};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
 pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, NodeRemoval, NodeRemovalRequest};
 pub use field::{Segment, pointer_word};
 pub use hex::{from_hex, to_hex};
-pub use inputs::{Inputs, Named, OwnInput, RunsWith};
+pub use inputs::{Inputs, NamedResource, OwnInput, RunsWith};
 pub use loaded::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, Tree};
 pub use local::LocalProbe;
 pub use object::{
-    ActionPart, AlteredFact, AttributeChange, Change, ClusterPart, Contents, DriftScript, DynActionPart,
-    DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations, DynShared, Effects,
-    Erased, Facets, Footprint, Links, MayBring, Naming, Needs, NodePart, Nothing, Object, Past, Relations,
-    Reversibility, Shared, Traits, differing,
+    ActionPart, AlteredFact, AttributeChange, BroughtObjects, Change, ClusterPart, Contents, DriftScript,
+    DynActionPart, DynClusterPart, DynEffects, DynLinks, DynNeeds, DynNodePart, DynObject, DynRelations,
+    DynSharedObject, Effects, ErasedObject, Facets, Footprint, Links, Naming, Needs, NodePart, Nothing,
+    Object, Past, Relations, Reversibility, SharedObject, Traits, differing,
 };
 pub use place::Place;
 pub use play::{MinAvailable, RoleEdge, Share, percentage};
 pub use probe::{Answer, Probe, RunAnswer};
-pub use resource::{DynResource, KindInfo, ParamError, Resource, Wanted, parse_params};
-pub use state::{BadState, ObjectId, Observed, State, decode_field, encode_field};
+pub use resource::{DynResource, KindInfo, ParamError, Resource, WantedStates, parse_params};
+pub use state::{BadState, ObjectId, Observation, State, decode_field, encode_field};
 pub use step::{Step, quote, unlisted};
 pub use stop::{First, Stop, Wait};
 pub use view::{Restarters, View};

@@ -1,6 +1,6 @@
 //! Questions to a host or a cluster and their answers, as data.
 
-use crate::{ApiProbe, Content, LocalProbe, ObjectId, Observed};
+use crate::{ApiProbe, Content, LocalProbe, ObjectId, Observation};
 use serde::{Deserialize, Serialize};
 
 /// A question to a host, or to a cluster. It changes nothing there. Equal questions are asked once; questions about objects of
@@ -40,7 +40,7 @@ impl Probe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To [`Probe::Object`].
-    Object(Observed),
+    Object(Observation),
     /// To [`Probe::Content`]; `None` when the path is no regular file or is above the limit.
     Content(Option<Content>),
     /// To [`Probe::Run`].

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 /// The wanted states of a resource, computed from the present ones.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
+pub struct WantedStates {
     /// Every object that the resource manages, in order, with its wanted state. Objects that have it already are listed too.
     pub targets: Vec<(ObjectId, State)>,
     /// Content that the targets name and the host may not have.
@@ -41,7 +41,7 @@ pub struct Wanted {
     pub runs_with: Vec<RunsWith>,
 }
 
-impl Wanted {
+impl WantedStates {
     /// One object and its state.
     pub fn one(object: ObjectId, state: impl Into<State>) -> Self {
         Self { targets: vec![(object, state.into())], ..Self::default() }
@@ -83,7 +83,7 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Stop`] names what is missing or wrong.
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop>;
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop>;
 
     /// The resources of the same role that it names (`restart_on`, `reload_on`).
     fn names(&self) -> Vec<String> {
@@ -162,7 +162,7 @@ pub trait DynResource: Send + Sync {
     ///
     /// # Errors
     /// As [`Resource::plan`].
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop>;
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop>;
     /// [`Resource::names`].
     fn names(&self) -> Vec<String>;
     /// [`Resource::stage`].
@@ -195,7 +195,7 @@ impl<R: Resource> DynResource for R {
     fn claims(&self) -> Vec<Claim> {
         Resource::claims(self)
     }
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         Resource::plan(self, view)
     }
     fn names(&self) -> Vec<String> {

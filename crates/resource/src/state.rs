@@ -97,7 +97,7 @@ pub struct BadState(pub String);
 
 /// An observation: a state that was read from a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct Observation {
     /// The state.
     pub state: State,
     /// A time in seconds since 1970 that is no part of the state: the mtime of a path, the start of a unit.
@@ -110,7 +110,7 @@ pub struct Observed {
     pub names: Option<u64>,
 }
 
-impl Observed {
+impl Observation {
     /// A state of an object under its own name.
     pub fn new(state: State, moment: Option<i64>) -> Self {
         Self { state, moment, real: None, names: None }

@@ -1,7 +1,8 @@
 //! The view of a host that a resource plans with.
 
 use crate::{
-    ApiProbe, Content, Digest, LocalProbe, Named, Object, ObjectId, Probe, RunAnswer, State, Stop, Wait,
+    ApiProbe, Content, Digest, LocalProbe, NamedResource, Object, ObjectId, Probe, RunAnswer, State, Stop,
+    Wait,
 };
 
 /// The items that restart or reload one unit in a run: they share one record of its inputs, and the unit is restarted or reloaded once for
@@ -25,7 +26,7 @@ pub trait View {
     ///
     /// # Errors
     /// `Stop::Ask` when it was not observed yet; `Stop::Failed` when it cannot be read.
-    fn observed(&self, object: &ObjectId) -> Result<crate::Observed, Stop>;
+    fn observed(&self, object: &ObjectId) -> Result<crate::Observation, Stop>;
 
     /// The content of this digest.
     ///
@@ -124,7 +125,7 @@ pub trait View {
     ///
     /// # Errors
     /// `Stop::Invalid` when no earlier resource of the role has this name; `Stop::Deferred` when it is deferred itself.
-    fn named(&self, name: &str) -> Result<Named, Stop>;
+    fn named(&self, name: &str) -> Result<NamedResource, Stop>;
 }
 
 impl dyn View + '_ {

@@ -5,7 +5,7 @@ use crate::attrs::Attrs;
 use crate::body::{file_state, keep_setting};
 use crate::look::{Asks, may_be_made, path, path_id};
 use converge_objects::PathState;
-use converge_resource::{Content, Stop, View, Wanted};
+use converge_resource::{Content, Stop, View, WantedStates};
 
 /// An edit of one file.
 pub struct Edit<'a> {
@@ -25,7 +25,7 @@ impl Edit<'_> {
         &self,
         view: &dyn View,
         change: &dyn Fn(&str) -> Result<String, Stop>,
-    ) -> Result<Wanted, Stop> {
+    ) -> Result<WantedStates, Stop> {
         let target = self.path;
         let (text, present) = match path(view, target)? {
             PathState::File { digest, mode, owner, group, .. } => {
@@ -44,7 +44,7 @@ impl Edit<'_> {
                     return Err(Stop::Deferred(wait));
                 }
                 if self.removes {
-                    return Ok(Wanted::one(path_id(target), PathState::Absent));
+                    return Ok(WantedStates::one(path_id(target), PathState::Absent));
                 }
                 if !self.create {
                     return Err(Stop::invalid_help(
@@ -86,7 +86,7 @@ impl Edit<'_> {
         // `settle` answers whenever nothing is asked.
         let attrs = attrs.ok_or_else(|| Stop::Failed(format!("{target}: its owner is not known")))?;
         let given = present.as_ref().is_some_and(|present| *present != attrs);
-        let mut wanted = Wanted::one(path_id(target), file_state(&content, attrs)).with(content);
+        let mut wanted = WantedStates::one(path_id(target), file_state(&content, attrs)).with(content);
         wanted.settings = keep_setting(given);
         Ok(wanted)
     }

@@ -2,15 +2,15 @@
 
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{
-    ApiProbe, Content, Digest, LocalProbe, Named, ObjectId, Observed, Probe, RunAnswer, State, Stop, View,
-    Wait, Wanted, parse_params,
+    ApiProbe, Content, Digest, LocalProbe, NamedResource, ObjectId, Observation, Probe, RunAnswer, State,
+    Stop, View, Wait, WantedStates, parse_params,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]
 pub struct FakeView {
-    states: BTreeMap<ObjectId, Observed>,
+    states: BTreeMap<ObjectId, Observation>,
     contents: BTreeMap<Digest, Content>,
     answers: BTreeMap<Probe, RunAnswer>,
     api: BTreeMap<ApiProbe, Value>,
@@ -22,7 +22,7 @@ pub struct FakeView {
     foreign: bool,
     stages: Option<(Vec<String>, usize)>,
     determined: BTreeMap<ObjectId, State>,
-    named: BTreeMap<String, Named>,
+    named: BTreeMap<String, NamedResource>,
     strict: bool,
 }
 
@@ -40,7 +40,7 @@ impl FakeView {
         Self { strict: true, ..Self::new() }
     }
     pub fn has(mut self, id: ObjectId, state: impl Into<State>) -> Self {
-        self.states.insert(id, Observed::new(state.into(), None));
+        self.states.insert(id, Observation::new(state.into(), None));
         self
     }
     pub fn at(mut self, id: ObjectId, moment: i64) -> Self {
@@ -138,16 +138,16 @@ impl FakeView {
         self
     }
     pub fn named(mut self, name: &str, digest: &str, changed: bool, newest: Option<i64>) -> Self {
-        self.named.insert(name.into(), Named { digest: digest.into(), changed, newest });
+        self.named.insert(name.into(), NamedResource { digest: digest.into(), changed, newest });
         self
     }
     /// The host after these targets.
-    pub fn after(mut self, wanted: &Wanted) -> Self {
+    pub fn after(mut self, wanted: &WantedStates) -> Self {
         for content in &wanted.contents {
             self.contents.insert(content.digest().clone(), content.clone());
         }
         for (id, state) in wanted.targets.iter().chain(&wanted.adopt) {
-            self.states.insert(id.clone(), Observed::new(state.clone(), None));
+            self.states.insert(id.clone(), Observation::new(state.clone(), None));
             self.may.remove(id);
         }
         self
@@ -175,11 +175,11 @@ impl View for FakeView {
     fn foreign(&self) -> Option<Wait> {
         self.foreign.then(wait)
     }
-    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    fn observed(&self, object: &ObjectId) -> Result<Observation, Stop> {
         match self.states.get(object) {
             Some(found) => Ok(found.clone()),
             None if self.strict => Err(Stop::Ask(vec![Probe::Object(object.clone())])),
-            None => Ok(Observed::new(State::absent(), None)),
+            None => Ok(Observation::new(State::absent(), None)),
         }
     }
     fn content(&self, path: &str, digest: &Digest) -> Result<Content, Stop> {
@@ -230,7 +230,7 @@ impl View for FakeView {
         let own = self.determined.iter().filter(|(object, _)| object.kind == kind);
         own.map(|(object, state)| (object.clone(), state.clone())).collect()
     }
-    fn named(&self, name: &str) -> Result<Named, Stop> {
+    fn named(&self, name: &str) -> Result<NamedResource, Stop> {
         self.named.get(name).cloned().ok_or_else(|| Stop::invalid("", format!("no `{name}`")))
     }
 }

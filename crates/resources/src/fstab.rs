@@ -2,7 +2,7 @@
 
 use crate::attrs::Attrs;
 use crate::edit::Edit;
-use converge_resource::{Stop, View, Wanted};
+use converge_resource::{Stop, View, WantedStates};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::BTreeMap;
 
@@ -264,7 +264,7 @@ fn render(entry: &[String]) -> String {
 }
 
 /// Plans the file with this line.
-pub fn plan(view: &dyn View, which: Which<'_>, entry: Option<&[String]>) -> Result<Wanted, Stop> {
+pub fn plan(view: &dyn View, which: Which<'_>, entry: Option<&[String]>) -> Result<WantedStates, Stop> {
     let attrs = Attrs { mode: None, owner: None, group: None };
     let edit = Edit { path: FSTAB, create: true, removes: entry.is_none(), attrs, culprit: "" };
     edit.plan(view, &|text| Ok(with(text, which, entry)))

@@ -6,8 +6,8 @@ use converge_objects::K8sState;
 use converge_objects::k8s::owners::{owners, staying};
 use converge_objects::k8s::{self, fields};
 use converge_resource::{
-    ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait, Wanted,
-    pointer_word,
+    ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait,
+    WantedStates, pointer_word,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -175,7 +175,7 @@ pub struct Apply<'a> {
 
 impl Apply<'_> {
     /// The object as the server would make it.
-    pub fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    pub fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let object = ApiRef::of(self.manifest)
             .ok_or_else(|| Stop::invalid("", "`apiVersion`, `kind` or `metadata.name` is missing"))?;
         let id = object.object();
@@ -197,7 +197,7 @@ impl Apply<'_> {
         };
         let content = Content::new(k8s::text(&made).into_bytes());
         let state = K8sState::Present(content.digest().clone());
-        let mut wanted = Wanted::one(id.clone(), state.clone()).with(content);
+        let mut wanted = WantedStates::one(id.clone(), state.clone()).with(content);
         let given_up = if now == K8sState::Absent { Vec::new() } else { gives_up(&answer) };
         if state == now && !given_up.is_empty() {
             wanted.owners_only.push(id);
@@ -350,7 +350,7 @@ pub fn set_fields(
     pointer: &str,
     object: &ApiRef,
     changes: &[(fields::FieldPath, Option<Value>)],
-) -> Result<Wanted, Stop> {
+) -> Result<WantedStates, Stop> {
     let Some(now) = present(view, object)? else { return Err(missing(view, pointer, object)) };
     let mut new = now.clone();
     for (path, value) in changes {
@@ -366,8 +366,9 @@ pub fn set_fields(
     let notes = if differ { by_hand(view, object, &now, &new, changes)? } else { Vec::new() };
     let new = if differ { k8s::normalised(&new) } else { now };
     let content = Content::new(k8s::text(&new).into_bytes());
-    let wanted = Wanted::one(object.object(), K8sState::Present(content.digest().clone())).with(content);
-    Ok(Wanted { notes, ..wanted })
+    let wanted =
+        WantedStates::one(object.object(), K8sState::Present(content.digest().clone())).with(content);
+    Ok(WantedStates { notes, ..wanted })
 }
 
 /// Names the tools with which people have changed these fields, where they differ from the wanted ones.

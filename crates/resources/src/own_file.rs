@@ -4,10 +4,10 @@ use crate::above::need_parent;
 use crate::body::file_state;
 use crate::look::{path, path_id};
 use converge_objects::PathState;
-use converge_resource::{Content, Stop, View, Wanted};
+use converge_resource::{Content, Stop, View, WantedStates};
 
 /// A file of our own with exactly this text. Owner and mode of one that is there stay; a new one is root's, 0644.
-pub fn own_file(view: &dyn View, pointer: &str, file: &str, text: &str) -> Result<Wanted, Stop> {
+pub fn own_file(view: &dyn View, pointer: &str, file: &str, text: &str) -> Result<WantedStates, Stop> {
     let attrs = match path(view, file)? {
         PathState::File { mode, owner, group, .. } => (mode, owner, group),
         PathState::Absent | PathState::Link { .. } => {
@@ -19,13 +19,13 @@ pub fn own_file(view: &dyn View, pointer: &str, file: &str, text: &str) -> Resul
         }
     };
     let content = Content::new(text.as_bytes());
-    Ok(Wanted::one(path_id(file), file_state(&content, attrs)).with(content))
+    Ok(WantedStates::one(path_id(file), file_state(&content, attrs)).with(content))
 }
 
 /// The same file, not there.
-pub fn own_file_gone(view: &dyn View, file: &str) -> Result<Wanted, Stop> {
+pub fn own_file_gone(view: &dyn View, file: &str) -> Result<WantedStates, Stop> {
     match path(view, file)? {
         PathState::Dir { .. } => Err(Stop::invalid("", format!("{file} is a directory"))),
-        _ => Ok(Wanted::one(path_id(file), PathState::Absent)),
+        _ => Ok(WantedStates::one(path_id(file), PathState::Absent)),
     }
 }

@@ -7,7 +7,7 @@ use converge_resource::{ApiProbe, ApiRef, ObjectId, ParamError, Stop, View, Wait
 use serde_json::Value;
 
 /// Which objects.
-pub struct Picked<'a> {
+pub struct PickedObjects<'a> {
     /// `v1`, `apps/v1`.
     pub api_version: &'a str,
     /// `Node`.
@@ -18,7 +18,7 @@ pub struct Picked<'a> {
     pub labels: Option<&'a str>,
 }
 
-impl Picked<'_> {
+impl PickedObjects<'_> {
     /// They, as they will be when the item's turn comes. Where an earlier item may bring more of them, that is waited for.
     pub fn find(&self, view: &dyn View) -> Result<Vec<(ApiRef, Value)>, Stop> {
         let (version, kind) = (self.api_version, self.kind);

@@ -10,7 +10,7 @@ use converge_objects::k8s::fields::{self, Field};
 use converge_objects::k8s::owners::owners;
 use converge_objects::release;
 use converge_resource::{
-    ApiCall, ApiProbe, ApiRef, Content, ObjectId, PreservedField, Segment, State, Stop, View, Wanted,
+    ApiCall, ApiProbe, ApiRef, Content, ObjectId, PreservedField, Segment, State, Stop, View, WantedStates,
 };
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub struct ReleaseDrift {
     /// The role takes these fields from their owners.
     force: bool,
     /// Objects as they are with the fields that are taken from others, and nothing else changed.
-    taken: Wanted,
+    taken: WantedStates,
 }
 
 /// A field that another manager owns.
@@ -231,8 +231,8 @@ impl ReleaseDrift {
     }
 
     /// The changes to make before helm runs.
-    pub fn taken(&self) -> Wanted {
-        if self.force { self.taken.clone() } else { Wanted::default() }
+    pub fn taken(&self) -> WantedStates {
+        if self.force { self.taken.clone() } else { WantedStates::default() }
     }
 
     /// The notes on fields of others, not too many.

@@ -2,7 +2,7 @@
 
 use crate::look::unit_id;
 use converge_objects::UnitState;
-use converge_resource::{Inputs, ObjectId, OwnInput, Restarters, RunsWith, Stop, View, Wanted};
+use converge_resource::{Inputs, ObjectId, OwnInput, Restarters, RunsWith, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Whether a unit runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Running {
+pub enum UnitActivity {
     /// It runs.
     Started,
     /// It does not run.
@@ -161,7 +161,7 @@ impl Basis {
 /// The wishes of an item for a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    pub running: Option<Running>,
+    pub running: Option<UnitActivity>,
     pub enabled: Option<bool>,
     pub masked: Option<bool>,
 }
@@ -219,11 +219,11 @@ impl Wish {
     }
 
     /// The unit as it is to be.
-    pub fn settle(&self, unit: &ExistingUnit<'_>, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+    pub fn settle(&self, unit: &ExistingUnit<'_>, basis: Option<&Basis>) -> Result<WantedStates, Stop> {
         let mut notes = Vec::new();
         let enabled = self.file_state(unit, &mut notes)?;
         let runs = unit.active == "active";
-        if enabled == "masked" && !runs && self.running == Some(Running::Started) {
+        if enabled == "masked" && !runs && self.running == Some(UnitActivity::Started) {
             return Err(Stop::invalid_help(
                 "/state",
                 format!("{} is masked, so it cannot be started", unit.name),
@@ -231,8 +231,8 @@ impl Wish {
             ));
         }
         let active = match self.running {
-            Some(Running::Started) => "active",
-            Some(Running::Stopped) if runs => "inactive",
+            Some(UnitActivity::Started) => "active",
+            Some(UnitActivity::Stopped) if runs => "inactive",
             _ => unit.active,
         };
         let same = |started: Option<&str>| UnitState::Unit {
@@ -263,7 +263,13 @@ impl Wish {
             _ => same(unit.started),
         };
         let runs_with = basis.map(|basis| basis.with.clone()).unwrap_or_default();
-        Ok(Wanted { targets: vec![(id, target.into())], adopt, notes, runs_with, ..Wanted::default() })
+        Ok(WantedStates {
+            targets: vec![(id, target.into())],
+            adopt,
+            notes,
+            runs_with,
+            ..WantedStates::default()
+        })
     }
 }
 
@@ -331,12 +337,13 @@ mod tests {
     }
 
     fn wish() -> impl Strategy<Value = Wish> {
-        let running = prop_oneof![Just(None), Just(Some(Running::Started)), Just(Some(Running::Stopped))];
+        let running =
+            prop_oneof![Just(None), Just(Some(UnitActivity::Started)), Just(Some(UnitActivity::Stopped))];
         (running, proptest::option::of(any::<bool>()), proptest::option::of(any::<bool>()))
             .prop_map(|(running, enabled, masked)| Wish { running, enabled, masked })
     }
 
-    fn read(wanted: &Wanted) -> (String, String, Option<String>) {
+    fn read(wanted: &WantedStates) -> (String, String, Option<String>) {
         let (_, state) = wanted.adopt.first().or(wanted.targets.first()).unwrap().clone();
         match UnitState::try_from(state).unwrap() {
             UnitState::Unit { enabled, active, started } => (enabled, active, started),
@@ -387,7 +394,7 @@ mod tests {
             with: vec![with(digest, changed)],
             others: Restarters { key: "b".into(), earlier: vec![("a".into(), earlier)], later: None },
         };
-        let on = Wish { running: Some(Running::Started), enabled: None, masked: None };
+        let on = Wish { running: Some(UnitActivity::Started), enabled: None, masked: None };
         let settle = |started: Option<&str>, basis: &Basis| {
             let since = Some(9);
             let now =

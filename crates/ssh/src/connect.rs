@@ -1,7 +1,7 @@
 //! Dialling, key exchange, host keys.
 
 use crate::auth;
-use crate::connection::{Connection, Decided, Handler, Lookup};
+use crate::connection::{Connection, Handler, KeyDecision, Lookup};
 use crate::error::ConnectError;
 use crate::jump;
 use crate::known_hosts::KnownHosts;
@@ -132,7 +132,7 @@ async fn attempt(
     let heard = FirstWords::default();
     let stream = Ear { stream, heard: heard.clone() };
     let config = Arc::new(config(&known, &lookup));
-    let decided = Arc::new(Mutex::new(Decided::default()));
+    let decided = Arc::new(Mutex::new(KeyDecision::default()));
     let handler = Handler {
         known,
         host: target.name.clone(),

@@ -21,12 +21,12 @@ pub(crate) struct Handler {
     pub host: String,
     pub lookup: Lookup,
     pub accept_new: bool,
-    pub decided: Arc<Mutex<Decided>>,
+    pub decided: Arc<Mutex<KeyDecision>>,
 }
 
 /// The decision about the host key: russh passes errors on only in part.
 #[derive(Default)]
-pub(crate) struct Decided {
+pub(crate) struct KeyDecision {
     pub refused: Option<ConnectError>,
     pub trusted: Option<Mark>,
 }

@@ -7,7 +7,7 @@ use crate::error::ShellError;
 use crate::program::ShellStart;
 use crate::session::Session;
 use crate::target::Become;
-use follow::{Actor, Queued, Setup};
+use follow::{Actor, QueuedBatch, Setup};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// When it is dropped, the batches whose [`Events`] are still held run to their end; then the loop on the host ends.
 #[derive(Debug)]
 pub struct Shell {
-    queue: mpsc::UnboundedSender<Queued>,
+    queue: mpsc::UnboundedSender<QueuedBatch>,
     task: JoinHandle<()>,
     traffic: Arc<Mutex<Traffic>>,
 }
@@ -79,7 +79,7 @@ impl Shell {
         let frames = batch.encode()?;
         let (tx, rx) = mpsc::unbounded_channel();
         let queued = Arc::new(AtomicUsize::new(0));
-        let work = Queued::new(batch, frames, tx, Arc::clone(&queued));
+        let work = QueuedBatch::new(batch, frames, tx, Arc::clone(&queued));
         if let Err(mpsc::error::SendError(work)) = self.queue.send(work) {
             work.refuse();
         }

@@ -70,7 +70,7 @@ impl Backups {
     ///
     /// # Errors
     /// The file system's, or a wrong recipient.
-    pub fn begin(&self, recipients: &[String]) -> Result<Arriving, BackupError> {
+    pub fn begin(&self, recipients: &[String]) -> Result<IncomingFile, BackupError> {
         let mut keys = Vec::new();
         for text in recipients {
             let key = text.parse::<age::x25519::Recipient>();
@@ -81,7 +81,7 @@ impl Backups {
         fs_err::set_permissions(&self.folder, Permissions::from_mode(0o700))?;
         let part = self.folder.join(format!("{PART}{:016x}", rand::random::<u64>()));
         let file = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-        let mut arriving = Arriving {
+        let mut arriving = IncomingFile {
             folder: self.folder.clone(),
             part,
             sink: None,
@@ -101,7 +101,7 @@ impl Backups {
 }
 
 /// A file on its way. When it is dropped before its end, nothing of it stays.
-pub struct Arriving {
+pub struct IncomingFile {
     folder: Utf8PathBuf,
     part: Utf8PathBuf,
     sink: Option<Sink>,
@@ -115,7 +115,7 @@ enum Sink {
     Sealed(Box<StreamWriter<fs_err::File>>),
 }
 
-impl Arriving {
+impl IncomingFile {
     /// Takes the next bytes.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for IncomingFile {
     fn drop(&mut self) {
         // After a rename it is not there any more.
         let _best_effort = fs_err::remove_file(&self.part);

@@ -8,7 +8,7 @@ mod seal;
 mod state;
 pub mod trust;
 
-pub use backups::{Arriving, BackupError, Backups, RETAINED};
+pub use backups::{BackupError, Backups, IncomingFile, RETAINED};
 pub use document::{DocumentError, read_document, write_document};
 pub use fetched::{FOLDER as FETCHED_FOLDER, FetchedError, FetchedFiles, Lies};
 pub use home::from_home;

@@ -94,7 +94,7 @@ fn compose(
 struct Unreadable;
 
 /// A node that an alias can stand for.
-struct Anchored {
+struct AnchoredNode {
     node: Node,
     size: usize,
     depth: usize,
@@ -105,7 +105,7 @@ struct Composer<'t> {
     source: Arc<Source>,
     dialect: Dialect,
     found: Diagnostics,
-    anchors: HashMap<usize, Anchored>,
+    anchors: HashMap<usize, AnchoredNode>,
     nodes: usize,
     /// The offset of the syntax error.
     stopped: Option<usize>,
@@ -191,7 +191,7 @@ impl<'t> Composer<'t> {
         };
         if anchor != 0 {
             let size = self.nodes - before;
-            self.anchors.insert(anchor, Anchored { depth: depth_of(&node), node: node.clone(), size });
+            self.anchors.insert(anchor, AnchoredNode { depth: depth_of(&node), node: node.clone(), size });
         }
         Ok(node)
     }

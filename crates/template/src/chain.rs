@@ -28,15 +28,15 @@ pub(crate) fn install(env: &mut Registry<'_>) {
 pub(crate) const DIG: &str = "__dig";
 
 /// A text with its chains rewritten, and where each was.
-pub(crate) struct Rewritten {
+pub(crate) struct RewrittenText {
     pub text: String,
     /// The bytes before, and the bytes after, of each edit.
     edits: Vec<(Range<usize>, Range<usize>)>,
     /// The earlier rewriting that this one was applied to.
-    before: Option<Box<Rewritten>>,
+    before: Option<Box<RewrittenText>>,
 }
 
-impl Rewritten {
+impl RewrittenText {
     /// The bytes of the text as it was written.
     pub fn original(&self, range: Range<usize>) -> Range<usize> {
         let place = |at: usize, end: bool| {
@@ -91,8 +91,8 @@ pub(crate) struct Rewritings {
 }
 
 /// Makes these rewritings; `None` if the text needs none.
-pub(crate) fn rewrite(text: &str, wanted: Rewritings) -> Option<Rewritten> {
-    let mut out = Rewritten { text: String::new(), edits: Vec::new(), before: None };
+pub(crate) fn rewrite(text: &str, wanted: Rewritings) -> Option<RewrittenText> {
+    let mut out = RewrittenText { text: String::new(), edits: Vec::new(), before: None };
     let mut done = 0;
     for (chain, call) in edits(text, wanted) {
         out.text.push_str(text.get(done..chain.start)?);

@@ -7,7 +7,7 @@ use minijinja::{Environment, Error, Expression, Template, Value};
 use self_cell::self_cell;
 
 use crate::bounds::BoundedOutput;
-use crate::chain::{Rewritings, Rewritten, rewrite};
+use crate::chain::{Rewritings, RewrittenText, rewrite};
 
 type BorrowedExpression<'a> = Expression<'a, 'a>;
 type BorrowedTemplate<'a> = Template<'a, 'a>;
@@ -72,13 +72,13 @@ impl TemplateCode {
 
 /// A text as it was rewritten, and its code.
 pub(crate) struct CompiledText<C> {
-    pub rewritten: Option<Rewritten>,
+    pub rewritten: Option<RewrittenText>,
     pub code: C,
 }
 
 /// A text that cannot be compiled, as it was rewritten.
-pub(crate) struct Uncompiled {
-    pub rewritten: Option<Rewritten>,
+pub(crate) struct UncompiledText {
+    pub rewritten: Option<RewrittenText>,
     pub error: Error,
 }
 
@@ -102,7 +102,7 @@ impl<C: Code> CodeCache<C> {
         (name, text): (&str, &str),
         backslashes: bool,
         check: impl FnOnce() -> Result<(), E>,
-        explain: impl FnOnce(Uncompiled) -> E,
+        explain: impl FnOnce(UncompiledText) -> E,
     ) -> Result<Arc<CompiledText<C>>, E> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (name.to_owned(), backslashes, text.to_owned());
@@ -111,11 +111,11 @@ impl<C: Code> CodeCache<C> {
         }
         check()?;
         let wanted = Rewritings { bare: C::BARE, chains: false, backslashes };
-        let rewritten = Rewritten::guarded(text, rewrite(text, wanted), C::BARE);
+        let rewritten = RewrittenText::guarded(text, rewrite(text, wanted), C::BARE);
         let compiled = rewritten.as_ref().map_or(text, |rewritten| &rewritten.text).to_owned();
         let made = match C::compile((env.clone(), name.to_owned(), compiled)) {
             Ok(code) => Arc::new(CompiledText { rewritten, code }),
-            Err(error) => return Err(explain(Uncompiled { rewritten, error })),
+            Err(error) => return Err(explain(UncompiledText { rewritten, error })),
         };
         // Where two threads come for it at once, both have the same.
         Ok(lock().entry(key).or_insert(made).clone())

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
-use crate::chain::{Rewritings, Rewritten};
-use crate::compiled::{Code as _, CodeCache, ExpressionCode, TemplateCode, Uncompiled};
+use crate::chain::{Rewritings, RewrittenText};
+use crate::compiled::{Code as _, CodeCache, ExpressionCode, TemplateCode, UncompiledText};
 use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
-use crate::evaluation::{Evaluated, Evaluation};
+use crate::evaluation::{Evaluation, EvaluationResult};
 use crate::explain::{TemplatePlace, explain, first_undefined, gave_up};
 use crate::frame::{self, Notes};
 use crate::measure::{LEVELS, measure};
@@ -38,13 +38,13 @@ pub struct TemplateEngine {
     vault: Option<Arc<dyn Decrypt>>,
     moment: Arc<Moment>,
     /// Templates that were included, by the name that errors have for them.
-    included: Included,
+    included: IncludedTexts,
     expressions: Arc<CodeCache<ExpressionCode>>,
     templates: Arc<CodeCache<TemplateCode>>,
 }
 
 /// Texts by the name under which minijinja knows them.
-pub(crate) type Included = Arc<Mutex<BTreeMap<String, Arc<Source>>>>;
+pub(crate) type IncludedTexts = Arc<Mutex<BTreeMap<String, Arc<Source>>>>;
 
 /// The reason why an evaluation has no value.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl TemplateEngine {
         chain::install(&mut names);
         bounds::install(&mut names);
         slices::install(&mut names);
-        let included = Included::default();
+        let included = IncludedTexts::default();
         include::install(&mut env, &included);
         Self {
             env: Arc::new(env),
@@ -161,7 +161,7 @@ impl TemplateEngine {
         let Some(items) = condition.as_list() else {
             return self.outcome(scope, &condition.span, || self.condition(condition, scope));
         };
-        let mut all = Evaluated { value: true, lookups: BTreeSet::new(), sensitive: false };
+        let mut all = EvaluationResult { value: true, lookups: BTreeSet::new(), sensitive: false };
         let mut unknown = BTreeSet::new();
         for item in items {
             match self.eval_bool(item, scope)? {
@@ -216,7 +216,9 @@ impl TemplateEngine {
         let (result, notes) = frame::within(scope, None, span, work);
         let Notes { lookups, unknown, sensitive, .. } = notes;
         match result {
-            Ok(value) if unknown.is_empty() => Ok(Evaluation::Known(Evaluated { value, lookups, sensitive })),
+            Ok(value) if unknown.is_empty() => {
+                Ok(Evaluation::Known(EvaluationResult { value, lookups, sensitive }))
+            }
             Ok(_) | Err(Fail::Unknown) => Ok(Evaluation::Unknown { names: unknown, lookups }),
             Err(fail) => Err(fail.diagnostics()),
         }
@@ -331,7 +333,7 @@ impl TemplateEngine {
         let result = compiled.code.eval(Value::from_object(Root(scope.clone())));
         let wanted = Rewritings { bare: true, chains: true, backslashes: true };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(expression, wanted)) {
-            let Some(rewritten) = Rewritten::guarded(expression, Some(rewritten), true) else {
+            let Some(rewritten) = RewrittenText::guarded(expression, Some(rewritten), true) else {
                 return self.settle(result, place, scope);
             };
             let again = self
@@ -375,7 +377,7 @@ impl TemplateEngine {
         let result = run(&compiled.code);
         let wanted = Rewritings { bare: false, chains: true, backslashes };
         if let Some(rewritten) = chained(&result).and_then(|()| chain::rewrite(place.text, wanted)) {
-            let Some(rewritten) = Rewritten::guarded(place.text, Some(rewritten), false) else {
+            let Some(rewritten) = RewrittenText::guarded(place.text, Some(rewritten), false) else {
                 return self.settle(result, place, scope);
             };
             let owner = (self.env.clone(), name.to_owned(), rewritten.text.clone());
@@ -426,7 +428,7 @@ impl TemplateEngine {
         }
     }
 
-    fn uncompiled(&self, wrong: &Uncompiled, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
+    fn uncompiled(&self, wrong: &UncompiledText, place: TemplatePlace<'_>, scope: &Scope) -> Fail {
         self.fail(&wrong.error, TemplatePlace { rewritten: wrong.rewritten.as_ref(), ..place }, scope)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// A value and the names that were looked up for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evaluated<T> {
+pub struct EvaluationResult<T> {
     /// The value.
     pub value: T,
     /// Every variable that was looked up, through other variables too; those of other hosts as `hostvars.HOST.NAME`, and
@@ -18,7 +18,7 @@ pub struct Evaluated<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evaluation<T> {
     /// The value is known.
-    Known(Evaluated<T>),
+    Known(EvaluationResult<T>),
     /// The value depends on unknown variables (facts not gathered, results of a first run).
     Unknown {
         /// These variables.
@@ -40,8 +40,8 @@ impl<T> Evaluation<T> {
     /// The same evaluation with another value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Evaluation<U> {
         match self {
-            Self::Known(Evaluated { value, lookups, sensitive }) => {
-                Evaluation::Known(Evaluated { value: change(value), lookups, sensitive })
+            Self::Known(EvaluationResult { value, lookups, sensitive }) => {
+                Evaluation::Known(EvaluationResult { value: change(value), lookups, sensitive })
             }
             Self::Unknown { names, lookups } => Evaluation::Unknown { names, lookups },
         }

@@ -6,7 +6,7 @@ use converge_syntax::{Diagnostic, Diagnostics, Span, did_you_mean};
 use minijinja::{Error, ErrorKind, Value};
 
 use crate::ansible::{self, AnsibleSort};
-use crate::chain::Rewritten;
+use crate::chain::RewrittenText;
 use crate::engine::Fail;
 use crate::frame;
 use crate::scope::Scope;
@@ -24,7 +24,7 @@ pub(crate) struct TemplatePlace<'a> {
     /// True if it is a file of its own.
     pub file: bool,
     /// The text that was compiled instead of `text`, if it was rewritten.
-    pub rewritten: Option<&'a Rewritten>,
+    pub rewritten: Option<&'a RewrittenText>,
 }
 
 impl<'a> TemplatePlace<'a> {

@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 
 use minijinja::{Environment, Error, ErrorKind};
 
-use crate::engine::Included;
+use crate::engine::IncludedTexts;
 use crate::files;
 use crate::frame;
 
-pub(crate) fn install(env: &mut Environment<'static>, included: &Included) {
+pub(crate) fn install(env: &mut Environment<'static>, included: &IncludedTexts) {
     // Called each time a template names another one, on the thread that evaluates: the scope says which role it is.
     env.set_path_join_callback(|name, parent| match placed(name, parent) {
         Some(path) => Cow::Owned(path.to_string_lossy().into_owned()),
@@ -30,7 +30,7 @@ pub(crate) fn install(env: &mut Environment<'static>, included: &Included) {
                 format!("{name}: it goes too deep: at most 100 brackets, operators and blocks in each other");
             return Err(Error::new(ErrorKind::TemplateNotFound, why));
         }
-        let guarded = crate::chain::Rewritten::guarded(&text, None, false);
+        let guarded = crate::chain::RewrittenText::guarded(&text, None, false);
         included.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), source);
         Ok(Some(guarded.map_or(text, |guarded| guarded.text)))
     });

@@ -33,7 +33,7 @@ pub use ansible::{
     ansible_page, ansible_parameter, is_known_here,
 };
 pub use engine::{Decrypt, TemplateEngine};
-pub use evaluation::{Evaluated, Evaluation};
+pub use evaluation::{Evaluation, EvaluationResult};
 pub use moment::Moment;
 pub use scope::{Entries, HostScopes, Scope, Variable};
 pub use text::is_template;

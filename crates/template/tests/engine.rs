@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use converge_syntax::{Diagnostics, Dialect, Node, Source, Span, parse_yaml};
-use converge_template::{Evaluated, Evaluation, HostScopes, Scope, TemplateEngine, Variable};
+use converge_template::{Evaluation, EvaluationResult, HostScopes, Scope, TemplateEngine, Variable};
 
 fn yaml(name: &str, text: &str) -> Node {
     parse_yaml(Source::new(name, text), Dialect::Ansible).unwrap().remove(0)
@@ -20,7 +20,7 @@ fn scope_of(engine: &TemplateEngine, text: &str) -> Scope {
     scope
 }
 
-fn known(outcome: Result<Evaluation<Node>, Diagnostics>) -> Evaluated<Node> {
+fn known(outcome: Result<Evaluation<Node>, Diagnostics>) -> EvaluationResult<Node> {
     match outcome.unwrap_or_else(|error| panic!("{error}")) {
         Evaluation::Known(evaluated) => evaluated,
         Evaluation::Unknown { names, .. } => panic!("unknown: {names:?}"),

@@ -65,13 +65,13 @@ resources:
 "#;
 
 /// A release in a namespace of its own.
-struct Recovered<'a> {
+struct RecoveredRelease<'a> {
     lab: &'a Lab,
     namespace: &'static str,
     folder: tempfile::TempDir,
 }
 
-impl<'a> Recovered<'a> {
+impl<'a> RecoveredRelease<'a> {
     fn new(lab: &'a Lab, namespace: &'static str) -> Self {
         lab.role("recovered", &ROLE.replace("NAMESPACE", namespace));
         let chart = "roles/recovered/files/hooked";
@@ -159,7 +159,7 @@ impl<'a> Recovered<'a> {
 #[test]
 fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "skipped");
+    let release = RecoveredRelease::new(&lab, "skipped");
     release
         .apply(&json!({"text": "old", "drawn": true}))
         .expect(0)
@@ -194,7 +194,7 @@ fn a_rollback_skips_an_upgrade_that_was_never_in_force() {
 #[test]
 fn a_rollback_skips_what_hung() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "skips");
+    let release = RecoveredRelease::new(&lab, "skips");
     release.apply(&json!({"text": "old"})).expect(0);
     let chart = release.chart();
     let slow = |fail: &str| format!("text=killed,after=60,fail={fail}");
@@ -222,7 +222,7 @@ fn a_rollback_skips_what_hung() {
 #[test]
 fn a_rollback_does_not_finish_an_install_that_never_ended() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "begun");
+    let release = RecoveredRelease::new(&lab, "begun");
     lab.kubectl(&["create", "namespace", "begun"]);
     let chart = release.chart();
     release.killed(
@@ -247,7 +247,7 @@ fn a_rollback_does_not_finish_an_install_that_never_ended() {
 #[test]
 fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "applied");
+    let release = RecoveredRelease::new(&lab, "applied");
     release.apply(&json!({"text": "old"})).expect(0);
     for stuck in [json!({"text": "two", "stuck": true}), json!({"text": "two", "fail": "post-upgrade"})] {
         let waits = stuck.get("stuck").is_some();
@@ -270,7 +270,7 @@ fn a_rollback_goes_back_to_what_failed_after_it_was_applied() {
 #[test]
 fn what_a_killed_run_left_hanging_is_its_own() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "killed");
+    let release = RecoveredRelease::new(&lab, "killed");
     release.apply(&json!({"text": "old"})).expect(0);
     release.cut_off(
         "apply",
@@ -296,7 +296,7 @@ fn what_a_killed_run_left_hanging_is_its_own() {
 #[test]
 fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "reinstalled");
+    let release = RecoveredRelease::new(&lab, "reinstalled");
     release.apply(&json!({"text": "older"})).expect(0);
     // Its hook is none of the upgrade, and runs when what was pruned is installed.
     let held = json!({"text": "old", "fail": "pre-install", "after": 60});
@@ -323,7 +323,7 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
 #[test]
 fn what_was_made_again_goes_with_its_release() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "again");
+    let release = RecoveredRelease::new(&lab, "again");
     let one = json!({"text": "one"});
     release.apply(&one).expect(0);
     let main = |args: &[&str]| lab.kubectl(&[&["-n", "again"], args, &["configmap", "main"]].concat());
@@ -347,7 +347,7 @@ fn what_was_made_again_goes_with_its_release() {
     assert_eq!((release.live(), release.status()), ((None, None), None));
 
     // Both runs at once.
-    let release = Recovered::new(&lab, "again");
+    let release = RecoveredRelease::new(&lab, "again");
     release.apply(&one).expect(0);
     main(&["delete"]);
     release.apply(&one).expect(0);
@@ -365,7 +365,7 @@ fn what_was_made_again_goes_with_its_release() {
 #[test]
 fn a_release_with_an_object_that_is_held_is_refused() {
     let lab = Lab::get();
-    let release = Recovered::new(&lab, "held");
+    let release = RecoveredRelease::new(&lab, "held");
     release.apply(&json!({"text": "one"})).expect(0);
     let finalizers = |text: &str| {
         let patch = format!(r#"{{"metadata":{{"finalizers":{text}}}}}"#);

@@ -1,6 +1,6 @@
 //! `converge state adopt`: objects that are as declared are managed, as they are.
 
-use super::amending::Amending;
+use super::amending::AmendmentText;
 use super::plan::inventory_names;
 use crate::args::{AmendArgs, Reading, StateAdopt};
 use crate::console::Console;
@@ -41,7 +41,7 @@ pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
     if console.human() {
         console.print(&render::to_adopt(&found));
     }
-    let amending = Amending {
+    let amending = AmendmentText {
         verb: "adopt",
         question: &|objects| format!("\nAdopt {objects}? The hosts stay as they are."),
         in_doubt: "some hosts may have adopted these objects",

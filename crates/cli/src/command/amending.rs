@@ -10,7 +10,7 @@ use converge_render as render;
 use converge_resource::counted;
 
 /// An amendment, in words.
-pub struct Amending<'a> {
+pub struct AmendmentText<'a> {
     /// `forget`.
     pub verb: &'a str,
     /// The question, of a number of objects.
@@ -21,7 +21,7 @@ pub struct Amending<'a> {
     pub yes: bool,
 }
 
-impl Amending<'_> {
+impl AmendmentText<'_> {
     /// Amends the records of the objects that were found, and ends the session. `written` is told of each host where that came about, with what stays
     /// the project's all the same and the run; a host where it failed is told as lost, with no objects.
     pub async fn run(

@@ -8,7 +8,7 @@ use crate::args::Complete;
 use crate::console::Console;
 use crate::failure::Failure;
 use clap::{Arg, Command};
-use values::{Completed, Values};
+use values::{CompletionProject, Values};
 use words::{CommandLine, Wants};
 
 /// The command that needs no name.
@@ -71,7 +71,7 @@ async fn values_of<'a>(arg: &Arg, line: &CommandLine<'_>, word: &'a str) -> (Val
         let all = fixed.iter().map(|v| (v.get_name().to_owned(), about(v).unwrap_or_default()));
         return (all.collect(), String::new(), word);
     }
-    let place = || Completed::of(&typed(line));
+    let place = || CompletionProject::of(&typed(line));
     let placeholder = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let whole = |all: Option<Values>| (all.unwrap_or_default(), String::new(), word);
     match (placeholder, arg.get_id().as_str()) {

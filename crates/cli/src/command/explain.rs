@@ -6,8 +6,8 @@ use crate::failure::{Failure, code};
 use crate::project;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::{
-    AnsibleSort, DeclaredItem, Facts, InputType, Item, ItemGroup, Project, Ready, Registered, Resolution,
-    Role, RolePath, RoleUse, ansible_instead,
+    AnsibleSort, DeclaredItem, Facts, InputType, Item, ItemGroup, Project, Ready, RegisteredResults,
+    Resolution, Role, RolePath, RoleUse, ansible_instead,
 };
 use converge_render::{Line, Text, Tone};
 use converge_resource::ClaimMode;
@@ -261,7 +261,7 @@ fn resource(args: &Explain, address: &str, console: &Console) -> Result<Text, Fa
             return Err(Failure::usage(format!("no host of the playbook has the role `{role_name}`"), help));
         }
     };
-    let plan = project.host_plan(&host, &Facts::none(), &Registered::new());
+    let plan = project.host_plan(&host, &Facts::none(), &RegisteredResults::new());
     let used = plan.role(role_name);
     let Some((used, item)) = used.and_then(|u| Some((u, u.all().find(|i| i.is_at(address))?))) else {
         let names: Vec<&str> = used.iter().flat_map(|u| u.all()).map(|i| i.address.as_str()).collect();
@@ -291,7 +291,7 @@ fn resource_text(project: &Project, host: &str, used: &RoleUse, item: &DeclaredI
     for condition in &item.item.when {
         text.push(Line::at(0).faint("when ").plain(shown(condition)).fold(2));
     }
-    match used.resolve(item, &Registered::new()) {
+    match used.resolve(item, &RegisteredResults::new()) {
         Resolution::Skipped { why } => text.push(Line::at(0).say(Tone::Warn, format!("skipped: {why}"))),
         Resolution::Unknown { names, .. } => {
             let names: Vec<String> = names.into_iter().collect();

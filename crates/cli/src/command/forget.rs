@@ -1,6 +1,6 @@
 //! `converge state forget`: objects are managed no more.
 
-use super::amending::Amending;
+use super::amending::AmendmentText;
 use super::chosen_objects::narrow_to_resources;
 use super::plan::inventory_names;
 use crate::args::{AmendArgs, Reading, StateForget, StateRead};
@@ -35,7 +35,7 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     if console.human() {
         console.print(&render::managed(&found, render::Detail::None));
     }
-    let amending = Amending {
+    let amending = AmendmentText {
         verb: "forget",
         question: &|objects| {
             format!("\nForget {objects}? No rollback brings that back; the hosts stay as they are.")

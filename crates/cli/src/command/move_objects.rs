@@ -1,6 +1,6 @@
 //! `converge state move`: managed objects are another role's or resource's.
 
-use super::amending::Amending;
+use super::amending::AmendmentText;
 use super::plan::inventory_names;
 use crate::args::{AmendArgs, Reading, StateMove};
 use crate::console::Console;
@@ -31,7 +31,7 @@ pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
     if console.human() {
         console.print(&render::to_move(&found, &renaming));
     }
-    let amending = Amending {
+    let amending = AmendmentText {
         verb: "move",
         question: &|objects| format!("\nMove {objects} to {}? The hosts stay as they are.", renaming.to),
         in_doubt: "some hosts may have these objects under the new name",

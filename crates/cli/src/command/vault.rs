@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::{prompt, vault};
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_model::vault::{DEFAULT_ID, Opened, Vault, VaultSecret, encrypt, is_vault};
+use converge_model::vault::{DEFAULT_ID, DecryptedText, Vault, VaultSecret, encrypt, is_vault};
 use converge_render::Tone;
 use fs_err::os::unix::fs::OpenOptionsExt;
 use secrecy::ExposeSecret;
@@ -92,7 +92,7 @@ fn decrypt_files(args: &VaultRead, console: &Console) -> Result<(), Failure> {
         return write_out(&opened("standard input", &standard_input("", console)?, &passwords)?.plain);
     }
     // All are opened before one is changed.
-    let all: Vec<(&Utf8PathBuf, Opened)> = args
+    let all: Vec<(&Utf8PathBuf, DecryptedText)> = args
         .files
         .iter()
         .map(|file| Ok((file, opened(file.as_str(), &read(file)?, &passwords)?)))
@@ -120,7 +120,7 @@ fn view(args: &VaultRead) -> Result<(), Failure> {
 
 fn rekey(args: &VaultRekey, console: &Console) -> Result<(), Failure> {
     let passwords = args.vault.vault_or_ask()?;
-    let all: Vec<(&Utf8PathBuf, Opened)> = args
+    let all: Vec<(&Utf8PathBuf, DecryptedText)> = args
         .files
         .iter()
         .map(|file| Ok((file, opened(file.as_str(), &read(file)?, &passwords)?)))
@@ -213,7 +213,7 @@ fn sealed(plain: &[u8], secret: &VaultSecret) -> Result<String, Failure> {
     encrypt(plain, secret).map_err(|e| Failure::usage(e.to_string(), e.help()))
 }
 
-fn opened(name: &str, bytes: &[u8], passwords: &Vault) -> Result<Opened, Failure> {
+fn opened(name: &str, bytes: &[u8], passwords: &Vault) -> Result<DecryptedText, Failure> {
     if !is_vault(bytes) {
         return Err(Failure::usage(format!("{name} is not encrypted"), "leave it out"));
     }

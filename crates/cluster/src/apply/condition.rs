@@ -10,7 +10,7 @@ use crate::work::WorkEnd;
 use converge_objects::condition::{
     ConditionState, ConditionVerdict, Expectation, Pick, TimedCondition, ready,
 };
-use converge_resource::{ObjectId, Observed};
+use converge_resource::{ObjectId, Observation};
 use futures::future::try_join_all;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -53,12 +53,12 @@ impl Cluster {
     }
 
     /// Whether it holds now.
-    pub(crate) async fn condition(&self, id: &ObjectId) -> Result<Observed, LookError> {
+    pub(crate) async fn condition(&self, id: &ObjectId) -> Result<Observation, LookError> {
         let state = match self.verdict(&read(id)?).await? {
             ConditionVerdict::Met => ConditionState::Met,
             ConditionVerdict::Open(_) => ConditionState::Open,
         };
-        Ok(Observed::new(state.into(), None))
+        Ok(Observation::new(state.into(), None))
     }
 
     /// Messages of pods that may be to blame: those of the nodes in question, and of the release that brought the object in question.

@@ -11,7 +11,7 @@ use crate::object::{self, listed, merge_patch};
 use crate::observe::{no_key, observed};
 use crate::open_run::Left;
 use crate::ownership::{self, AGAIN, TRIES};
-use crate::records::{Beside, Ended};
+use crate::records::{Beside, ChangeEnd};
 use crate::sealed::{seal, unseal};
 use crate::takeover::TakeOverError;
 use crate::work::WorkEnd;
@@ -424,7 +424,7 @@ impl Cluster {
         };
         let (found, contents) = observed(live.as_ref());
         let left = planned.left(live.as_ref(), had, self.manager());
-        let ended = if off.is_empty() && established.is_ok() { Ended::Done } else { Ended::Failed };
+        let ended = if off.is_empty() && established.is_ok() { ChangeEnd::Done } else { ChangeEnd::Failed };
         self.end(job, seq, ended, Some((&found.state, &contents)), left).await?;
         established?;
         if off.is_empty() { Ok(Done { after: found.state, contents }) } else { Err(failed(off)) }
@@ -445,7 +445,7 @@ impl Cluster {
         // The record says that it is unknown when nobody can look, and when the object goes later, without this run.
         let goes = live.as_ref().is_some_and(object::is_being_deleted);
         let Some((found, contents)) = after.filter(|_| !goes) else { return Ok(()) };
-        self.end(job, seq, Ended::Failed, Some((&found.state, &contents)), left).await
+        self.end(job, seq, ChangeEnd::Failed, Some((&found.state, &contents)), left).await
     }
 }
 

@@ -9,7 +9,7 @@ use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::open_run::Left;
 use crate::record_error::{RecordsError, SecretSealError};
-use crate::records::{Beside, Ended};
+use crate::records::{Beside, ChangeEnd};
 use crate::saved_release::{SavedRelease, SavedReleaseError};
 use crate::sealed::{seal, unseal};
 use crate::work::{ClusterWork, WorkEnd};
@@ -166,7 +166,7 @@ impl Cluster {
             (Ok(_), Ok((observed, _))) => not_as(&to, &read(&observed.state)?)
                 .map(|found| failed(format!("{} differs from the plan: it is {found}", shown(id)))),
         };
-        let ended = if off.is_none() { Ended::Done } else { Ended::Failed };
+        let ended = if off.is_none() { ChangeEnd::Done } else { ChangeEnd::Failed };
         let recorded = self.end(job, seq, ended, state, Left::default()).await;
         // The message of helm comes first; a server that is gone takes no records either.
         if off.is_none() {

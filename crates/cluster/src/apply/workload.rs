@@ -6,9 +6,9 @@ use crate::connect::Cluster;
 use crate::object::{seconds, text};
 use crate::observe::{RunningWorkload, no_key};
 use crate::open_run::Left;
-use crate::records::Ended;
+use crate::records::ChangeEnd;
 use crate::rollout::on_delete;
-use crate::started::Started;
+use crate::started::StartedWorkload;
 use crate::work::WorkEnd;
 use converge_objects::workload::{RESTARTED, STARTED_WITH, WorkloadState, restarts};
 use converge_resource::{ApiRef, Change, State};
@@ -84,7 +84,7 @@ impl Cluster {
         .await;
         let after = self.running(&wanted).await.ok();
         let after = after.map(|now| now.map_or_else(State::absent, |running| running.observed().state));
-        let ended = if result.is_ok() { Ended::Done } else { Ended::Failed };
+        let ended = if result.is_ok() { ChangeEnd::Done } else { ChangeEnd::Failed };
         self.end(job, seq, ended, after.as_ref().map(|state| (state, &[][..])), Left::default()).await?;
         result?;
         Ok(Done { after: after.unwrap_or_else(|| job.change.to.clone()), contents: Vec::new() })
@@ -100,7 +100,7 @@ impl Cluster {
         let wanted = ApiRef::from_key(&change.object.key).ok_or_else(|| fail(&no_key(&change.object)))?;
         let found = self.inner.api.object(&wanted).await.map_err(|e| fail(&e))?;
         let uid = found.map(|object| text(&object, "/metadata/uid").to_owned()).unwrap_or_default();
-        self.note(&wanted.key(), Started { uid, with: Some(with) }).await.map_err(|e| fail(&e))
+        self.note(&wanted.key(), StartedWorkload { uid, with: Some(with) }).await.map_err(|e| fail(&e))
     }
 
     /// Sets the annotation that makes its controller start all pods anew, and records with what.
@@ -130,7 +130,7 @@ impl Cluster {
             match api.patch(&path, MERGE, &patch).await {
                 Ok(object) => {
                     let uid = text(&object, "/metadata/uid").to_owned();
-                    let started = Started { uid, with: with.map(str::to_owned) };
+                    let started = StartedWorkload { uid, with: with.map(str::to_owned) };
                     return self.note(&wanted.key(), started).await.map_err(|why| {
                         failed(format!(
                             "{} was restarted, but its record was not written: {why}",

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
 use converge_objects::release::{ReleaseState, content, in_force, manifests};
 use converge_resource::{
-    ARCHIVE, ApiRef, Chart, Content, ObjectId, Observed, PreservedField, RANDOM, ReleaseSpec,
+    ARCHIVE, ApiRef, Chart, Content, ObjectId, Observation, PreservedField, RANDOM, ReleaseSpec,
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -20,30 +20,30 @@ use std::time::{Duration, Instant};
 const UNPACKED: u64 = 128 << 20;
 
 /// The reason why a chart was not rendered.
-enum Unrendered {
+enum RenderFailure {
     /// helm refuses it: an answer, for its kind.
     Refused(HelmError),
     /// There is no answer.
     Failed(LookError),
 }
 
-impl From<LookError> for Unrendered {
+impl From<LookError> for RenderFailure {
     fn from(error: LookError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<HelmError> for Unrendered {
+impl From<HelmError> for RenderFailure {
     fn from(error: HelmError) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<Unrendered> for LookError {
-    fn from(unrendered: Unrendered) -> Self {
+impl From<RenderFailure> for LookError {
+    fn from(unrendered: RenderFailure) -> Self {
         match unrendered {
-            Unrendered::Refused(error) => error.into(),
-            Unrendered::Failed(error) => error,
+            RenderFailure::Refused(error) => error.into(),
+            RenderFailure::Failed(error) => error,
         }
     }
 }
@@ -94,11 +94,11 @@ fn names_of(yaml: &str) -> Vec<String> {
 }
 
 /// The state of a release with these revisions, newest first.
-pub(crate) fn state(revisions: &[Value]) -> Result<(Observed, Option<Content>), LookError> {
+pub(crate) fn state(revisions: &[Value]) -> Result<(Observation, Option<Content>), LookError> {
     let (state, content) = ReleaseState::now(revisions)?;
     let there = revisions.first().filter(|_| state != ReleaseState::Absent);
     let moment = there.and_then(|newest| newest.get("updated")).and_then(crate::object::seconds);
-    Ok((Observed::new(state.into(), moment), content))
+    Ok((Observation::new(state.into(), moment), content))
 }
 
 /// The number of a revision.
@@ -141,7 +141,7 @@ impl Cluster {
     }
 
     /// The state of a release.
-    pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observed, Vec<Content>), LookError> {
+    pub(crate) async fn release(&self, id: &ObjectId) -> Result<(Observation, Vec<Content>), LookError> {
         let (namespace, name) = parts(id)?;
         let (observed, content) = state(&self.revisions(namespace, name).await?)?;
         Ok((observed, content.into_iter().collect()))
@@ -164,8 +164,8 @@ impl Cluster {
         };
         let (how, mut answer) = match rendered.await {
             Ok(rendered) => rendered,
-            Err(Unrendered::Refused(error)) => return Ok(refused(&error)),
-            Err(Unrendered::Failed(error)) => return Err(error),
+            Err(RenderFailure::Refused(error)) => return Ok(refused(&error)),
+            Err(RenderFailure::Failed(error)) => return Err(error),
         };
         let random = self.random(&helm, &spec, &how, &answer, begun).await?;
         if let (Some(map), false) = (answer.as_object_mut(), random.is_empty()) {
@@ -180,7 +180,7 @@ impl Cluster {
         helm: &Helm,
         spec: &ReleaseSpec,
         chart: Vec<String>,
-    ) -> Result<ManifestSource, Unrendered> {
+    ) -> Result<ManifestSource, RenderFailure> {
         let mut arguments =
             words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
         arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
@@ -202,7 +202,7 @@ impl Cluster {
         let (version, mut apis) = self.inner.api.capabilities().await.map_err(LookError::from)?;
         let comes = brought.iter().any(|api| !apis.contains(api)) && missing.iter().all(brings);
         if !hangs && !comes {
-            return Err(Unrendered::Refused(said));
+            return Err(RenderFailure::Refused(said));
         }
         apis.extend(brought);
         let mut arguments =
@@ -271,11 +271,11 @@ enum ManifestSource {
 
 impl ManifestSource {
     /// The answer for kinds.
-    async fn render(&self, helm: &Helm) -> Result<Value, Unrendered> {
+    async fn render(&self, helm: &Helm) -> Result<Value, RenderFailure> {
         match self {
             Self::Upgrade { first, .. } => Ok(upgraded(first)?),
             Self::Template { arguments, chart, values, definitions } => {
-                let rendered = helm.run(arguments, LIMIT).await.map_err(Unrendered::Refused)?;
+                let rendered = helm.run(arguments, LIMIT).await.map_err(RenderFailure::Refused)?;
                 let about = helm.run(chart, LIMIT).await?;
                 let values = helm.run(values, LIMIT).await?;
                 let about: Value = serde_yaml::from_str(&about).unwrap_or_default();
@@ -292,10 +292,10 @@ impl ManifestSource {
     }
 
     /// The same, asked once more.
-    async fn render_anew(&self, helm: &Helm) -> Result<Value, Unrendered> {
+    async fn render_anew(&self, helm: &Helm) -> Result<Value, RenderFailure> {
         match self {
             Self::Upgrade { arguments, .. } => {
-                let release = helm.run(arguments, LIMIT).await.map_err(Unrendered::Refused)?;
+                let release = helm.run(arguments, LIMIT).await.map_err(RenderFailure::Refused)?;
                 Ok(upgraded(&release)?)
             }
             Self::Template { .. } => self.render(helm).await,

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::object::{seconds, selector, text};
 use crate::rollout::Rollout;
 use converge_objects::workload::{STARTED_WITH, WorkloadState};
-use converge_resource::{ApiRef, Observed};
+use converge_resource::{ApiRef, Observation};
 use serde_json::Value;
 
 /// A workload as it stands.
@@ -25,10 +25,10 @@ impl RunningWorkload {
     }
 
     /// The state, and since when its oldest pod is there.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> Observation {
         let complete = self.rollout().complete().is_ok();
         let state = WorkloadState::Running { started_with: self.with.clone(), complete };
-        Observed::new(state.into(), self.oldest())
+        Observation::new(state.into(), self.oldest())
     }
 
     /// Since when its oldest pod is there.

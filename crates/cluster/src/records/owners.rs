@@ -30,7 +30,7 @@ pub(crate) fn owners_before(
     let of_it = |doc: &&'_ RunDoc| -> Vec<(String, ChangeDoc)> {
         let name = doc.manager.clone().unwrap_or_else(|| FIELD_MANAGER.to_owned());
         let changes =
-            doc.changes.iter().filter(|c| c.object == *object && c.outcome != Some(super::Ended::Moved));
+            doc.changes.iter().filter(|c| c.object == *object && c.outcome != Some(super::ChangeEnd::Moved));
         changes.map(|change| (name.clone(), change.clone())).collect()
     };
     let mut changes = docs.iter().flat_map(of_it).peekable();

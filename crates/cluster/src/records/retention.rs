@@ -19,7 +19,7 @@ const BYTES: usize = 20 << 20;
 
 /// A recorded run, as its Secrets' metadata tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedRun {
     pub(crate) id: String,
     pub(crate) seq: Option<u64>,
     pub(crate) time: Option<Timestamp>,
@@ -35,8 +35,8 @@ pub(crate) struct Listed {
 }
 
 /// Runs by the metadata of their Secrets, oldest first.
-pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
-    let mut runs: BTreeMap<String, Listed> = BTreeMap::new();
+pub(crate) fn listed(secrets: &[Value]) -> Vec<ListedRun> {
+    let mut runs: BTreeMap<String, ListedRun> = BTreeMap::new();
     for secret in secrets {
         let labels = secret.pointer("/metadata/labels").unwrap_or(&Value::Null);
         let Some(id) = labels.get(RUN_LABEL).and_then(Value::as_str) else { continue };
@@ -47,8 +47,9 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
                 .and_then(Value::as_str)
                 .unwrap_or_default()
         };
-        let run =
-            runs.entry(id.to_owned()).or_insert_with(|| Listed { id: id.to_owned(), ..Listed::default() });
+        let run = runs
+            .entry(id.to_owned())
+            .or_insert_with(|| ListedRun { id: id.to_owned(), ..ListedRun::default() });
         run.bytes += note("converge/bytes").parse::<usize>().unwrap_or(0);
         if labels.get(RECORD_LABEL).and_then(Value::as_str) == Some("run") {
             run.seq = note("converge/seq").parse().ok();
@@ -59,13 +60,13 @@ pub(crate) fn listed(secrets: &[Value]) -> Vec<Listed> {
             note("converge/project").clone_into(&mut run.project);
         }
     }
-    let mut runs: Vec<Listed> = runs.into_values().collect();
+    let mut runs: Vec<ListedRun> = runs.into_values().collect();
     runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));
     runs
 }
 
 /// The number of the next run.
-pub(crate) fn next_seq(runs: &[Listed]) -> u64 {
+pub(crate) fn next_seq(runs: &[ListedRun]) -> u64 {
     runs.iter().filter_map(|r| r.seq).max().map_or(1, |n| n.saturating_add(1))
 }
 
@@ -92,7 +93,7 @@ impl RunStanding {
     }
 
     /// A run whose record cannot be read may be in force.
-    fn is_in_force(&self, run: &Listed) -> bool {
+    fn is_in_force(&self, run: &ListedRun) -> bool {
         self.in_force.contains(&run.id) || !self.known.contains(&run.id)
     }
 }
@@ -111,14 +112,14 @@ struct Set<'a> {
 }
 
 /// Whether anything could be above a limit: only then the records need to be read.
-pub(crate) fn is_full(runs: &[Listed], present: &str, now: Timestamp) -> bool {
+pub(crate) fn is_full(runs: &[ListedRun], present: &str, now: Timestamp) -> bool {
     let total: usize = runs.iter().map(|r| r.bytes).sum();
     let present = runs.iter().find(|r| r.id == present).and_then(|r| r.time);
     runs.len() > RUNS || total > BYTES || runs.iter().any(|run| is_old(run, present, now))
 }
 
 /// Whether a run is too old by the clocks of the controllers and by that of the server: one that is off deletes nothing.
-fn is_old(run: &Listed, present: Option<Timestamp>, now: Timestamp) -> bool {
+fn is_old(run: &ListedRun, present: Option<Timestamp>, now: Timestamp) -> bool {
     let by_controllers = match (run.time, present) {
         (Some(time), Some(present)) => present.duration_since(time) > AGE,
         _ => true,
@@ -128,7 +129,7 @@ fn is_old(run: &Listed, present: Option<Timestamp>, now: Timestamp) -> bool {
 }
 
 /// The sets of runs that stay or go together, those first that are dropped last: what is in force before what is not, the newest first.
-fn sets<'a>(runs: &'a [Listed], standing: &RunStanding) -> Vec<Set<'a>> {
+fn sets<'a>(runs: &'a [ListedRun], standing: &RunStanding) -> Vec<Set<'a>> {
     let mut set_of: Vec<usize> = (0..runs.len()).collect();
     for (at, run) in runs.iter().enumerate() {
         let targets = standing.targets.get(&run.id).into_iter().flatten();
@@ -155,7 +156,7 @@ fn sets<'a>(runs: &'a [Listed], standing: &RunStanding) -> Vec<Set<'a>> {
 /// run, the newest good one, one that is needed, a rollback without the runs that it set out for, or one that has forgotten objects while a run before it
 /// is there, whose changes a rollback would take up again.
 pub(crate) fn to_drop(
-    runs: &[Listed],
+    runs: &[ListedRun],
     present: &str,
     standing: &RunStanding,
     needs: &[Need],
@@ -218,7 +219,7 @@ mod tests {
     fn old_runs_are_dropped_but_not_what_is_needed() {
         let now: Timestamp = "2026-11-21T00:00:00Z".parse().unwrap();
         let day = |n: i64| now.checked_sub(SignedDuration::from_hours(24 * n)).unwrap();
-        let run = |n: usize, good: bool| Listed {
+        let run = |n: usize, good: bool| ListedRun {
             id: format!("{n:02}"),
             seq: None,
             time: Some(day(20 - n as i64)),
@@ -228,19 +229,19 @@ mod tests {
             forgets: false,
             project: "p".to_owned(),
         };
-        let runs: Vec<Listed> = (0..13).map(|n| run(n, n == 1)).collect();
+        let runs: Vec<ListedRun> = (0..13).map(|n| run(n, n == 1)).collect();
         let unread = RunStanding::default();
         let to_drop =
-            |runs: &[Listed], present: &str, needs: &[Need]| to_drop(runs, present, &unread, needs, now);
+            |runs: &[ListedRun], present: &str, needs: &[Need]| to_drop(runs, present, &unread, needs, now);
         let none = [];
         assert_eq!(to_drop(&runs, "12", &none), ["00", "02"], "01 is the newest good one");
         // Another project's only run stays, however many runs others have made since.
         let mut shared = runs.clone();
         shared[0].project = "q".to_owned();
         assert_eq!(to_drop(&shared, "12", &none), ["02"]);
-        let many: Vec<Listed> =
-            (0..=100).map(|n| Listed { project: n.to_string(), ..run(n, false) }).collect();
-        let many = many.into_iter().map(|r| Listed { time: Some(now), id: format!("{:>3}", r.id), ..r });
+        let many: Vec<ListedRun> =
+            (0..=100).map(|n| ListedRun { project: n.to_string(), ..run(n, false) }).collect();
+        let many = many.into_iter().map(|r| ListedRun { time: Some(now), id: format!("{:>3}", r.id), ..r });
         assert_eq!(to_drop(&many.collect::<Vec<_>>(), "100", &none), [" 00"]);
         let needed = [("00".to_owned(), None)];
         assert_eq!(to_drop(&runs, "12", &needed), ["02"]);
@@ -250,24 +251,25 @@ mod tests {
         assert_eq!(to_drop(&forgetting, "12", &[]), ["00"], "01 stays, and so does 02");
         forgetting[1].good = false;
         assert_eq!(to_drop(&forgetting, "12", &[]), ["00", "01", "02"]);
-        let old = Listed { time: Some(day(31)), ..run(1, false) };
-        let present = Listed { time: Some(now), ..run(2, true) };
+        let old = ListedRun { time: Some(day(31)), ..run(1, false) };
+        let present = ListedRun { time: Some(now), ..run(2, true) };
         assert_eq!(to_drop(&[old.clone(), present], "02", &none), ["01"]);
         // One wrong clock deletes nothing.
         let (ahead, present) = (Some(day(-400)), Some(day(0).as_second()));
-        let off = Listed { time: ahead, opened: present, ..run(2, true) };
-        let before = Listed { opened: Some(day(1).as_second()), ..run(1, false) };
+        let off = ListedRun { time: ahead, opened: present, ..run(2, true) };
+        let before = ListedRun { opened: Some(day(1).as_second()), ..run(1, false) };
         assert_eq!(to_drop(&[before, off], "02", &none), Vec::<String>::new());
-        let big = |n: usize| Listed { bytes: 9 << 20, ..run(n, false) };
+        let big = |n: usize| ListedRun { bytes: 9 << 20, ..run(n, false) };
         assert_eq!(to_drop(&[big(1), big(2), big(3)], "03", &none), ["01"]);
     }
 
     #[test]
     fn what_is_in_force_stays_before_what_was_rolled_back() {
         let now: Timestamp = "2026-11-21T00:00:00Z".parse().unwrap();
-        let run = |n: usize| Listed { id: format!("{n:02}"), project: "p".to_owned(), ..Listed::default() };
+        let run =
+            |n: usize| ListedRun { id: format!("{n:02}"), project: "p".to_owned(), ..ListedRun::default() };
         // Six runs in force, then five with a rollback behind each.
-        let runs: Vec<Listed> = (0..16).map(run).collect();
+        let runs: Vec<ListedRun> = (0..16).map(run).collect();
         let rolled_back = |n: usize| n >= 6 && n.is_multiple_of(2);
         let standing = |last: usize| RunStanding {
             known: runs.iter().map(|r| r.id.clone()).collect(),

@@ -8,7 +8,7 @@
     reason = "helpers of tests stop the test, and each file uses its own part"
 )]
 
-use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, ClusterWork, Login, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterAccess, ClusterOptions, ClusterWork, Login, WorkEnd, WorkResult};
 use converge_executor::RunMeta;
 use converge_lab::kube::{ApiOptions, LocalApi};
 use converge_ledger::ProjectName;
@@ -158,11 +158,11 @@ pub fn edited(content: &Content, edit: impl FnOnce(&mut Value)) -> Content {
     K8sState::of(&value).1
 }
 
-pub async fn work(cluster: &Cluster, run: &RunMeta, work: &ClusterWork) -> Worked {
+pub async fn work(cluster: &Cluster, run: &RunMeta, work: &ClusterWork) -> WorkResult {
     cluster.work(&run.id, work, &|text| println!("tell: {text}")).await
 }
 
-pub async fn done(cluster: &Cluster, run: &RunMeta, item: &ClusterWork) -> Worked {
+pub async fn done(cluster: &Cluster, run: &RunMeta, item: &ClusterWork) -> WorkResult {
     let worked = work(cluster, run, item).await;
     assert_eq!(worked.end, WorkEnd::Done);
     worked

@@ -6,9 +6,9 @@ use super::fetch::last_words;
 use crate::{Activity, Event, ItemResult, NoBackup, StoredBackup, TargetError};
 use converge_host::Aside;
 use converge_planner::Item;
-use converge_resource::{Backup, Digest, Made, quote};
+use converge_resource::{Backup, BackupResult, Digest, quote};
 use converge_ssh::{ShellError, Status};
-use converge_store::{Arriving, BackupError, Backups};
+use converge_store::{BackupError, Backups, IncomingFile};
 use std::time::Instant;
 
 /// Bytes of one piece: below what a shell gives of one item's output, and all of the file that is ever in memory.
@@ -115,10 +115,12 @@ impl HostRun {
         let arriving = backups.begin(&recipients)?;
         let aside = link.aside().await.map_err(|e| link.lost(&e))?;
         let said = ask(&aside, &backup.script, backup.seconds).await?;
-        let made = Made::read(&String::from_utf8_lossy(&said));
+        let made = BackupResult::read(&String::from_utf8_lossy(&said));
         let (digest, size, path, remark) = match made {
-            Some(Made::File { digest, size, path, remark }) if size <= MOST => (digest, size, path, remark),
-            Some(Made::Nothing(why)) => return Ok(CopyEnd::Nothing(why)),
+            Some(BackupResult::File { digest, size, path, remark }) if size <= MOST => {
+                (digest, size, path, remark)
+            }
+            Some(BackupResult::Nothing(why)) => return Ok(CopyEnd::Nothing(why)),
             _ => return Err(BringError::Answer),
         };
         let file = Remote { path: &path, size, digest: &digest };
@@ -141,7 +143,7 @@ impl HostRun {
         &self,
         aside: &Aside,
         file: &Remote<'_>,
-        mut arriving: Arriving,
+        mut arriving: IncomingFile,
         name: &str,
     ) -> Result<Option<String>, BringError> {
         while arriving.size() < file.size {

@@ -3,7 +3,7 @@
 use super::HostRun;
 use crate::session::cluster::ClusterLink;
 use crate::{Event, ItemResult, TargetError};
-use converge_cluster::{Cluster, ClusterWork, WorkEnd, Worked};
+use converge_cluster::{Cluster, ClusterWork, WorkEnd, WorkResult};
 use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Change;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl HostRun {
         };
         let ended = self.progress.epoch.elapsed();
         self.record_time(item, begun, ended);
-        let Worked { end, after, window, contents } = worked;
+        let WorkResult { end, after, window, contents } = worked;
         self.lane.learn(contents);
         let foreign = window.is_some();
         if let Some((before, after)) = &window {

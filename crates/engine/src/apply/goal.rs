@@ -7,7 +7,7 @@ use crate::event::InProgress;
 use crate::plan::managed::carry_over;
 use crate::revert::AccountChanges;
 use crate::revert::undo::same;
-use crate::verify::{Settling, folded, settling};
+use crate::verify::{SettlingItem, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
 use converge_ledger::turns_link;
 use converge_planner::{HostPlan, Item, ItemOrigin, Knowledge, OtherTargetsByRole, Outcome};
@@ -163,7 +163,7 @@ async fn settled(
                 () = stop.stopped() => {}
             }
             let now = look(target, open.iter().map(|wait| wait.object.clone()).collect()).await?;
-            let is_over = |wait: &Settling| {
+            let is_over = |wait: &SettlingItem| {
                 begun.elapsed() >= wait.limit
                     || now.states.get(&wait.object).is_some_and(|s| *s != wait.state)
             };

@@ -4,7 +4,7 @@ use super::HostRun;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
-use converge_planner::{Guarded, Item};
+use converge_planner::{Item, ItemGuard};
 use converge_ssh::{Batch, ShellError, ShellOutcome, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const ACTING: u64 = 150;
 
 /// The reason why guarded changes are reverted.
 #[derive(Debug, thiserror::Error)]
-enum NotConfirmed {
+enum RevertCause {
     #[error("the run was stopped in the middle")]
     Stopped,
     /// One of the guarded items, by its address.
@@ -72,7 +72,7 @@ impl SwitchState {
 }
 
 /// The result of the automatic revert, as the host reports it.
-enum Acted {
+enum AutoRevertResult {
     Whole,
     Partly,
     /// None was armed.
@@ -126,15 +126,15 @@ impl HostRun {
     async fn settle_unless(&mut self, more: bool) -> Result<(), TargetError> {
         let Some((last, _)) = self.lane.unconfirmed().last() else { return Ok(()) };
         let last = last.clone();
-        let Some(Guarded { seconds, .. }) = last.guard else { return Ok(()) };
+        let Some(ItemGuard { seconds, .. }) = last.guard else { return Ok(()) };
         let bad = self.lane.unconfirmed().iter().find(|(_, result)| result.is_bad());
         let bad = bad.map(|(item, result)| match result {
-            ItemResult::Stopped => NotConfirmed::Stopped,
-            _ => NotConfirmed::Failed(item.address.clone()),
+            ItemResult::Stopped => RevertCause::Stopped,
+            _ => RevertCause::Failed(item.address.clone()),
         });
         let good = match bad {
             Some(why) => Err(why),
-            None if more && self.stop.is_stopped() => Err(NotConfirmed::Stopped),
+            None if more && self.stop.is_stopped() => Err(RevertCause::Stopped),
             None if more => return Ok(()),
             None => self.confirm(&last, seconds).await,
         };
@@ -164,7 +164,7 @@ impl HostRun {
     }
 
     /// Reaches the host by a new connection, and has it ask what the change can break.
-    async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), NotConfirmed> {
+    async fn confirm(&self, item: &Item, seconds: u64) -> Result<(), RevertCause> {
         let host = self.lane.host.clone();
         let _confirms = self.context.begin(&host, Activity::Confirm { seconds });
         let text =
@@ -173,20 +173,20 @@ impl HostRun {
         let deadline = self.deadline(seconds).checked_sub(MARGIN).unwrap_or_else(Instant::now);
         loop {
             let lost = match self.anew(deadline).await {
-                Err(reason) => return Err(NotConfirmed::NoSession { seconds, reason }),
+                Err(reason) => return Err(RevertCause::NoSession { seconds, reason }),
                 Ok(link) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let said = ask(&link, host::confirm_script(&self.run), left).await;
                     leave(link).await;
                     match said {
                         Ok((Status::Exited(0), _)) => return Ok(()),
-                        Ok((_, said)) => return Err(NotConfirmed::Check(said)),
+                        Ok((_, said)) => return Err(RevertCause::Check(said)),
                         Err(error) => error,
                     }
                 }
             };
             if Instant::now() >= deadline {
-                return Err(NotConfirmed::SessionLost(lost));
+                return Err(RevertCause::SessionLost(lost));
             }
         }
     }
@@ -215,7 +215,7 @@ impl HostRun {
     }
 
     /// Has the switch act, and says what became of it. The run goes on with what does not stand on it.
-    async fn put_back(&mut self, why: &NotConfirmed, seconds: u64) -> Result<(), TargetError> {
+    async fn put_back(&mut self, why: &RevertCause, seconds: u64) -> Result<(), TargetError> {
         let _reverts = self.context.begin(&self.lane.host, Activity::Revert);
         let now = host::put_back_now_script(&self.run, ACTING, self.switch.ended);
         let link = Arc::clone(self.target.host()?);
@@ -225,26 +225,28 @@ impl HostRun {
             Err(_) => self.put_back_by_itself(seconds).await,
         };
         let became = match &acted {
-            Acted::Whole => "all changes are reverted".to_owned(),
-            Acted::Partly => {
+            AutoRevertResult::Whole => "all changes are reverted".to_owned(),
+            AutoRevertResult::Partly => {
                 "not all changes could be reverted: see `journalctl -u converge-switch` on the host"
                     .to_owned()
             }
-            Acted::Nothing | Acted::Confirmed => String::new(),
-            Acted::NotArmed => "the host has no record of it, so nothing reverts it".to_owned(),
-            Acted::NotYet(said) => said.clone(),
-            Acted::Open(why) => {
+            AutoRevertResult::Nothing | AutoRevertResult::Confirmed => String::new(),
+            AutoRevertResult::NotArmed => "the host has no record of it, so nothing reverts it".to_owned(),
+            AutoRevertResult::NotYet(said) => said.clone(),
+            AutoRevertResult::Open(why) => {
                 format!("the host reverts it by itself; whether it has is not known: {why}")
             }
         };
-        if !matches!(acted, Acted::NotArmed) {
+        if !matches!(acted, AutoRevertResult::NotArmed) {
             self.switch.ended = self.switch.ended.saturating_add(1);
         }
         let ended = self.lane.settle(|_, result| {
             let (message, output) = match result {
-                _ if matches!(acted, Acted::Confirmed | Acted::Nothing) => return result.clone(),
+                _ if matches!(acted, AutoRevertResult::Confirmed | AutoRevertResult::Nothing) => {
+                    return result.clone();
+                }
                 // Nothing was changed before it would have been armed.
-                _ if matches!(acted, Acted::NotArmed) && *result != ItemResult::Changed => {
+                _ if matches!(acted, AutoRevertResult::NotArmed) && *result != ItemResult::Changed => {
                     return result.clone();
                 }
                 ItemResult::Refused { .. } | ItemResult::Stopped => return result.clone(),
@@ -254,8 +256,10 @@ impl HostRun {
             };
             // Only a revert that is known to be whole is reported as one.
             match acted {
-                Acted::Partly | Acted::NotArmed | Acted::NotYet(_) => ItemResult::Failed { message, output },
-                Acted::Open(_) => ItemResult::Unknown { message },
+                AutoRevertResult::Partly | AutoRevertResult::NotArmed | AutoRevertResult::NotYet(_) => {
+                    ItemResult::Failed { message, output }
+                }
+                AutoRevertResult::Open(_) => ItemResult::Unknown { message },
                 _ => ItemResult::PutBack { message, output },
             }
         });
@@ -263,12 +267,12 @@ impl HostRun {
         // Foreign code behind the switch may have moved more than was reverted.
         self.lane.ask_to_look_again();
         // Nothing else is done on the host meanwhile.
-        if let Acted::NotYet(said) = acted {
+        if let AutoRevertResult::NotYet(said) = acted {
             return Err(TargetError::Locked(said));
         }
         match link {
             None => match acted {
-                Acted::Open(why) => Err(TargetError::Unreachable(why)),
+                AutoRevertResult::Open(why) => Err(TargetError::Unreachable(why)),
                 _ => Ok(()),
             },
             Some(link) => {
@@ -282,19 +286,21 @@ impl HostRun {
     }
 
     /// Waits in a new session until the switch has acted.
-    async fn put_back_by_itself(&self, seconds: u64) -> (Acted, Option<Link>) {
+    async fn put_back_by_itself(&self, seconds: u64) -> (AutoRevertResult, Option<Link>) {
         let deadline = self.deadline(seconds) + Duration::from_secs(ACTING);
         loop {
             let link = match self.anew(deadline).await {
                 Ok(link) => link,
-                Err(reason) => return (Acted::Open(reason.to_string()), None),
+                Err(reason) => return (AutoRevertResult::Open(reason.to_string()), None),
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = host::put_back_script(&self.run, left.as_secs(), self.switch.ended);
             match ask(&link, wait, left + Duration::from_secs(10)).await {
                 Ok(said) => return (acted(&said), Some(link)),
                 // A session that came about during the change may go with it.
-                Err(error) if Instant::now() >= deadline => return (Acted::Open(error.to_string()), None),
+                Err(error) if Instant::now() >= deadline => {
+                    return (AutoRevertResult::Open(error.to_string()), None);
+                }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
@@ -302,16 +308,16 @@ impl HostRun {
 }
 
 /// Reads the status of [`host::put_back_script`].
-fn acted((status, said): &(Status, String)) -> Acted {
+fn acted((status, said): &(Status, String)) -> AutoRevertResult {
     match status {
-        Status::Exited(0) => Acted::Whole,
-        Status::Exited(1) => Acted::Partly,
-        Status::Exited(3) => Acted::NotArmed,
-        Status::Exited(4) => Acted::Nothing,
-        Status::Exited(5) => Acted::NotYet(said.clone()),
-        Status::Exited(6) => Acted::Confirmed,
-        _ if said.is_empty() => Acted::Open("it takes too long".to_owned()),
-        _ => Acted::Open(said.clone()),
+        Status::Exited(0) => AutoRevertResult::Whole,
+        Status::Exited(1) => AutoRevertResult::Partly,
+        Status::Exited(3) => AutoRevertResult::NotArmed,
+        Status::Exited(4) => AutoRevertResult::Nothing,
+        Status::Exited(5) => AutoRevertResult::NotYet(said.clone()),
+        Status::Exited(6) => AutoRevertResult::Confirmed,
+        _ if said.is_empty() => AutoRevertResult::Open("it takes too long".to_owned()),
+        _ => AutoRevertResult::Open(said.clone()),
     }
 }
 

@@ -4,7 +4,7 @@ mod behind;
 mod beside;
 mod rebind;
 
-pub(crate) use beside::Claimed;
+pub(crate) use beside::ClaimedObject;
 
 use crate::ItemResult;
 use crate::barriers::Permit;

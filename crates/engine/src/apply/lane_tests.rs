@@ -120,7 +120,7 @@ fn what_must_be_here_first_is_brought_before_its_item_and_once() {
 
 #[test]
 fn guarded_items_go_together_and_stay_open_until_they_are_confirmed() {
-    let guard = Some(converge_planner::Guarded { guard: converge_planner::Guard::Ssh, seconds: 9 });
+    let guard = Some(converge_planner::ItemGuard { guard: converge_planner::Guard::Ssh, seconds: 9 });
     let items = || {
         vec![
             item(1, "a", &[], changed("/1", "x", "y")),

@@ -1,13 +1,13 @@
 //! One item on its way to a host and back: what is sent, and what the host says about it.
 
 use crate::ItemResult;
-use crate::apply::lane::{Claimed, FACT, Lane, element_of, restarts};
+use crate::apply::lane::{ClaimedObject, FACT, Lane, element_of, restarts};
 use bytes::Bytes;
 use converge_host::records::{
     ItemSpec, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script, disown_script,
     joins,
 };
-use converge_planner::{Guarded, Item, ItemOrigin, Outcome};
+use converge_planner::{Item, ItemGuard, ItemOrigin, Outcome};
 use converge_resource::{BadState, Change, Digest, ObjectId, State};
 use converge_ssh::Status;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl Work {
         spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
         spec.steps = steps(&changes)?;
         spec.fetched = said.is_some();
-        spec.switch = item.guard.map(|Guarded { guard, seconds }| Switch {
+        spec.switch = item.guard.map(|ItemGuard { guard, seconds }| Switch {
             guard: guard.word().to_owned(),
             window: seconds,
             units: guard.units(),
@@ -328,7 +328,12 @@ fn window(item: &Item, lane: &Lane, mut number: impl FnMut() -> u32) -> Vec<Wind
     let watched =
         watched.filter(|claimed| !own(&claimed.object) && !crate::controller::is_here(&claimed.object));
     let mut rows: Vec<WindowRow> = watched
-        .map(|Claimed { object, state, role }| WindowRow { seq: number(), object, expected: state, role })
+        .map(|ClaimedObject { object, state, role }| WindowRow {
+            seq: number(),
+            object,
+            expected: state,
+            role,
+        })
         .collect();
     // Of a fact, only whether it changes counts.
     rows.extend(lane.facts_read_after(item.id).into_iter().map(|fact| WindowRow {

@@ -4,7 +4,7 @@ use crate::connect::target::{Target, connect};
 use crate::context::RunContext;
 use crate::tasks::in_parallel;
 use crate::{Activity, Purpose, TargetError};
-use converge_executor::{Arrived, RunMeta};
+use converge_executor::{ArrivedChanges, RunMeta};
 use converge_ledger::{Records, RunPurpose};
 use converge_planner::{HostPlan, Item as PlannedItem, ItemOrigin, Outcome};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) fn run_meta(context: &RunContext, plan: &HostPlan, run: &str, purpose
             .earlier_runs
             .cut_off
             .as_deref()
-            .map(|cut| Arrived { run: cut.run.clone(), changes: cut.arrived.clone() }),
+            .map(|cut| ArrivedChanges { run: cut.run.clone(), changes: cut.arrived.clone() }),
         ..bare_meta(context, &plan.host, run)
     }
 }

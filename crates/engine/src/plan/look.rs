@@ -13,7 +13,7 @@ use converge_executor::{Answers, Questions};
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
 use converge_planner::{
-    Folded, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
+    FoldResult, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
 };
 use converge_resource::Probe;
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 const ROUNDS: usize = 100;
 
 /// The result of a look at a host.
-pub(crate) struct Looked {
-    pub folded: Folded,
+pub(crate) struct LookResult {
+    pub folded: FoldResult,
     pub known: Knowledge,
     /// The host's records of earlier runs, or the reason why they cannot be read.
     pub records: Option<Result<OwnedRecords, TargetError>>,
@@ -33,7 +33,7 @@ pub(crate) struct Looked {
     pub reads_others: bool,
 }
 
-impl Looked {
+impl LookResult {
     /// Whether the plans of other targets, when they are made, may change this one.
     pub fn waits_for_plans(&self) -> bool {
         let waits = |role: &str| self.known.other_targets(role) == Some(&OtherTargets::NotPlanned);
@@ -49,7 +49,7 @@ pub(crate) async fn plan_part(
     part: ItemSelection<'_>,
     history: &History,
     diffs: bool,
-) -> Result<Folded, TargetError> {
+) -> Result<FoldResult, TargetError> {
     let look = LookScope { part, history, diffs, records: false };
     Ok(look_and_plan(context, target, &look, OtherTargetsByRole::new()).await?.folded)
 }
@@ -90,7 +90,7 @@ pub(crate) async fn look_and_plan(
     target: &Target,
     look: &LookScope<'_>,
     other_targets: OtherTargetsByRole,
-) -> Result<Looked, TargetError> {
+) -> Result<LookResult, TargetError> {
     let mut known = crate::connect::target::first_knowledge(context, target).await?;
     known.set_other_targets(other_targets);
     look_from(context, target, look, LookStart { known, records: None }).await
@@ -122,7 +122,7 @@ pub(crate) async fn look_from(
     target: &Target,
     look: &LookScope<'_>,
     start: LookStart,
-) -> Result<Looked, TargetError> {
+) -> Result<LookResult, TargetError> {
     let LookScope { part, history, diffs, records: want_records } = *look;
     let LookStart { mut known, mut records } = start;
     let not_there = known.absent().is_some();
@@ -175,7 +175,7 @@ pub(crate) async fn look_from(
                     None => Declares::default(),
                 };
                 let reads_others = needs.facts_of_others || read.iter().any(|of| of != host);
-                return Ok(Looked { folded, known, records, declares, reads_others });
+                return Ok(LookResult { folded, known, records, declares, reads_others });
             }
             asked_for_diffs = true;
             asks = std::mem::take(&mut folded.diff_asks);
@@ -202,8 +202,8 @@ pub(crate) async fn look_from(
 }
 
 /// Completes a plan without open questions by what only the whole of it tells.
-fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut Folded, known: &Knowledge) {
-    let Folded { plan, outputs, .. } = folded;
+fn complete(context: &RunContext, source: &HostSource<'_>, folded: &mut FoldResult, known: &Knowledge) {
+    let FoldResult { plan, outputs, .. } = folded;
     source.refuse_open_lists(plan);
     refuse_what_is_lost(plan, known, &context.options.allow_destroy);
     crate::backup_notes::note_backups(plan);
@@ -226,7 +226,7 @@ pub(crate) async fn plan_again(
     target: &Target,
     history: &History,
     other_targets: OtherTargetsByRole,
-) -> Result<Folded, TargetError> {
+) -> Result<FoldResult, TargetError> {
     target.facts_are_stale();
     let look =
         LookScope { part: ItemSelection::Converge, history, diffs: context.options.diffs, records: false };

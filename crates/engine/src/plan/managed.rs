@@ -14,10 +14,10 @@ use crate::plan::source::HostSource;
 use crate::revert::accounts::{AccountChanges, Accounts};
 use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
-use crate::revert::{self, Judged, RevertGroup, holders, layers, shared};
-use converge_ledger::{Owned, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
+use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
+use converge_ledger::{OwnedObject, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_objects::{api_ref, is_action, traits_of};
-use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Outcome, Undeclared};
+use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
     autoremovable, autoremove_probe, companions, contents, covered, goes_with, is_given_back,
@@ -64,7 +64,12 @@ impl Declares {
 
 /// The questions that come first about objects that go: themselves, what they lie in, their other names and owners, and with `apt` the packages that came
 /// along.
-fn first_probes(going: &[&Owned], records: &OwnedRecords, declares: &Declares, apt: bool) -> BTreeSet<Probe> {
+fn first_probes(
+    going: &[&OwnedObject],
+    records: &OwnedRecords,
+    declares: &Declares,
+    apt: bool,
+) -> BTreeSet<Probe> {
     let mut probes: BTreeSet<Probe> =
         going.iter().map(|t| Probe::Object(t.object.clone())).chain(open_probes(records)).collect();
     probes.extend(going.iter().flat_map(|t| layers::probes(&t.lies_in)));
@@ -89,12 +94,12 @@ pub(crate) async fn own(
     let scope = context.project_of(target.name());
     plan.earlier_runs.remarks.clone_from(&records.broken);
     let mut going = orphaned(&records.things, &scope, declares);
-    let counts = |t: &&Owned| remains(t) && !t.by_product && scope.is(&t.scope);
+    let counts = |t: &&OwnedObject| remains(t) && !t.by_product && scope.is(&t.scope);
     plan.earlier_runs.owned = records.things.iter().filter(counts).count();
     let prune = context.options.prune;
     let apt = autoremove_probe(&going).filter(|_| prune);
     let mut probes = first_probes(&going, &records, declares, apt.is_some());
-    let inside = |going: &[&Owned]| if prune { contents(&records.things, going) } else { Vec::new() };
+    let inside = |going: &[&OwnedObject]| if prune { contents(&records.things, going) } else { Vec::new() };
     probes.extend(inside(&going).iter().map(|t| Probe::Object(t.object.clone())));
     probes.extend(apt.clone());
     probes.retain(|p| !known.knows(p));
@@ -122,7 +127,7 @@ pub(crate) async fn own(
     let leaving: BTreeSet<&ObjectId> = going.iter().chain(&with).chain(&inside).map(|t| &t.object).collect();
     // In the order of the records, the last first.
     let of_project = records.things.iter().filter(|t| scope.is(&t.scope));
-    let leaving: Vec<&Owned> = of_project.rev().filter(|t| leaving.contains(&t.object)).collect();
+    let leaving: Vec<&OwnedObject> = of_project.rev().filter(|t| leaving.contains(&t.object)).collect();
     let others = records.things.iter().filter(|t| !scope.is(&t.scope)).map(|t| &t.object).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
     layers::settle_what_is_seen(&mut undos, known);
@@ -170,7 +175,7 @@ pub(crate) async fn own(
 }
 
 /// The numbers of accounts in the records. Of a change that was cut off either end may be there.
-fn numbers_of(things: &[Owned]) -> Accounts {
+fn numbers_of(things: &[OwnedObject]) -> Accounts {
     Accounts::of(things.iter().flat_map(|thing| {
         [&thing.before, &thing.left].into_iter().chain(&thing.open).map(|state| (&thing.object, state))
     }))
@@ -203,18 +208,18 @@ fn leave_what_declared_ones_need(
 /// The orphaned objects `going`, each with what is to become of it.
 fn undeclared(
     groups: &[RevertGroup],
-    going: &[&Owned],
+    going: &[&OwnedObject],
     declares: &Declares,
     known: &Knowledge,
-) -> Vec<Undeclared> {
-    let since: BTreeMap<&ObjectId, &Owned> = going.iter().map(|t| (&t.object, *t)).collect();
+) -> Vec<Orphan> {
+    let since: BTreeMap<&ObjectId, &OwnedObject> = going.iter().map(|t| (&t.object, *t)).collect();
     // A node may go back in two steps.
     let mut named: BTreeSet<&ObjectId> = BTreeSet::new();
     let members = groups.iter().flat_map(|group| &group.members);
     let each = members.filter(|judged| named.insert(&judged.undo.object)).filter_map(|judged| {
         let thing = since.get(&judged.undo.object).filter(|thing| !is_given_back(thing, known))?;
         let role = thing.roles.first().map(|r| declares.name(r).to_owned()).unwrap_or_default();
-        Some(Undeclared {
+        Some(Orphan {
             object: judged.undo.object.clone(),
             role,
             item: thing.item.clone(),
@@ -274,17 +279,17 @@ async fn add_prune_items(
     // Where the item of each group stands, so that those behind it can wait for it.
     let mut item_of: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, RevertGroup { address, members, after }) in groups.into_iter().enumerate() {
-        let forgets = |judged: &Judged| {
+        let forgets = |judged: &JudgedUndo| {
             matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged, known), Fate::Forgotten(_))
         };
-        let (forget, undo): (Vec<Judged>, Vec<Judged>) = members.into_iter().partition(forgets);
+        let (forget, undo): (Vec<JudgedUndo>, Vec<JudgedUndo>) = members.into_iter().partition(forgets);
         // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
-        let given_up = |judged: &&Judged| {
+        let given_up = |judged: &&JudgedUndo| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
             let object = &judged.undo.object;
             back && !judged.in_part && is_by_lines(object) && !declares.objects.contains(object)
         };
-        let given_up: Vec<Judged> = undo.iter().filter(given_up).cloned().collect();
+        let given_up: Vec<JudgedUndo> = undo.iter().filter(given_up).cloned().collect();
         let role = declares.name(converge_resource::role_of(&address)).to_owned();
         let name = converge_resource::name_of(&address);
         for (members, forgets) in
@@ -348,7 +353,7 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
 }
 
 /// The effect of `--prune` on an object.
-fn fate(judged: &Judged, known: &Knowledge) -> Fate {
+fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, revert::undo::lost(&judged.undo)) {
         (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
@@ -367,7 +372,7 @@ fn fate(judged: &Judged, known: &Knowledge) -> Fate {
 }
 
 /// One item that only takes things out of the record.
-fn forget_item(members: &[Judged], known: &Knowledge) -> Item {
+fn forget_item(members: &[JudgedUndo], known: &Knowledge) -> Item {
     let mut item = revert::item(0, "", Vec::new());
     let stay = members.iter().filter(|judged| !matches!(judged.verdict, Verdict::With(_)));
     let stay: Vec<&Undo> = stay.map(|judged| &judged.undo).collect();

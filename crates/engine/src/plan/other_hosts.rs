@@ -2,7 +2,7 @@
 
 use crate::TargetError;
 use converge_executor::without_name;
-use converge_planner::{Altered, OtherFacts, Problem, RunPosition};
+use converge_planner::{AlteredFacts, OtherFacts, Problem, RunPosition};
 use converge_resource::Wait;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,7 +174,7 @@ impl Reads {
 
 impl OtherHosts {
     /// The facts of other hosts that are other than those that were read, for an item at this moment.
-    pub fn altered(&self, target: &str, moment: RunPosition) -> BTreeMap<String, Altered> {
+    pub fn altered(&self, target: &str, moment: RunPosition) -> BTreeMap<String, AlteredFacts> {
         self.facts.behind(self.facts.count_before(moment), target)
     }
 

@@ -339,7 +339,7 @@ fn seal_item(item: &Item, sealer: &Sealer) -> Result<Item, SaveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_planner::{Fate, Problem, SourceText, Undeclared};
+    use converge_planner::{Fate, Orphan, Problem, SourceText};
     use converge_resource::{Change, Reversibility, Wait};
 
     fn change(key: &str, from: &str, to: &str) -> Outcome {
@@ -470,7 +470,7 @@ mod tests {
         let mut fleet = fleet(vec![item("r/a", false, change("/a", "absent", "link /b"))]);
         let HostResult::Planned(plan) = &mut fleet.hosts[0].result else { panic!() };
         plan.base = vec![(command(), State::absent()), (ObjectId::new("path", "/a"), State::absent())];
-        plan.earlier_runs.undeclared.push(Undeclared {
+        plan.earlier_runs.undeclared.push(Orphan {
             object: command(),
             role: "r".to_owned(),
             item: "r/c".to_owned(),

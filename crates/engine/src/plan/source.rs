@@ -5,11 +5,11 @@ mod resolve;
 
 use crate::plan::other_hosts::{OtherHosts, ReadingItem, Reads};
 use converge_model::{
-    DeclaredItem, Facts, HostDeclarations as Declared, Project, Registered, Resolution, RoleUse,
+    DeclaredItem, Facts, HostDeclarations as ItemDeclaration, Project, RegisteredResults, Resolution, RoleUse,
 };
 use converge_planner::{
-    Altered, Conflict, Declared as Item, DeclaredGuard, GuardChoice, HostPlan, ItemSource as _, Outcome,
-    Outputs, Problem, Resolved, RoleGraph, RunPosition, SourceText,
+    AlteredFacts, Conflict, DeclaredGuard, GuardChoice, HostPlan, ItemDeclaration as Item, ItemSource as _,
+    Outcome, Outputs, Problem, ResolvedParameters, RoleGraph, RunPosition, SourceText,
 };
 use converge_resource::{Disruption, ObjectId, ParamError, Place, Probe};
 use converge_syntax::{Diagnostic, Diagnostics, Span};
@@ -33,7 +33,7 @@ pub(crate) enum ItemSelection<'a> {
 
 /// The items of one host.
 pub(crate) struct HostSource<'a> {
-    declared: Declared,
+    declared: ItemDeclaration,
     items: Vec<Item>,
     /// For each item, where it lies in `declared`: role, section, index.
     places: Vec<(usize, ItemSection, usize)>,
@@ -255,7 +255,7 @@ impl<'a> HostSource<'a> {
     }
 
     /// The role of an item where earlier items, of this host or of others, alter facts; `None` when it is as declared.
-    fn use_with(&self, index: usize, altered: &Altered) -> Option<Arc<RoleUse>> {
+    fn use_with(&self, index: usize, altered: &AlteredFacts) -> Option<Arc<RoleUse>> {
         let (at, ..) = *self.places.get(index)?;
         let others = &self.others.facts;
         let declared = self.declared.roles.get(at).filter(|_| !altered.is_empty() || !others.is_empty())?;
@@ -292,9 +292,14 @@ impl<'a> HostSource<'a> {
     }
 
     /// The resource of an item whose parameters are known.
-    fn ready(&self, index: usize, item: &DeclaredItem, mut ready: Box<converge_model::Ready>) -> Resolved {
+    fn ready(
+        &self,
+        index: usize,
+        item: &DeclaredItem,
+        mut ready: Box<converge_model::Ready>,
+    ) -> ResolvedParameters {
         let Some(kind) = converge_resources::kind(&item.kind) else {
-            return Resolved::Invalid(Problem::new(format!("there is no kind `{}`", item.kind)));
+            return ResolvedParameters::Invalid(Problem::new(format!("there is no kind `{}`", item.kind)));
         };
         if let Some(user) = ready.become_user.take() {
             let takes_user = (kind.schema)().pointer("/properties/user").is_some();
@@ -326,7 +331,7 @@ impl<'a> HostSource<'a> {
             }
             return resolved;
         }
-        Resolved::Ready { resource, params: ready.params, sensitive: ready.sensitive }
+        ResolvedParameters::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
     /// The claims of the roles of this host, selected or not; whether each role was evaluated completely; and the former
@@ -359,7 +364,7 @@ impl<'a> HostSource<'a> {
                     }
                 };
                 match resolved {
-                    Resolved::Ready { resource, .. } => {
+                    ResolvedParameters::Ready { resource, .. } => {
                         objects.extend(resource.claims().into_iter().map(|c| c.object));
                     }
                     _ => complete = false,
@@ -373,7 +378,7 @@ impl<'a> HostSource<'a> {
     }
 
     /// A wrong parameter, with its place.
-    fn invalid(&self, index: usize, ready: &converge_model::Ready, error: ParamError) -> Resolved {
+    fn invalid(&self, index: usize, ready: &converge_model::Ready, error: ParamError) -> ResolvedParameters {
         let ParamError { pointer, message, help, holds_no_value } = error;
         // The help may name the value too.
         let (message, help) = if ready.sensitive && !holds_no_value {
@@ -385,7 +390,13 @@ impl<'a> HostSource<'a> {
         let complaint =
             Diagnostic::error("invalid-parameter", message.clone()).at(&span).help_if(help.clone());
         self.complain(index, [complaint]);
-        Resolved::Invalid(Problem { message, help, pointer, at: Some(span.to_string()), blocked: false })
+        ResolvedParameters::Invalid(Problem {
+            message,
+            help,
+            pointer,
+            at: Some(span.to_string()),
+            blocked: false,
+        })
     }
 
     fn complain(&self, index: usize, more: impl IntoIterator<Item = Diagnostic>) {
@@ -448,8 +459,8 @@ fn location(span: &Span) -> String {
     span.to_string().rsplit_once(':').map(|(line, _)| line.to_owned()).unwrap_or_default()
 }
 
-fn registered(outputs: &Outputs) -> Registered {
-    let mut registered = Registered::new();
+fn registered(outputs: &Outputs) -> RegisteredResults {
+    let mut registered = RegisteredResults::new();
     for ((role, name), output) in outputs {
         if output.sensitive {
             registered.set_sensitive(role, name, output.value.clone());

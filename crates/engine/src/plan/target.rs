@@ -2,7 +2,7 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::look::{LookScope, LookStart, Looked, look_and_plan, look_from};
+use crate::plan::look::{LookResult, LookScope, LookStart, look_and_plan, look_from};
 use crate::plan::other_targets::OtherRoles;
 use crate::{Activity, Event, HostEntry, HostResult, TargetError};
 use converge_model::FactNames;
@@ -26,13 +26,13 @@ pub(crate) enum PlanProgress {
 /// A target whose plan waits for those of others.
 pub(crate) struct HeldPlan {
     target: Target,
-    looked: Looked,
+    looked: LookResult,
     took: Duration,
 }
 
 impl HeldPlan {
     /// A target with its plan so far, and the time that this took.
-    pub fn new(target: Target, looked: Looked, took: Duration) -> Self {
+    pub fn new(target: Target, looked: LookResult, took: Duration) -> Self {
         Self { target, looked, took }
     }
 
@@ -101,7 +101,7 @@ pub(crate) async fn plan_one(
 async fn end_or_hold(
     context: &RunContext,
     target: Target,
-    looked: Result<Looked, TargetError>,
+    looked: Result<LookResult, TargetError>,
     took: Duration,
 ) -> PlanProgress {
     let looked = match looked {
@@ -152,7 +152,7 @@ pub(crate) async fn plan_with_records(
 async fn with_records(
     context: &RunContext,
     target: &Target,
-    looked: Looked,
+    looked: LookResult,
 ) -> Result<HostPlan, TargetError> {
     let (mut plan, mut known) = (looked.folded.plan, looked.known);
     match looked.records {

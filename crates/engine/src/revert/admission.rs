@@ -6,7 +6,7 @@ use crate::revert::order::namespaces::namespace_of;
 use crate::revert::releases::taken_with;
 use crate::revert::shared::state_with;
 use crate::revert::undo::{Verdict, text_of};
-use crate::revert::{Judged, RevertGroup};
+use crate::revert::{JudgedUndo, RevertGroup};
 use converge_objects::k8s::fields::{Field, deviating, leaf_differences, read, shown};
 use converge_objects::k8s::normalised;
 use converge_objects::{api_ref, release_of};
@@ -101,14 +101,14 @@ pub(crate) async fn leave_what_is_refused(
     probes.extend(of_releases.map(|(_, probe)| probe));
     target.look(&probes, known).await?;
     let changed: Vec<ApiRef> = verdicts().filter_map(written).map(|(object, _)| object).collect();
-    let all = Brought::by(verdicts());
+    let all = RestoredObjects::by(verdicts());
     for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
         leave_what_is_set_anew(judged, &changed, known);
     }
     // Others may need an object that stays.
     loop {
         let brought =
-            Brought::by(groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict));
+            RestoredObjects::by(groups.iter().flat_map(|group| &group.members).map(|judged| &judged.verdict));
         let place = RevertContext { brought: &brought, all: &all, changed: &changed, again };
         let members = groups.iter_mut().flat_map(|group| &mut group.members);
         let mut is_settled = true;
@@ -124,7 +124,7 @@ pub(crate) async fn leave_what_is_refused(
 }
 
 /// Lets the fields stay that the server would set again in the very write that reverts them, as a mutating policy or webhook does.
-fn leave_what_is_set_anew(judged: &mut Judged, changed: &[ApiRef], known: &mut Knowledge) {
+fn leave_what_is_set_anew(judged: &mut JudgedUndo, changed: &[ApiRef], known: &mut Knowledge) {
     let Some((object, change)) = written(&judged.verdict) else { return };
     let answer = probe(&judged.verdict, known).and_then(|probe| known.answer(&probe));
     let Some(Answer::Api(answer)) = answer else { return };
@@ -165,9 +165,9 @@ fn is_decided(object: &ApiRef, changed: &[ApiRef]) -> bool {
 /// The objects among which one comes back.
 struct RevertContext<'a> {
     /// Those that come back with it.
-    brought: &'a Brought,
+    brought: &'a RestoredObjects,
     /// Those that would, if the server let them.
-    all: &'a Brought,
+    all: &'a RestoredObjects,
     /// Objects that the rollback changes.
     changed: &'a [ApiRef],
     again: &'a str,
@@ -221,7 +221,7 @@ impl RevertContext<'_> {
 
 /// Objects that the rollback itself brings back.
 #[derive(Debug, Default)]
-struct Brought {
+struct RestoredObjects {
     namespaces: BTreeSet<String>,
     /// The groups of whose kinds it brings definitions.
     groups: BTreeSet<String>,
@@ -229,7 +229,7 @@ struct Brought {
     releases: bool,
 }
 
-impl Brought {
+impl RestoredObjects {
     fn by<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Self {
         let mut brought = Self::default();
         for verdict in verdicts {

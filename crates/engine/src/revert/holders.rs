@@ -1,6 +1,6 @@
 //! Accounts that something belongs to which is not reverted: they stay. Pure, and by the records alone: what a program or a content names is not in them.
 
-use converge_ledger::{Ledger, Owned, ProjectScope, RunRecord, SavedChange, Undo};
+use converge_ledger::{Ledger, OwnedObject, ProjectScope, RunRecord, SavedChange, Undo};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,11 +60,11 @@ pub(crate) fn leave_those_of_others(
 pub(crate) fn leave_those_that_remain_needed(
     undos: &mut [Undo],
     plan: &HostPlan,
-    things: &[Owned],
+    things: &[OwnedObject],
     known: &Knowledge,
 ) {
     let go: BTreeSet<ObjectId> = undos.iter().map(|u| u.object.clone()).collect();
-    let remaining: Vec<&Owned> = things.iter().filter(|thing| !go.contains(&thing.object)).collect();
+    let remaining: Vec<&OwnedObject> = things.iter().filter(|thing| !go.contains(&thing.object)).collect();
     let mut then: BTreeMap<&ObjectId, State> =
         remaining.iter().map(|thing| (&thing.object, thing.left.clone())).collect();
     for object in plan.items.iter().flat_map(|item| &item.claims) {

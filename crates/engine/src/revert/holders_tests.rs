@@ -2,21 +2,21 @@ use super::*;
 use converge_ledger::{ProjectName, parse_owned, parse_records};
 use converge_objects::{Command, CommandGuard, Surroundings};
 use converge_planner::{Outcome, PlannedChange};
-use converge_resource::{Answer, Change, Observed, Probe, Reversibility, encode_field};
+use converge_resource::{Answer, Change, Observation, Probe, Reversibility, encode_field};
 
 const USER: &str = "user 5999 nine \\ /home/nine /bin/sh locked";
 const FILE: &str = "file 644 nine nine 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
 const ROOTS: &str = "file 644 root root 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
 
 /// A change of a run that arrived: the role of its item, the kind and key of its object, and both ends.
-type Made<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+type BackupResult<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
-const ACCOUNTS: [Made<'static>; 2] =
+const ACCOUNTS: [BackupResult<'static>; 2] =
     [("a", "group", "nine", "absent", "group 5999"), ("a", "user", "nine", "absent", USER)];
 
 /// The record of a run of a project. `more`: further lines of it.
-fn run(id: &str, project: &str, more: &str, changes: &[Made<'_>]) -> String {
-    let begin = |(n, (role, kind, key, before, after)): (usize, &Made<'_>)| {
+fn run(id: &str, project: &str, more: &str, changes: &[BackupResult<'_>]) -> String {
+    let begin = |(n, (role, kind, key, before, after)): (usize, &BackupResult<'_>)| {
         let key = encode_field(key);
         let owns = if more.is_empty() { format!("owns\t{n}\t{role}\n") } else { String::new() };
         format!("begin\t{n}\t{kind}\t{key}\t{before}\t{after}\t{role}/{n}\t-\n{owns}done\t{n}\t{after}\n")
@@ -72,7 +72,7 @@ fn an_account_stays_to_which_a_file_of_another_project_belongs() {
 
 #[test]
 fn an_account_stays_to_which_a_file_belongs_that_the_rollback_leaves() {
-    let file: Made<'_> = ("b", "path", "/srv/x", "absent", FILE);
+    let file: BackupResult<'_> = ("b", "path", "/srv/x", "absent", FILE);
     let apart = [run("r1", "a", "", &ACCOUNTS), run("r2", "a", "", &[file])];
     let at_once = [run("r1", "a", "", &[ACCOUNTS[0], ACCOUNTS[1], file])];
     for runs in [&apart[..], &at_once[..]] {
@@ -92,7 +92,7 @@ fn an_account_stays_to_which_a_file_belongs_that_the_rollback_leaves() {
 
 #[test]
 fn users_and_commands_need_accounts_too() {
-    let others = |change: Made<'_>| {
+    let others = |change: BackupResult<'_>| {
         let runs = [run("r1", "a", "", &ACCOUNTS), run("r2", "b", "", &[change])];
         names(&stay(&runs, None)).join(" ")
     };
@@ -120,7 +120,11 @@ fn users_and_commands_need_accounts_too() {
 }
 
 /// The accounts of project `a` that `--prune` leaves, where these other objects are managed and the plan holds this item.
-fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&str, &str)>) -> usize {
+fn pruned(
+    others: &[BackupResult<'_>],
+    present: Option<(&str, &str)>,
+    planned: Option<(&str, &str)>,
+) -> usize {
     let runs = [run("r1", "a", "", &ACCOUNTS), run("r2", "b", "", others)];
     let records = parse_owned(&format!("converge-managed\t1\n{}", runs.concat()));
     assert_eq!(records.broken, Vec::<String>::new());
@@ -130,7 +134,7 @@ fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&
     let mut plan = HostPlan::default();
     let id = |path: &str| ObjectId::new("path", path);
     if let Some((path, state)) = present {
-        let observed = Observed::new(State::from_line(state), None);
+        let observed = Observation::new(State::from_line(state), None);
         known.learn(Probe::Object(id(path)), Answer::Object(observed));
         plan.items.push(Item { claims: vec![id(path)], ..Item::default() });
     }
@@ -145,7 +149,7 @@ fn pruned(others: &[Made<'_>], present: Option<(&str, &str)>, planned: Option<(&
 
 #[test]
 fn prune_leaves_an_account_to_which_something_belongs_that_remains() {
-    let file: Made<'_> = ("b", "path", "/srv/x", "absent", FILE);
+    let file: BackupResult<'_> = ("b", "path", "/srv/x", "absent", FILE);
     assert_eq!(pruned(&[file], None, None), 2, "managed");
     assert_eq!(pruned(&[("b", "path", "/srv/x", FILE, ROOTS)], None, None), 2, "its rollback needs it");
     assert_eq!(pruned(&[("b", "path", "/srv/x", "absent", ROOTS)], None, None), 0);

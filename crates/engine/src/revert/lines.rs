@@ -1,7 +1,7 @@
 //! `/etc/fstab`, whose lines belong to mounts and swap spaces of several projects: a revert takes back its own lines, and leaves those of others. Pure.
 
 use crate::revert::undo::Verdict;
-use crate::revert::{Judged, RevertGroup};
+use crate::revert::{JudgedUndo, RevertGroup};
 use converge_host::records::blob_path;
 use converge_ledger::{FSTAB, Undo, is_by_lines};
 use converge_objects::{PathState, traits_of};
@@ -126,13 +126,13 @@ pub(crate) fn go_with_mounts(groups: &mut [RevertGroup], file: &Undo, mut now: S
                 .zip(text(&now, known))
                 .and_then(|(own, present)| own.only(&mount.undo.object.key).taken_back(present).ok());
             let Some(to) = back.and_then(|back| with_text(&now, back, known)) else {
-                group.members.push(Judged { verdict: Verdict::Stays(LINE_STAYS.to_owned()), ..mount });
+                group.members.push(JudgedUndo { verdict: Verdict::Stays(LINE_STAYS.to_owned()), ..mount });
                 continue;
             };
             if to != now {
                 let change = Change { object: file.object.clone(), from: now, to: to.clone() };
                 let (undo, verdict) = (file.clone(), Verdict::Back(change));
-                group.members.push(Judged { undo, verdict, in_part: false, notes: Vec::new() });
+                group.members.push(JudgedUndo { undo, verdict, in_part: false, notes: Vec::new() });
                 now = to;
             }
             group.members.push(mount);

@@ -47,7 +47,7 @@ impl Verdict {
 
 /// An object with what is to be done with it.
 #[derive(Clone, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct JudgedUndo {
     pub undo: Undo,
     pub verdict: Verdict,
     /// It is reverted, but not to the very state before: something that belongs to it stays.
@@ -61,7 +61,7 @@ pub(crate) struct Judged {
 pub(crate) struct RevertGroup {
     /// `role/name`, unique among the groups.
     pub address: String,
-    pub members: Vec<Judged>,
+    pub members: Vec<JudgedUndo>,
     /// The groups, by their places, that must have succeeded before: those of other roles, and of objects of a cluster those that each needs.
     pub after: BTreeSet<usize>,
 }
@@ -119,11 +119,11 @@ pub(crate) fn arrange_after(
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     accounts::follow(&order, &mut verdicts, accounts);
     let addresses = addresses(&undos, &order);
-    let mut judged: Vec<Option<Judged>> = (0..)
+    let mut judged: Vec<Option<JudgedUndo>> = (0..)
         .zip(undos.into_iter().zip(verdicts))
         .map(|(at, (undo, verdict))| {
             let notes = releases::members_notes(&undo.object, &brought, &gone_with);
-            Some(Judged { undo, verdict, in_part: in_part.contains(&at), notes })
+            Some(JudgedUndo { undo, verdict, in_part: in_part.contains(&at), notes })
         })
         .collect();
     let members = order
@@ -390,7 +390,7 @@ fn addresses(undos: &[Undo], order: &[Vec<usize>]) -> Vec<String> {
 }
 
 /// One item of a rollback.
-pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
+pub(crate) fn item(id: u32, address: &str, members: Vec<JudgedUndo>) -> Item {
     let claims: Vec<ObjectId> = members.iter().map(|m| m.undo.object.clone()).collect();
     let sensitive = members.iter().any(|m| m.undo.sensitive);
     // As the items were whose changes it reverts.
@@ -405,7 +405,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<Judged>) -> Item {
     }
     let mut notes = restarts::notes(&members);
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
-    for Judged { undo, verdict, notes: own_notes, .. } in members {
+    for JudgedUndo { undo, verdict, notes: own_notes, .. } in members {
         match verdict {
             Verdict::Same | Verdict::With(_) => {}
             Verdict::Back(change) => {

@@ -2,7 +2,7 @@ use super::*;
 use crate::revert::tests::undo;
 use crate::revert::{RevertGroup, arrange};
 use converge_objects::k8s::from_text;
-use converge_resource::{Answer, Observed, Probe};
+use converge_resource::{Answer, Observation, Probe};
 use serde_json::json;
 
 /// A node with a label, with taints of these keys, and cordoned or not.
@@ -42,7 +42,7 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
     };
     let undos = if node_first { vec![other, of] } else { vec![of, other] };
     for undo in &undos {
-        let answer = Answer::Object(Observed::new(undo.left.clone(), None));
+        let answer = Answer::Object(Observation::new(undo.left.clone(), None));
         known.learn(Probe::Object(undo.object.clone()), answer);
     }
     let groups: Vec<RevertGroup> = arrange(undos, &mut known, &[]);

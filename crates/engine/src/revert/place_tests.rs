@@ -2,8 +2,8 @@
 
 use super::tests::{plan, undo};
 use super::*;
-use converge_ledger::{KnownState, Lead, Led};
-use converge_resource::{Answer, Observed, Probe};
+use converge_ledger::{KnownState, Lead, LedPath};
+use converge_resource::{Answer, Observation, Probe};
 
 /// An unmount tells nothing of a directory elsewhere; and what is in memory goes with the file system.
 #[test]
@@ -16,7 +16,7 @@ fn a_file_system_in_memory_stays_with_what_others_have_in_it_and_hides_no_other_
     let stays = |held: &str| {
         let mut known = Knowledge::default();
         for undo in &undos {
-            let observed = Observed::new(undo.left.clone(), None);
+            let observed = Observation::new(undo.left.clone(), None);
             known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
         }
         let answer =
@@ -71,14 +71,14 @@ fn led(undo: Undo, lies_in: &str, now: &str) -> Undo {
         "" => Lead::Here,
         target => Lead::To(target.to_owned()),
     };
-    let led = Led { path: "/srv/l".to_owned(), lies_in: lead(lies_in), now: lead(now) };
+    let led = LedPath { path: "/srv/l".to_owned(), lies_in: lead(lies_in), now: lead(now) };
     Undo { led_in: vec![led], ..undo }
 }
 
 /// The state that each object comes to, or why it stays; the path `/srv/l` and those below it as the host shows them.
 fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let mut known = Knowledge::default();
-    let observed = |line: &str| Answer::Object(Observed::new(State::from_line(line), None));
+    let observed = |line: &str| Answer::Object(Observation::new(State::from_line(line), None));
     for undo in undos {
         let (_, line) = now.iter().find(|(key, _)| *key == undo.object.key).unwrap();
         known.learn(Probe::Object(undo.object.clone()), observed(line));
@@ -88,7 +88,7 @@ fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let mut undos = undos.to_vec();
     layers::settle_what_is_seen(&mut undos, &known);
     let members = arrange(undos, &mut known, &[]).into_iter().flat_map(|group| group.members);
-    let one = |judged: Judged| match judged.verdict {
+    let one = |judged: JudgedUndo| match judged.verdict {
         Verdict::Same | Verdict::With(_) => "same".to_owned(),
         Verdict::Back(change) => format!("{} -> {}", change.from, change.to),
         Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => {

@@ -1,7 +1,7 @@
 //! Units that a run has restarted for what an earlier run, which was cut off or failed before that, has changed: the state before them is that of a
 //! process which runs with what is not there any more. Pure, and by the records alone.
 
-use crate::revert::Judged;
+use crate::revert::JudgedUndo;
 use crate::revert::order::may_run_with;
 use crate::revert::undo::Verdict;
 use converge_ledger::{Ledger, RunRecord, SavedChange, SavedOutcome, Undo};
@@ -45,7 +45,7 @@ pub(crate) fn mark_inputs_that_stay(
 }
 
 /// Says which units start with what is there.
-pub(crate) fn notes(members: &[Judged]) -> Vec<String> {
+pub(crate) fn notes(members: &[JudgedUndo]) -> Vec<String> {
     let with_inputs = members.iter().filter(|m| m.in_part && m.undo.inputs_stay);
     with_inputs.map(|m| format!("{}: {INPUTS_STAY}", m.undo.object)).collect()
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::revert::undo::owners_probe;
 use converge_objects::k8s::K8sState;
 use converge_objects::{Command, CommandGuard, Surroundings};
-use converge_resource::{Answer, Observed, Probe};
+use converge_resource::{Answer, Observation, Probe};
 use serde_json::{Value, json};
 
 pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
@@ -19,7 +19,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         theirs: None,
         sealed: false,
         since: Vec::new(),
-        unrecorded: converge_ledger::Unrecorded::default(),
+        unrecorded: converge_ledger::UnrecordedRuns::default(),
         moved_by: None,
         inputs_stay: false,
         item: format!("k8s/{key}"),
@@ -42,7 +42,7 @@ pub(crate) fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Ve
         let state = found.map_or_else(|| undo.left.clone(), |(_, line)| State::from_line(line));
         let answer = match state.unread() {
             Some(why) => Answer::Failed(why),
-            None => Answer::Object(Observed::new(state, None)),
+            None => Answer::Object(Observation::new(state, None)),
         };
         known.learn(Probe::Object(undo.object.clone()), answer);
     }
@@ -61,7 +61,7 @@ pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let mut known = Knowledge::default();
     for undo in undos.iter().map(|u| &u.object).chain([&ObjectId::new("mount", "/srv/m")]) {
         let (_, line) = now.iter().find(|(key, _)| *key == undo.key).unwrap();
-        let answer = Answer::Object(Observed::new(State::from_line(line), None));
+        let answer = Answer::Object(Observation::new(State::from_line(line), None));
         known.learn(Probe::Object(undo.clone()), answer);
     }
     let groups = arrange(undos.to_vec(), &mut known, &[]);
@@ -333,7 +333,7 @@ fn a_directory_goes_with_what_a_run_made_in_it_through_a_link() {
         for undo in &undos {
             let state =
                 if undo.object.key.ends_with("conf") { State::from_line(now) } else { undo.left.clone() };
-            known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state, None)));
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observation::new(state, None)));
         }
         let stdout = format!("{held}\n/opt/wc /opt/w2\n");
         let answer = converge_resource::RunAnswer { status: 0, stdout, stderr: String::new() };
@@ -366,7 +366,7 @@ fn a_content_that_is_missing_or_damaged_is_lost_and_one_in_place_is_not_needed()
     known.learn(probe.clone(), Answer::Run(answer));
     for undo in &undos {
         let now = if undo.object.key == "/in-place" { &undo.before } else { &undo.left };
-        let observed = Observed::new(now.clone(), None);
+        let observed = Observation::new(now.clone(), None);
         known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
     }
     saved::mark_missing(&mut undos, &probe, &known);
@@ -388,7 +388,7 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
     let judged = |undo: &Undo, numbers: &[(&str, &str)], account: Option<(&str, &str)>, now: &str| {
         let mut known = Knowledge::default();
         let mut learn = |kind: &str, key: &str, line: &str| {
-            let observed = Observed::new(State::from_line(line), None);
+            let observed = Observation::new(State::from_line(line), None);
             known.learn(Probe::Object(ObjectId::new(kind, key)), Answer::Object(observed));
         };
         learn("path", "/srv/f", now);
@@ -437,7 +437,7 @@ fn a_file_is_the_runs_own_under_the_name_and_the_number_of_its_owner() {
     for (object, line) in [(&account.object, user("77")), (&named.object, file("u", "root", 2))] {
         known.learn(
             Probe::Object(object.clone()),
-            Answer::Object(Observed::new(State::from_line(&line), None)),
+            Answer::Object(Observation::new(State::from_line(&line), None)),
         );
     }
     let mut verdicts = vec![judge(&account, &mut known, &[]), judge(&named, &mut known, &[])];
@@ -466,7 +466,7 @@ fn an_object_that_shows_values_of_others_is_not_deleted_without_leave() {
         let mut known = Knowledge::default();
         known.learn_content(was.clone());
         known.learn_content(content);
-        known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(state.into(), None)));
+        known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observation::new(state.into(), None)));
         known.learn(owners_probe(&undo.object).unwrap(), Answer::Api(json!({"object": live, "whose": null})));
         let allowed: Vec<String> = allowed.iter().map(|id| (*id).to_owned()).collect();
         judge(&undo, &mut known, &allowed)

@@ -2,7 +2,7 @@
 
 mod owners;
 
-use crate::revert::Judged;
+use crate::revert::JudgedUndo;
 use crate::revert::undo::{Verdict, back, owners_probe, shows, text_of};
 use converge_ledger::Undo;
 use converge_objects::K8sState;
@@ -136,8 +136,8 @@ pub(crate) fn go_with_the_last_part(undos: &mut [Undo], known: &Knowledge) {
 }
 
 /// Says which fields stay since others own them too.
-pub(crate) fn notes(members: &[Judged], known: &mut Knowledge) -> Vec<String> {
-    let mut notes = |judged: &Judged| {
+pub(crate) fn notes(members: &[JudgedUndo], known: &mut Knowledge) -> Vec<String> {
+    let mut notes = |judged: &JudgedUndo| {
         let Verdict::Back(change) = &judged.verdict else { return Vec::new() };
         if let Some(note) = taken_up(&judged.undo, change, known) {
             return vec![note];

@@ -277,7 +277,7 @@ mod tests {
     use crate::revert::judge;
     use crate::revert::tests::undo;
     use converge_objects::k8s::K8sState;
-    use converge_resource::Observed;
+    use converge_resource::Observation;
     use serde_json::json;
 
     /// The changes of others between two runs are told by the contents that these left. Where they are missing, nothing is overwritten unasked.
@@ -295,7 +295,7 @@ mod tests {
             contents.iter().for_each(|(_, content)| known.learn_content(content.clone()));
             known.learn(
                 Probe::Object(undo.object.clone()),
-                Answer::Object(Observed::new(undo.left.clone(), None)),
+                Answer::Object(Observation::new(undo.left.clone(), None)),
             );
             judge(&undo, &mut known, allowed)
         };
@@ -327,7 +327,7 @@ mod tests {
             [&before.1, &left.1, &content]
                 .into_iter()
                 .for_each(|content| known.learn_content(content.clone()));
-            let observed = Observed::new(now.into(), None);
+            let observed = Observation::new(now.into(), None);
             known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
             judge(&undo, &mut known, &[])
         };

@@ -1,6 +1,6 @@
 //! Runs that a rollback passes over, and why.
 
-use super::{Recorded, ReturnPoint};
+use super::{ProjectRecords, ReturnPoint};
 use crate::revert::TAKES_ON;
 use crate::{FleetPlan, HostResult};
 use converge_ledger::SavedChange;
@@ -10,21 +10,21 @@ use std::collections::BTreeSet;
 
 /// The hosts that were read, each with the place of the run where it returns to.
 fn returning<'h, 'a>(
-    hosts: &'h [Option<Recorded<'a>>],
+    hosts: &'h [Option<ProjectRecords<'a>>],
     starts: &'h [Option<ReturnPoint>],
-) -> impl Iterator<Item = (&'h Recorded<'a>, usize)> {
+) -> impl Iterator<Item = (&'h ProjectRecords<'a>, usize)> {
     hosts.iter().zip(starts).filter_map(|(of, start)| Some((of.as_ref()?, (*start)?.place())))
 }
 
 /// Says which runs of a project behind these places left all as it was, on each host: a failed upgrade, say.
 pub(super) fn say_idle(
     over: &mut Vec<String>,
-    hosts: &[Option<Recorded<'_>>],
+    hosts: &[Option<ProjectRecords<'_>>],
     starts: &[Option<ReturnPoint>],
 ) {
     let mut idle = BTreeSet::new();
     let mut others = BTreeSet::new();
-    for (Recorded { ledger, project, records }, start) in returning(hosts, starts) {
+    for (ProjectRecords { ledger, project, records }, start) in returning(hosts, starts) {
         for (at, run) in records.runs.iter().enumerate().skip(start) {
             let has_changed = run.changes.iter().any(SavedChange::may_have_happened);
             let counts = !run.is_rollback() && ledger.is_of(at, project);
@@ -41,11 +41,11 @@ pub(super) fn say_idle(
 /// Says how many runs of a project behind these places have nothing in force since a rollback.
 pub(super) fn say_taken_back(
     over: &mut Vec<String>,
-    hosts: &[Option<Recorded<'_>>],
+    hosts: &[Option<ProjectRecords<'_>>],
     starts: &[Option<ReturnPoint>],
 ) {
     let mut back: BTreeSet<&str> = BTreeSet::new();
-    for (Recorded { ledger, project, records }, start) in returning(hosts, starts) {
+    for (ProjectRecords { ledger, project, records }, start) in returning(hosts, starts) {
         let later = records.runs.iter().enumerate().skip(start + 1);
         let those = later.filter(|(at, run)| {
             !run.is_rollback() && run.rolled_back_by.is_some() && ledger.is_of(*at, project)

@@ -1,18 +1,18 @@
 //! user, group, authorized_key.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::{ImportProblem, whole_expression};
 use crate::yaml::{made, texts};
 use converge_syntax::Value;
 
-pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn user(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["non_unique", "move_home", "skeleton", "local", "umask"]);
     let mut out = vec![param("name", params.needed(&["name", "user"])?)];
     if params.text(&["state"]).as_deref() == Some("absent") {
         let removes = params.flag(&["remove"])? == Some(true);
         out.push(param("state", "absent"));
-        return Ok(Converted::one("user", out)
+        return Ok(Conversion::one("user", out)
             .remark_if(removes, "the home directory stays: write `absent` for it")
             .remark("the user's group stays: write `group` with `state: absent` for it"));
     }
@@ -58,11 +58,11 @@ pub(super) fn user(mut params: Params, _: &Context) -> Result<Converted, ImportP
     }
     params.finish("user")?;
     let has_home = creates.unwrap_or_else(|| !out.iter().any(|(key, _)| key == "system"));
-    Ok(Converted::one("user", out)
+    Ok(Conversion::one("user", out)
         .remark_if(has_home, "a new home directory has mode 0700, and nothing is copied from /etc/skel"))
 }
 
-pub(super) fn group(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn group(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["local", "non_unique", "force"]);
     let mut out = vec![param("name", params.needed(&["name"])?)];
     params.same(&[("gid", "gid"), ("system", "system")], &mut out);
@@ -70,10 +70,10 @@ pub(super) fn group(mut params: Params, _: &Context) -> Result<Converted, Import
         out.push(param("state", state));
     }
     params.finish("group")?;
-    Ok(Converted::one("group", out))
+    Ok(Conversion::one("group", out))
 }
 
-pub(super) fn authorized_key(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn authorized_key(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["manage_dir", "validate_certs", "follow"]);
     let mut out = vec![param("user", params.needed(&["user"])?)];
     let key = params.needed(&["key"])?;
@@ -94,5 +94,5 @@ pub(super) fn authorized_key(mut params: Params, _: &Context) -> Result<Converte
         out.push(param("state", state));
     }
     params.finish("authorized_key")?;
-    Ok(Converted::one("authorized_key", out))
+    Ok(Conversion::one("authorized_key", out))
 }

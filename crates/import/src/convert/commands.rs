@@ -2,12 +2,12 @@
 
 use super::params::param;
 use super::queries::statuses;
-use super::{Context, Converted, ConvertedPart, Params, read_only, shell_text};
+use super::{Context, Conversion, ConvertedPart, Params, read_only, shell_text};
 use crate::expression::ImportProblem;
 use crate::tokens::{Token, TokenSort, tokens};
 use converge_syntax::{Node, Value};
 
-pub(super) fn command(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn command(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     if let Some(words) = params.take(&["argv"]) {
         let words: Vec<String> =
             words.as_list().unwrap_or_default().iter().filter_map(Node::scalar_text).collect();
@@ -53,11 +53,11 @@ fn without_shell(text: &str) -> Result<String, ImportProblem> {
     Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-pub(super) fn shell(params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn shell(params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     converted(params, context)
 }
 
-fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+fn converted(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["warn", "strip_empty_ends", "expand_argument_vars"]);
     let text =
         params.free.take().map(|text| text.trim_end().to_owned()).filter(|text| !text.trim().is_empty());
@@ -100,7 +100,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportP
     // A command that only reads changes nothing, whether anything reads its answer or not; a failure of it is one.
     let unread = creates.is_none() && removes.is_none() && context.follows.is_empty() && read_only(&text);
     if unread && !context.is_query && (context.ignores_errors || says_never(context.failed_when.as_ref())) {
-        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+        return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
     }
     if context.is_query || unread {
         return query(text.as_str(), out, context);
@@ -113,7 +113,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Converted, ImportP
             "write it into `run`, with the guard of the command",
         ));
     }
-    let mut converted = Converted::default().remark_if(
+    let mut converted = Conversion::default().remark_if(
         interpreter,
         "the text goes to the input of the shell: what reads its own input there reads the text",
     );
@@ -197,7 +197,7 @@ fn guard(context: &Context) -> Option<(usize, (String, Node))> {
 }
 
 /// A question whose answer later tasks read.
-fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Converted, ImportProblem> {
+fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Conversion, ImportProblem> {
     let statuses_wanted: Option<Vec<i64>> = match &context.failed_when {
         None if context.ignores_errors => None,
         None => Some(vec![0]),
@@ -228,7 +228,7 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
     }
     let mut made = ConvertedPart::new("query", out);
     made.registers = context.is_query;
-    Ok(Converted { made: vec![made], ..Converted::default() }
+    Ok(Conversion { made: vec![made], ..Conversion::default() }
         .remark_if(!read_only(text), "every plan runs it: it must only read"))
 }
 

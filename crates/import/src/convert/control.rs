@@ -1,6 +1,6 @@
 //! assert, fail, debug, and modules that nothing stands for.
 
-use super::{Context, Converted, ConvertedPart, Params};
+use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
@@ -13,12 +13,12 @@ fn braced(condition: &Node) -> Node {
     }
 }
 
-pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn assert(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["success_msg", "quiet"]);
     let that =
         params.take(&["that"]).ok_or_else(|| ImportProblem::new("no condition is given", "write `that`"))?;
     if that.as_list().is_some_and(<[Node]>::is_empty) {
-        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+        return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
     }
     let that = match &that.value {
         Value::List(items) if items.len() == 1 => items.first().map(braced).unwrap_or(that),
@@ -32,7 +32,7 @@ pub(super) fn assert(mut params: Params, _: &Context) -> Result<Converted, Impor
     Ok(check(out))
 }
 
-pub(super) fn fail(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn fail(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let conditions: Vec<String> = context.when.iter().filter_map(Node::scalar_text).collect();
     let that = match conditions.as_slice() {
         [] => made(false),
@@ -62,13 +62,13 @@ fn one_line(out: &mut [(String, Node)]) {
     }
 }
 
-fn check(out: Vec<(String, Node)>) -> Converted {
+fn check(out: Vec<(String, Node)>) -> Conversion {
     let mut made = ConvertedPart::new("assert", out);
     made.is_check = true;
-    Converted { made: vec![made], ..Converted::default() }
+    Conversion { made: vec![made], ..Conversion::default() }
 }
 
 /// Modules that change nothing on a host: `debug`, `ping`, and those whose work happens by itself here.
-pub(super) fn left_out(_: Params, _: &Context) -> Result<Converted, ImportProblem> {
-    Ok(Converted { left_out: Some("left out"), ..Converted::default() })
+pub(super) fn left_out(_: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+    Ok(Conversion { left_out: Some("left out"), ..Conversion::default() })
 }

@@ -1,12 +1,12 @@
 //! get_url, uri, unarchive, git.
 
 use super::params::param;
-use super::{Context, Converted, ConvertedPart, Params, shell_text};
+use super::{Context, Conversion, ConvertedPart, Params, shell_text};
 use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::Value;
 
-pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&[
         "backup",
         "timeout",
@@ -65,7 +65,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Impo
         }
         let mut out = vec![param("url", url), param("path", dest), param("checksum", checksum)];
         out.append(&mut attributes);
-        return Ok(Converted::one("download", out));
+        return Ok(Conversion::one("download", out));
     }
     if force {
         return Err(ImportProblem::new(
@@ -77,7 +77,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Impo
     let file = shell_text::word(&dest);
     let part = shell_text::word(&format!("{dest}.part"));
     let run = format!("curl -fsSL -o {part} {} && mv {part} {file}", shell_text::word(&url));
-    let mut all = Converted::one("command", vec![param("run", run), param("creates", dest.as_str())]);
+    let mut all = Conversion::one("command", vec![param("run", run), param("creates", dest.as_str())]);
     if !attributes.is_empty() {
         attributes.insert(0, param("path", dest));
         let mut file = ConvertedPart::new("file", attributes);
@@ -89,7 +89,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Converted, Impo
     ))
 }
 
-pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn uri(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["return_content", "follow_redirects", "use_proxy", "force", "http_agent"]);
     let url = params.needed(&["url"])?;
     let method = params.text(&["method"]).unwrap_or_else(|| "GET".to_owned());
@@ -144,13 +144,13 @@ pub(super) fn uri(mut params: Params, context: &Context) -> Result<Converted, Im
     } else {
         out.push(("timeout".to_owned(), timeout.unwrap_or_else(|| made(30i64))));
     }
-    Ok(Converted::one("wait_for", out).remark_if(
+    Ok(Conversion::one("wait_for", out).remark_if(
         context.until.is_none(),
         "it waits for the answer up to this time, and does not ask only once",
     ))
 }
 
-pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["keep_newer", "list_files", "validate_certs", "decrypt", "io_buffer_size"]);
     let source = params.needed(&["src"])?;
     let on_host = params.flag(&["remote_src"])? == Some(true) || params.flag(&["copy"])? == Some(false);
@@ -196,10 +196,10 @@ pub(super) fn unarchive(mut params: Params, _: &Context) -> Result<Converted, Im
         ));
     }
     params.finish("archive")?;
-    Ok(Converted::one("archive", out))
+    Ok(Conversion::one("archive", out))
 }
 
-pub(super) fn git(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn git(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&[
         "accept_hostkey",
         "accept_newhostkey",
@@ -222,5 +222,5 @@ pub(super) fn git(mut params: Params, _: &Context) -> Result<Converted, ImportPr
     }
     let recursive = params.flag(&["recursive"])?;
     params.finish("git")?;
-    Ok(Converted::one("git", out).remark_if(recursive.is_none(), "submodules are not fetched"))
+    Ok(Conversion::one("git", out).remark_if(recursive.is_none(), "submodules are not fetched"))
 }

@@ -1,7 +1,7 @@
 //! copy, template, file.
 
 use super::params::param;
-use super::{Context, Converted, ConvertedPart, Params};
+use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::ImportProblem;
 
 /// The last part of a path; empty where the path ends with a slash.
@@ -24,7 +24,7 @@ fn in_directory(dest: &str, context: &Context) -> String {
 
 const NOT_FORCED: &str = "`force: false` makes the file only where it is missing";
 
-pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup", "decrypt", "follow", "local_follow", "checksum", "directory_mode"]);
     if params.flag(&["remote_src"])? == Some(true) {
         return copied_on_host(params, context);
@@ -92,11 +92,11 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Converted, I
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("file")?;
-    Ok(Converted::one("file", out))
+    Ok(Conversion::one("file", out))
 }
 
 /// A file of the host, copied there. A new one has the mode that it would have in Ansible; one that is there keeps it where none is given.
-fn copied_on_host(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let source = params.needed(&["src"])?;
     let dest = target(&params.needed(&["dest"])?, &source);
     let keeps = params.flag(&["force"])? == Some(false);
@@ -126,7 +126,7 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Converted, Im
     };
     let guard =
         if keeps { param("creates", dest.clone()) } else { param("unless", format!("cmp -s {from} {to}")) };
-    let mut all = Converted::one("command", vec![param("run", run), guard]);
+    let mut all = Conversion::one("command", vec![param("run", run), guard]);
     if attributes.len() > 1 {
         let mut part = ConvertedPart::new("file", attributes);
         part.suffix = "owner and mode";
@@ -149,7 +149,7 @@ fn copied_folder(
     folder: &str,
     source: &str,
     dest: &str,
-) -> Result<Converted, ImportProblem> {
+) -> Result<Conversion, ImportProblem> {
     let path = if source.ends_with('/') {
         dest.trim_end_matches('/').to_owned()
     } else {
@@ -166,12 +166,12 @@ fn copied_folder(
     params.finish("archive")?;
     let mut directory = ConvertedPart::new("directory", vec![param("path", path), param("parents", true)]);
     directory.suffix = "the directory";
-    let mut all = Converted::one("archive", out);
+    let mut all = Conversion::one("archive", out);
     all.made.insert(0, directory);
     Ok(all.remark("the files have the modes that they have below files/ of the role"))
 }
 
-pub(super) fn template(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn template(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup", "follow", "output_encoding"]);
     if params.flag(&["force"])? == Some(false) {
         return Err(ImportProblem::new(
@@ -213,10 +213,10 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Converte
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("file")?;
-    Ok(Converted::one("file", out))
+    Ok(Conversion::one("file", out))
 }
 
-pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["follow"]);
     let path = params.needed(&["path", "dest", "name"])?;
     let state = params.text(&["state"]);
@@ -272,13 +272,13 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
             if special && !is_known {
                 out.insert(2, param("parents_alike", true));
             }
-            Ok(Converted::one("directory", out))
+            Ok(Conversion::one("directory", out))
         }
         "absent" => {
             params.ignore(&["src", "mode", "owner", "group", "recurse"]);
             params.finish("absent")?;
             out.push(param("recursive", true));
-            Ok(Converted::one("absent", out))
+            Ok(Conversion::one("absent", out))
         }
         "link" => {
             out.push(param("target", params.needed(&["src"])?));
@@ -287,7 +287,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
             }
             let has_attributes = ["owner", "group", "mode"].iter().any(|name| params.take(&[name]).is_some());
             params.finish("link")?;
-            Ok(Converted::one("link", out).remark_if(
+            Ok(Conversion::one("link", out).remark_if(
                 has_attributes,
                 "owner and mode of what the link points to are not set: write a resource for it",
             ))
@@ -296,7 +296,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
             params.ignore(&["src"]);
             params.attributes(&mut out)?;
             params.finish("file")?;
-            Ok(Converted::one("file", out))
+            Ok(Conversion::one("file", out))
         }
         "touch" => {
             let preserves =
@@ -305,7 +305,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Converted, I
             params.attributes(&mut out)?;
             params.finish("file")?;
             let quoted = super::shell_text::word(&path);
-            let mut all = Converted::one(
+            let mut all = Conversion::one(
                 "command",
                 vec![param("run", format!("touch {quoted}")), param("creates", path)],
             );

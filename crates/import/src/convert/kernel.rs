@@ -1,11 +1,11 @@
 //! sysctl, modprobe, mount, hostname, timezone, locale_gen.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 use converge_syntax::Value;
 
-pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["reload", "sysctl_set"]);
     let name = params.needed(&["name", "key"])?;
     if params.text(&["state"]).as_deref() == Some("absent") {
@@ -25,11 +25,11 @@ pub(super) fn sysctl(mut params: Params, _: &Context) -> Result<Converted, Impor
         _ => value,
     };
     let out = vec![param("name", name), ("value".to_owned(), value), param("file", file)];
-    Ok(Converted::one("sysctl", out)
+    Ok(Conversion::one("sysctl", out)
         .remark_if(ignores, "a parameter that the kernel does not have is an error"))
 }
 
-pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let name = params.needed(&["name"])?;
     let state = params.text(&["state"]).unwrap_or_else(|| "present".to_owned());
     let mut out = vec![param("name", name)];
@@ -57,10 +57,10 @@ pub(super) fn modprobe(mut params: Params, _: &Context) -> Result<Converted, Imp
         out.push(("options".to_owned(), crate::yaml::texts(options.split_whitespace())));
     }
     params.finish("kernel_module")?;
-    Ok(Converted::one("kernel_module", out))
+    Ok(Conversion::one("kernel_module", out))
 }
 
-pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn mount(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup"]);
     if params.take(&["fstab"]).is_some() {
         return Err(ImportProblem::new(
@@ -99,28 +99,28 @@ pub(super) fn mount(mut params: Params, _: &Context) -> Result<Converted, Import
         }
     }
     params.finish("mount")?;
-    Ok(Converted::one("mount", out).remark_if(remark, "the directory stays: write `absent` for it"))
+    Ok(Conversion::one("mount", out).remark_if(remark, "the directory stays: write `absent` for it"))
 }
 
-pub(super) fn hostname(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn hostname(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["use"]);
     let out = vec![param("name", params.needed(&["name"])?)];
     params.finish("hostname")?;
-    Ok(Converted::one("hostname", out))
+    Ok(Conversion::one("hostname", out))
 }
 
-pub(super) fn timezone(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn timezone(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let clock = params.take(&["hwclock"]).is_some();
     let out = vec![param("name", params.needed(&["name"])?)];
     params.finish("timezone")?;
-    Ok(Converted::one("timezone", out).remark_if(clock, "the hardware clock is left as it is"))
+    Ok(Conversion::one("timezone", out).remark_if(clock, "the hardware clock is left as it is"))
 }
 
-pub(super) fn locale_gen(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn locale_gen(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let names =
         params.take(&["name"]).ok_or_else(|| ImportProblem::new("no locale is given", "write `name`"))?;
     let mut out = vec![("names".to_owned(), names)];
     params.same(&[("state", "state")], &mut out);
     params.finish("locale")?;
-    Ok(Converted::one("locale", out))
+    Ok(Conversion::one("locale", out))
 }

@@ -1,7 +1,7 @@
 //! lineinfile, blockinfile, ini_file.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 use crate::yaml::map;
 use converge_syntax::Value;
@@ -18,7 +18,7 @@ fn pattern(text: &str) -> Result<(), ImportProblem> {
     }
 }
 
-pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup", "encoding"]);
     let mut out = vec![param("path", params.needed(&["path", "dest", "destfile", "name"])?)];
     if let Some(text) = params.text(&["search_string"]) {
@@ -53,7 +53,7 @@ pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Converted, I
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("line")?;
-    Ok(Converted::one("line", out))
+    Ok(Conversion::one("line", out))
 }
 
 /// A pattern that matches this text.
@@ -68,7 +68,7 @@ fn literal(text: &str) -> Result<String, ImportProblem> {
     Ok(text.chars().map(escaped).collect())
 }
 
-pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup", "encoding"]);
     let mut out = vec![param("path", params.needed(&["path", "dest", "destfile", "name"])?)];
     let marker = params.text(&["marker"]).unwrap_or_else(|| "# {mark} ANSIBLE MANAGED BLOCK".to_owned());
@@ -87,10 +87,10 @@ pub(super) fn blockinfile(mut params: Params, _: &Context) -> Result<Converted, 
     params.attributes(&mut out)?;
     params.same(&[("validate", "validate")], &mut out);
     params.finish("block")?;
-    Ok(Converted::one("block", out))
+    Ok(Conversion::one("block", out))
 }
 
-pub(super) fn ini_file(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn ini_file(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup", "no_extra_spaces", "ignore_spaces", "follow"]);
     let path = params.needed(&["path", "dest"])?;
     let section = params.needed(&["section"])?;
@@ -117,5 +117,5 @@ pub(super) fn ini_file(mut params: Params, _: &Context) -> Result<Converted, Imp
     }
     params.attributes(&mut out)?;
     params.finish("structured")?;
-    Ok(Converted::one("structured", out))
+    Ok(Conversion::one("structured", out))
 }

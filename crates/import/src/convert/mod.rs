@@ -48,7 +48,7 @@ impl ConvertedPart {
 
 /// The result of a conversion.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Converted {
+pub(crate) struct Conversion {
     /// The resources; none where nothing stands for the task.
     pub made: Vec<ConvertedPart>,
     pub remarks: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Converted {
     pub dropped_when: Vec<usize>,
 }
 
-impl Converted {
+impl Conversion {
     pub(crate) fn one(kind: &'static str, params: Vec<(String, Node)>) -> Self {
         Self { made: vec![ConvertedPart::new(kind, params)], ..Self::default() }
     }
@@ -115,7 +115,7 @@ pub(crate) struct Context {
     pub literals: std::collections::BTreeMap<String, String>,
 }
 
-type Convert = fn(Params, &Context) -> Result<Converted, ImportProblem>;
+type Convert = fn(Params, &Context) -> Result<Conversion, ImportProblem>;
 
 /// The modules that are converted. What `docs/ansible.md` says about each stands in its table; a test compares the two.
 const CONVERSIONS: &[(&str, Convert)] = &[
@@ -170,7 +170,7 @@ const STRUCTURE: &[&str] =
     &["set_fact", "include_vars", "include_role", "import_role", "include_tasks", "import_tasks", "meta"];
 
 /// Converts a task's module.
-pub(crate) fn convert(module: &str, params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(crate) fn convert(module: &str, params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     match CONVERSIONS.iter().find(|(name, _)| *name == module) {
         Some((_, convert)) => convert(params, context),
         None => Err(ImportProblem::new(

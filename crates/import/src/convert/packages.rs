@@ -1,7 +1,7 @@
 //! apt, package, snap, dpkg_selections.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 use crate::yaml::texts;
 use converge_syntax::{Node, Value};
@@ -59,7 +59,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
     })
 }
 
-pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn apt(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["force_apt_get", "lock_timeout", "allow_change_held_packages", "fail_on_autoremove"]);
     if params.take(&["deb"]).is_some() {
         return Err(ImportProblem::new(
@@ -97,7 +97,7 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportPr
     let clean = params.flag(&["autoclean", "clean"])? == Some(true);
     let Some(list) = params.take(&["name", "pkg", "package"]) else {
         params.finish("package")?;
-        return Ok(Converted::nothing(if update || age.is_some() {
+        return Ok(Conversion::nothing(if update || age.is_some() {
             "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
         } else {
             "packages that nothing needs and archives are left as they are"
@@ -142,12 +142,12 @@ pub(super) fn apt(mut params: Params, _: &Context) -> Result<Converted, ImportPr
         );
     }
     params.finish("package")?;
-    Ok(Converted::one("package", out)
+    Ok(Conversion::one("package", out)
         .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
         .remark_if(is_unsafe, "packages without a signature are refused"))
 }
 
-pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn package(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["use"]);
     let list = params
         .take(&["name", "pkg"])
@@ -176,11 +176,11 @@ pub(super) fn package(mut params: Params, _: &Context) -> Result<Converted, Impo
     if !is_dynamic && state != "absent" {
         out.extend(as_apt_does(None));
     }
-    Ok(Converted::one("package", out)
+    Ok(Conversion::one("package", out)
         .remark_if(is_dynamic, "recommended packages are not installed along, and a new package starts no service: `recommends` and `starts_services` are for `state: present`"))
 }
 
-pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let name = params.needed(&["name"])?;
     let hold = match params.needed(&["selection"])?.as_str() {
         "hold" => true,
@@ -193,16 +193,16 @@ pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Convert
         }
     };
     params.finish("package")?;
-    Ok(Converted::one("package", vec![param("name", name), param("hold", hold)])
+    Ok(Conversion::one("package", vec![param("name", name), param("hold", hold)])
         .remark("the package is installed where it is missing"))
 }
 
-pub(super) fn snap(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn snap(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     let mut out = Vec::new();
     params.same(&[("name", "name"), ("channel", "channel"), ("classic", "classic")], &mut out);
     if params.text(&["state"]).as_deref() == Some("absent") {
         out.push(param("state", "absent"));
     }
     params.finish("snap")?;
-    Ok(Converted::one("snap", out))
+    Ok(Conversion::one("snap", out))
 }

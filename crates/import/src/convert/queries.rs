@@ -1,7 +1,7 @@
 //! Tasks whose registered result later tasks read: `stat`, and commands that change nothing.
 
 use super::params::param;
-use super::{Context, Converted, Params, shell_text};
+use super::{Context, Conversion, Params, shell_text};
 use crate::expression::{ImportProblem, RegisteredResult};
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
@@ -88,7 +88,7 @@ pub(crate) fn shape(
     }
 }
 
-pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn stat(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&[
         "get_checksum",
         "get_attributes",
@@ -101,7 +101,7 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, I
     let path = params.needed(&["path", "dest", "name"])?;
     params.finish("query")?;
     if !context.is_query {
-        return Ok(Converted { left_out: Some("left out"), ..Converted::default() });
+        return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
     }
     let name = context.queries.get(context.register.as_deref().unwrap_or_default());
     let test = ATTRIBUTES.iter().find(|(own, _)| name.is_some_and(|name| name == own));
@@ -116,7 +116,7 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, I
     } else {
         (*test).to_owned()
     };
-    let mut all = Converted::one(
+    let mut all = Conversion::one(
         "query",
         vec![param("run", test.replace('@', &shell_text::word(&path))), statuses(&[0, 1])],
     );
@@ -127,7 +127,7 @@ pub(super) fn stat(mut params: Params, context: &Context) -> Result<Converted, I
 }
 
 /// Ansible gives the content in base64.
-pub(super) fn slurp(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn slurp(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let path = params.needed(&["src", "path"])?;
     params.finish("query")?;
     let read = format!("base64 -w0 {}", shell_text::word(&path));
@@ -135,7 +135,7 @@ pub(super) fn slurp(mut params: Params, context: &Context) -> Result<Converted, 
     if context.ignores_errors {
         out = vec![param("run", format!("{read} || exit 1")), statuses(&[0, 1])];
     }
-    let mut all = Converted::one("query", out);
+    let mut all = Conversion::one("query", out);
     if let Some(made) = all.made.first_mut() {
         made.registers = context.is_query;
     }

@@ -1,7 +1,7 @@
 //! apt_repository, deb822_repository.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 use crate::task::split_words;
 use crate::yaml::texts;
@@ -15,7 +15,7 @@ fn name_of(text: &str) -> String {
     text.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&[
         "update_cache",
         "update_cache_retries",
@@ -72,7 +72,7 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
         ));
     }
     if absent {
-        return Ok(Converted::one("apt_repository", vec![param("name", name), param("state", "absent")])
+        return Ok(Conversion::one("apt_repository", vec![param("name", name), param("state", "absent")])
             .remark("an entry in a `.list` file stays: write `absent` for it"));
     }
     let mut out = vec![param("name", name), param("uris", uri.as_str()), param("suites", suite.as_str())];
@@ -96,16 +96,16 @@ pub(super) fn apt_repository(mut params: Params, _: &Context) -> Result<Converte
     if !signed {
         return Err(ImportProblem::new("nothing says which key signs the repository", KEY));
     }
-    Ok(Converted::one("apt_repository", out)
+    Ok(Conversion::one("apt_repository", out)
         .remark("an entry for the same repository that Ansible wrote into a `.list` file stays: write `absent` for it"))
 }
 
-pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["mode", "install_python_debian", "enabled", "date_max_future", "pdiffs", "by_hash"]);
     let mut out = vec![param("name", name_of(&params.needed(&["name"])?))];
     if params.text(&["state"]).as_deref() == Some("absent") {
         out.push(param("state", "absent"));
-        return Ok(Converted::one("apt_repository", out));
+        return Ok(Conversion::one("apt_repository", out));
     }
     params.same(
         &[
@@ -123,5 +123,5 @@ pub(super) fn deb822_repository(mut params: Params, _: &Context) -> Result<Conve
         Some(key) if key.starts_with('/') => out.push(param("signed_by", key)),
         _ => return Err(ImportProblem::new("nothing says the fingerprint of the key", KEY)),
     }
-    Ok(Converted::one("apt_repository", out))
+    Ok(Conversion::one("apt_repository", out))
 }

@@ -1,10 +1,10 @@
 //! cron, wait_for.
 
 use super::params::param;
-use super::{Context, Converted, Params};
+use super::{Context, Conversion, Params};
 use crate::expression::ImportProblem;
 
-pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn cron(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["backup"]);
     let title = params.needed(&["name"])?;
     if params.flag(&["disabled"])? == Some(true) || params.flag(&["env"])? == Some(true) {
@@ -50,13 +50,13 @@ pub(super) fn cron(mut params: Params, _: &Context) -> Result<Converted, ImportP
     }
     if file.is_none() {
         out.push(param("in_crontab", true));
-        return Ok(Converted::one("cron", out)
+        return Ok(Conversion::one("cron", out)
             .remark("an entry of the same job that Ansible wrote into the crontab stays: take it out once"));
     }
-    Ok(Converted::one("cron", out))
+    Ok(Conversion::one("cron", out))
 }
 
-pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["connect_timeout", "delay", "msg", "active_connection_states", "exclude_hosts"]);
     let mut out = Vec::new();
     params.same(&[("port", "port"), ("path", "file"), ("search_regex", "contains")], &mut out);
@@ -84,5 +84,5 @@ pub(super) fn wait_for(mut params: Params, _: &Context) -> Result<Converted, Imp
     out.push(("timeout".to_owned(), timeout));
     params.same(&[("sleep", "every")], &mut out);
     params.finish("wait_for")?;
-    Ok(Converted::one("wait_for", out))
+    Ok(Conversion::one("wait_for", out))
 }

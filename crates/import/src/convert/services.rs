@@ -1,10 +1,10 @@
 //! service, systemd, sysvinit.
 
 use super::params::param;
-use super::{Context, Converted, ConvertedPart, Params};
+use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::{ImportProblem, whole_expression};
 
-pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted, ImportProblem> {
+pub(super) fn service(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&["use", "no_block", "sleep", "pattern", "runlevel", "runlevels", "arguments", "force"]);
     let reload = params.flag(&["daemon_reload", "daemon-reload", "daemon_reexec"])? == Some(true);
     if params.text(&["scope"]).is_some_and(|scope| scope != "system") {
@@ -16,7 +16,11 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
     let Some(name) = params.text(&["name", "service", "unit"]) else {
         params.finish("service")?;
         if reload {
-            return Ok(Converted { left_out: Some("left out"), remarks: Vec::new(), ..Converted::default() });
+            return Ok(Conversion {
+                left_out: Some("left out"),
+                remarks: Vec::new(),
+                ..Conversion::default()
+            });
         }
         return Err(ImportProblem::new("no unit is named", "write `service` with its `name`"));
     };
@@ -47,7 +51,7 @@ pub(super) fn service(mut params: Params, context: &Context) -> Result<Converted
     }
     let mut made = ConvertedPart::new("service", out);
     made.follows = follows;
-    Ok(Converted { made: vec![made], ..Converted::default() })
+    Ok(Conversion { made: vec![made], ..Conversion::default() })
 }
 
 /// A state that a variable holds. Of a handler it is a restart or a reload, each where the variable says so.
@@ -56,7 +60,7 @@ fn dynamic(
     mut out: Vec<(String, converge_syntax::Node)>,
     state: &str,
     context: &Context,
-) -> Result<Converted, ImportProblem> {
+) -> Result<Conversion, ImportProblem> {
     let variable = whole_expression(state);
     let known = variable.and_then(|name| context.literals.get(name)).map(String::as_str);
     if context.is_handler {
@@ -74,13 +78,13 @@ fn dynamic(
             ..ConvertedPart::new("service", out.clone())
         };
         let made = vec![part("restarted", "restart", "restart_on"), part("reloaded", "reload", "reload_on")];
-        return Ok(Converted { made, ..Converted::default() });
+        return Ok(Conversion { made, ..Conversion::default() });
     }
     out.push(param("state", state));
     params.same(&[("enabled", "enabled"), ("masked", "masked")], &mut out);
     params.finish("service")?;
     // Another value than that of the role itself is an error of the plan, and changes nothing.
     let is_known = matches!(known, Some("started" | "stopped"));
-    Ok(Converted::one("service", out)
+    Ok(Conversion::one("service", out)
         .remark_if(!is_known, "`state` takes `started` and `stopped`; another value is an error of the plan"))
 }

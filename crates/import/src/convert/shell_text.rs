@@ -1,7 +1,7 @@
 //! Text for the shell: quoting, and the usual commands that a kind stands for.
 
 use super::params::param;
-use super::{Converted, ConvertedPart};
+use super::{Conversion, ConvertedPart};
 use crate::task::split_words;
 use converge_syntax::Node;
 
@@ -50,13 +50,13 @@ pub(crate) fn outside_of_templates(text: &str) -> String {
 }
 
 /// The kind that has the effect of a usual command; `None` where there is none.
-pub(crate) fn usual(text: &str, follows: bool) -> Option<Converted> {
+pub(crate) fn usual(text: &str, follows: bool) -> Option<Conversion> {
     let words = simple(text.trim())?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let words = words.strip_prefix(&["sudo"]).unwrap_or(&words);
     match words {
         ["systemctl", "daemon-reload" | "daemon-reexec"] => {
-            Some(Converted { left_out: Some("left out"), ..Converted::default() })
+            Some(Conversion { left_out: Some("left out"), ..Conversion::default() })
         }
         ["systemctl", verb, unit] if !unit.starts_with('-') => unit_command(verb, unit, follows),
         ["systemctl", "enable", "--now", unit] | ["systemctl", "--now", "enable", unit] => {
@@ -70,7 +70,7 @@ pub(crate) fn usual(text: &str, follows: bool) -> Option<Converted> {
         }
         ["apt-get" | "apt", "update"]
         | ["apt-get" | "apt", "-y" | "-qq", "update"]
-        | ["apt-get" | "apt", "update", "-y" | "-qq"] => Some(Converted::nothing(
+        | ["apt-get" | "apt", "update", "-y" | "-qq"] => Some(Conversion::nothing(
             "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age",
         )),
         ["apt-get" | "apt", rest @ ..] => {
@@ -86,7 +86,7 @@ pub(crate) fn usual(text: &str, follows: bool) -> Option<Converted> {
                     }
                     let bare = rest.contains(&"--no-install-recommends");
                     out.extend(super::packages::as_apt_does(bare.then_some(false)));
-                    Some(Converted::one("package", out))
+                    Some(Conversion::one("package", out))
                 }
                 _ => None,
             }
@@ -94,34 +94,36 @@ pub(crate) fn usual(text: &str, follows: bool) -> Option<Converted> {
         ["sysctl", "-w", setting] | ["sysctl", setting] if setting.contains('=') => {
             let (name, value) = setting.split_once('=')?;
             Some(
-                Converted::one("sysctl", vec![param("name", name), param("value", value)])
+                Conversion::one("sysctl", vec![param("name", name), param("value", value)])
                     .remark("the value is kept in a file, so that it holds after a boot too"),
             )
         }
-        ["sysctl", "-p" | "--system", ..] => Some(Converted::nothing("`sysctl` sets its value at once")),
+        ["sysctl", "-p" | "--system", ..] => Some(Conversion::nothing("`sysctl` sets its value at once")),
         ["modprobe", name] if !name.starts_with('-') => {
-            Some(Converted::one("kernel_module", vec![param("name", *name), param("boot", false)]))
+            Some(Conversion::one("kernel_module", vec![param("name", *name), param("boot", false)]))
         }
         ["mkdir", "-p", path] if path.starts_with('/') => {
-            Some(Converted::one("directory", vec![param("path", *path), param("parents", true)]))
+            Some(Conversion::one("directory", vec![param("path", *path), param("parents", true)]))
         }
         ["rm", "-rf" | "-fr" | "-r", path] if path.starts_with('/') => {
-            Some(Converted::one("absent", vec![param("path", *path), param("recursive", true)]))
+            Some(Conversion::one("absent", vec![param("path", *path), param("recursive", true)]))
         }
         ["rm", "-f", path] if path.starts_with('/') => {
-            Some(Converted::one("absent", vec![param("path", *path)]))
+            Some(Conversion::one("absent", vec![param("path", *path)]))
         }
         ["ln", "-s" | "-sf" | "-sfn", target, path] if path.starts_with('/') => {
             let mut out = vec![param("path", *path), param("target", *target)];
             if words.get(1).is_some_and(|flags| flags.contains('f')) {
                 out.push(param("force", true));
             }
-            Some(Converted::one("link", out))
+            Some(Conversion::one("link", out))
         }
         ["hostnamectl", "set-hostname" | "hostname", name] => {
-            Some(Converted::one("hostname", vec![param("name", *name)]))
+            Some(Conversion::one("hostname", vec![param("name", *name)]))
         }
-        ["timedatectl", "set-timezone", name] => Some(Converted::one("timezone", vec![param("name", *name)])),
+        ["timedatectl", "set-timezone", name] => {
+            Some(Conversion::one("timezone", vec![param("name", *name)]))
+        }
         _ => None,
     }
 }
@@ -148,17 +150,17 @@ pub(crate) fn of_a_cluster(text: &str) -> Option<&'static str> {
     }
 }
 
-fn service(unit: &str, values: &[(&str, converge_syntax::Value)]) -> Converted {
+fn service(unit: &str, values: &[(&str, converge_syntax::Value)]) -> Conversion {
     let mut out: Vec<(String, Node)> = vec![param("name", unit)];
     out.extend(values.iter().map(|(key, value)| param(key, value.clone())));
-    Converted::one("service", out)
+    Conversion::one("service", out)
 }
 
-fn unit_command(verb: &str, unit: &str, follows: bool) -> Option<Converted> {
+fn unit_command(verb: &str, unit: &str, follows: bool) -> Option<Conversion> {
     let follow = |key: &'static str| {
         let mut made = ConvertedPart::new("service", vec![param("name", unit)]);
         made.follows = Some(key);
-        Converted { made: vec![made], ..Converted::default() }
+        Conversion { made: vec![made], ..Conversion::default() }
     };
     match verb {
         "start" => Some(service(unit, &[("state", "started".into())])),

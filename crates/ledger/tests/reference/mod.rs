@@ -36,16 +36,16 @@ pub struct Past<V> {
     order: Vec<usize>,
     complete: bool,
     /// The changes that counted before it began.
-    counted: Counted<V>,
+    counted: CountedChanges<V>,
 }
 
 /// Which changes count (run, object), and in which other states failed rollbacks may have left their objects.
 #[derive(Clone, Debug)]
-struct Counted<V>(BTreeMap<(usize, usize), BTreeSet<V>>);
+struct CountedChanges<V>(BTreeMap<(usize, usize), BTreeSet<V>>);
 
 /// The plan of a rollback on a host.
 #[derive(Clone, Debug)]
-pub struct Planned<V> {
+pub struct ModelPlan<V> {
     /// Objects with the state before, in the order in which they are reverted.
     pub changes: Vec<(usize, V)>,
     /// The objects that it leaves alone.
@@ -70,12 +70,12 @@ pub struct Model<V> {
     /// The role of each object.
     roles: Vec<usize>,
     pub past: Vec<Past<V>>,
-    counted: Counted<V>,
+    counted: CountedChanges<V>,
 }
 
 impl<V: Clone + Ord> Model<V> {
     pub fn new(now: Vec<V>, roles: Vec<usize>) -> Self {
-        Self { now, roles, past: Vec::new(), counted: Counted(BTreeMap::new()) }
+        Self { now, roles, past: Vec::new(), counted: CountedChanges(BTreeMap::new()) }
     }
 
     /// Makes changes one after the other; which were made, which arrived, and whether all were gone through.
@@ -214,7 +214,7 @@ impl<V: Clone + Ord> Model<V> {
         newest: usize,
         narrowed: Option<usize>,
         alone: bool,
-    ) -> Planned<V> {
+    ) -> ModelPlan<V> {
         let own = |r: usize| self.past[r].project == project;
         let scope: Vec<(usize, usize)> = if let Some(to) = to {
             let runs = (to..self.past.len()).filter(|r| own(*r));
@@ -265,12 +265,12 @@ impl<V: Clone + Ord> Model<V> {
                 takes.iter().find(|r| self.past[**r].did.contains_key(key) || self.recounts(**r, *key));
             first.is_some_and(|first| !self.others(*key, *first, &own).0.is_empty())
         });
-        Planned { changes, named, hidden, takes }
+        ModelPlan { changes, named, hidden, takes }
     }
 
     /// Whether a run, a rollback, made other changes of an object count.
     fn recounts(&self, run: usize, key: usize) -> bool {
-        let own = |counted: &Counted<V>| -> Vec<usize> {
+        let own = |counted: &CountedChanges<V>| -> Vec<usize> {
             let runs = counted.0.keys().filter(|(_, k)| *k == key).map(|(r, _)| *r);
             runs.filter(|r| self.past[*r].project == self.past[run].project).collect()
         };
@@ -284,10 +284,10 @@ impl<V: Clone + Ord> Model<V> {
         project: usize,
         to: Option<usize>,
         narrowed: Option<usize>,
-        planned: Planned<V>,
+        planned: ModelPlan<V>,
         end: &End<V>,
     ) {
-        let Planned { changes, named, hidden, takes } = planned;
+        let ModelPlan { changes, named, hidden, takes } = planned;
         let counted = self.counted.clone();
         let (did, arrived, ended) = self.make(&changes, end);
         let all_arrived = ended && named.is_empty();

@@ -191,7 +191,7 @@ fn split_outside_brackets(text: &str, separator: char) -> Option<Vec<&str>> {
 
 /// The hosts and the port that a host pattern of an inventory file expands to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expanded {
+pub struct ExpandedPattern {
     /// Host names in the order of the range.
     pub hosts: Vec<String>,
     /// The port of a `host:port` pattern.
@@ -215,11 +215,11 @@ fn bad(message: impl Into<String>, help: impl Into<String>) -> BadRange {
 ///
 /// # Errors
 /// When a range is malformed or stands for more than [`MAX_HOSTS_PER_PATTERN`] hosts.
-pub fn expand_host_pattern(pattern: &str) -> Result<Expanded, BadRange> {
+pub fn expand_host_pattern(pattern: &str) -> Result<ExpandedPattern, BadRange> {
     let (host, port) = parse_address(pattern, true).unwrap_or((pattern, None));
     let mut hosts = Vec::new();
     expand_ranges(host, &mut hosts)?;
-    Ok(Expanded { hosts, port })
+    Ok(ExpandedPattern { hosts, port })
 }
 
 const RANGE_HELP: &str = "write a range as [begin:end] or [begin:end:step], such as gpu[01:16]";

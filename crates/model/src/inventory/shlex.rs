@@ -13,7 +13,7 @@ pub struct Word {
 
 /// The reason why a line cannot be split; the range covers the open quote or the last backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unclosed {
+pub struct UnclosedQuote {
     /// `"` or `'` for a quote that is not closed, `\` for an escape with nothing after it.
     pub what: char,
     /// From that character to the end of the line.
@@ -24,7 +24,7 @@ pub struct Unclosed {
 ///
 /// # Errors
 /// When a quote is not closed or the line ends in a backslash.
-pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, Unclosed> {
+pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, UnclosedQuote> {
     let mut words = Vec::new();
     let mut chars = line.char_indices().peekable();
     let mut word: Option<(usize, String)> = None;
@@ -45,7 +45,7 @@ pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, Unclosed> {
             '\\' => {
                 let (_, text) = word.get_or_insert_with(|| (at, String::new()));
                 let Some((_, next)) = chars.next() else {
-                    return Err(Unclosed { what: '\\', range: at..end });
+                    return Err(UnclosedQuote { what: '\\', range: at..end });
                 };
                 text.push(next);
             }
@@ -53,7 +53,7 @@ pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, Unclosed> {
                 let (_, text) = word.get_or_insert_with(|| (at, String::new()));
                 loop {
                     let Some((_, inner)) = chars.next() else {
-                        return Err(Unclosed { what: c, range: at..end });
+                        return Err(UnclosedQuote { what: c, range: at..end });
                     };
                     if inner == c {
                         break;
@@ -62,7 +62,7 @@ pub fn split(line: &str, comments: bool) -> Result<Vec<Word>, Unclosed> {
                     if inner == '\\' && c == '"' {
                         match chars.next() {
                             None => {
-                                return Err(Unclosed { what: c, range: at..end });
+                                return Err(UnclosedQuote { what: c, range: at..end });
                             }
                             Some((_, escaped)) => {
                                 if escaped != '"' && escaped != '\\' {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_not_closed_is_named() {
-        assert_eq!(split("a b='x", true).unwrap_err(), Unclosed { what: '\'', range: 4..6 });
+        assert_eq!(split("a b='x", true).unwrap_err(), UnclosedQuote { what: '\'', range: 4..6 });
         assert_eq!(split("a \\", true).unwrap_err().what, '\\');
     }
 

@@ -4,7 +4,7 @@ use super::load_roles;
 use crate::catalog::KindCatalog;
 use crate::clusters::Clusters;
 use crate::inventory::Inventory;
-use crate::loaded::{HostErrors, Used};
+use crate::loaded::{HostErrors, HostRole};
 use crate::play::{Play, Playbook, RoleRef};
 use crate::role::Role;
 use crate::vars::{Layers, SetVars, host_layers, role_layers};
@@ -25,8 +25,8 @@ pub(super) fn uses(
     roles: &IndexMap<String, Arc<Role>>,
     clusters: &mut Clusters,
     (errors, diags, warnings): (&mut HostErrors, &mut Diagnostics, &mut Diagnostics),
-) -> IndexMap<String, Vec<Used>> {
-    let mut hosts: IndexMap<String, Vec<Used>> = IndexMap::new();
+) -> IndexMap<String, Vec<HostRole>> {
+    let mut hosts: IndexMap<String, Vec<HostRole>> = IndexMap::new();
     for play in &playbook.plays {
         let selection = match inventory.select(&play.hosts) {
             Ok(selection) => selection,
@@ -60,7 +60,7 @@ pub(super) fn uses(
                 let mut tags = play.tags.clone();
                 tags.extend(used.tags.iter().filter(|tag| !play.tags.contains(tag)).cloned());
                 let Some(before) = mine.iter_mut().find(|other| other.role.name == role.name) else {
-                    mine.push(Used { play: play.index, index, role: role.clone(), tags });
+                    mine.push(HostRole { play: play.index, index, role: role.clone(), tags });
                     continue;
                 };
                 let earlier =

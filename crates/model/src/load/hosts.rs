@@ -2,11 +2,11 @@
 
 use super::{MAINTENANCE, unique};
 use crate::clusters::Clusters;
-use crate::declare::Registered;
+use crate::declare::RegisteredResults;
 use crate::empty;
 use crate::fields::{nearest, wrong_type};
 use crate::inventory::Inventory;
-use crate::loaded::{FactNeeds, HostErrors, Inner, Used};
+use crate::loaded::{FactNeeds, HostErrors, HostRole, Inner};
 use crate::options::LoadOptions;
 use crate::resolve::Resolution;
 use crate::scope::Facts;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) fn limited(
     options: &LoadOptions,
     inventory: &Inventory,
-    hosts: &IndexMap<String, Vec<Used>>,
+    hosts: &IndexMap<String, Vec<HostRole>>,
     clusters: &Clusters,
     diags: &mut Diagnostics,
     warnings: &mut Diagnostics,
@@ -100,7 +100,7 @@ pub(super) fn in_maintenance(inner: &Inner, diags: &mut Diagnostics) -> BTreeSet
 }
 
 pub(super) fn check_host(inner: &Arc<Inner>, host: &str, facts: &Facts) -> (String, FactNeeds, Diagnostics) {
-    let registered = Registered::new();
+    let registered = RegisteredResults::new();
     let plan = inner.clone().host_plan(host, facts, &registered);
     let mut found = plan.errors.clone();
     let mut needs = FactNeeds::default();

@@ -24,7 +24,7 @@ pub(super) struct VaultParts {
 
 /// The reason why bytes could not be opened.
 #[derive(Debug, PartialEq)]
-pub(super) enum NotOpened {
+pub(super) enum CipherError {
     /// The HMAC is another: a wrong password, or changed data.
     Mac,
     /// The padding is wrong, which the HMAC rules out but for data that no Ansible wrote.
@@ -65,16 +65,16 @@ pub(super) fn seal(plain: &[u8], password: &[u8], salt: &[u8]) -> Option<VaultPa
 }
 
 /// Decrypts, after the HMAC was compared in constant time.
-pub(super) fn open(sealed: &VaultParts, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOpened> {
+pub(super) fn open(sealed: &VaultParts, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, CipherError> {
     let keys = Keys::of(password, &sealed.salt);
-    let mac = keys.mac(&sealed.text).ok_or(NotOpened::Mac)?;
-    mac.verify_slice(&sealed.mac).map_err(|_| NotOpened::Mac)?;
+    let mac = keys.mac(&sealed.text).ok_or(CipherError::Mac)?;
+    mac.verify_slice(&sealed.mac).map_err(|_| CipherError::Mac)?;
     let mut text = Zeroizing::new(sealed.text.clone());
-    keys.stream(&mut text).ok_or(NotOpened::Padding)?;
+    keys.stream(&mut text).ok_or(CipherError::Padding)?;
     let pad = text.last().copied().map(usize::from).filter(|pad| (1..=BLOCK).contains(pad));
-    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(NotOpened::Padding)?;
+    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(CipherError::Padding)?;
     if text.iter().skip(length).any(|byte| usize::from(*byte) != text.len() - length) {
-        return Err(NotOpened::Padding);
+        return Err(CipherError::Padding);
     }
     text.truncate(length);
     Ok(text)
@@ -90,7 +90,7 @@ mod tests {
             let plain: Vec<u8> = (0..length).collect();
             let sealed = seal(&plain, b"pw", b"salt").unwrap();
             assert_eq!(*open(&sealed, b"pw").unwrap(), plain);
-            assert_eq!(open(&sealed, b"pW").unwrap_err(), NotOpened::Mac);
+            assert_eq!(open(&sealed, b"pW").unwrap_err(), CipherError::Mac);
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
             let mut other =
                 VaultParts { salt: sealed.salt.clone(), mac: sealed.mac.clone(), text: sealed.text.clone() };
             other.text[at] ^= 1;
-            assert_eq!(open(&other, b"pw").unwrap_err(), NotOpened::Mac);
+            assert_eq!(open(&other, b"pw").unwrap_err(), CipherError::Mac);
         }
     }
 }

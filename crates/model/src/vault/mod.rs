@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretSlice};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use cipher::{NotOpened, VaultParts};
+use cipher::{CipherError, VaultParts};
 use converge_resource::{from_hex, to_hex};
 
 pub(crate) use decrypted::{decrypted_documents, decrypted_text, documents, unquoted};
@@ -116,14 +116,14 @@ impl VaultError {
 
 /// A decrypted text and the name of the password that opened it.
 #[derive(Clone)]
-pub struct Opened {
+pub struct DecryptedText {
     /// The bytes.
     pub plain: Arc<Zeroizing<Vec<u8>>>,
     /// The name of the password.
     pub id: String,
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for DecryptedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened").field("id", &self.id).finish_non_exhaustive()
     }
@@ -137,7 +137,7 @@ pub struct Vault(Arc<Inner>);
 struct Inner {
     secrets: Vec<VaultSecret>,
     /// By the digest of the vault: a value of a group is opened once, not once a host.
-    opened: Mutex<HashMap<[u8; 32], Result<Opened, VaultError>>>,
+    opened: Mutex<HashMap<[u8; 32], Result<DecryptedText, VaultError>>>,
 }
 
 impl fmt::Debug for Vault {
@@ -161,7 +161,7 @@ impl Vault {
     ///
     /// # Errors
     /// No password opens it, or it is damaged.
-    pub fn open(&self, text: &str) -> Result<Opened, VaultError> {
+    pub fn open(&self, text: &str) -> Result<DecryptedText, VaultError> {
         let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         let lock = || self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&digest) {
@@ -172,7 +172,7 @@ impl Vault {
         opened
     }
 
-    fn open_anew(&self, text: &str) -> Result<Opened, VaultError> {
+    fn open_anew(&self, text: &str) -> Result<DecryptedText, VaultError> {
         let (id, sealed) = parse(text)?;
         if self.0.secrets.is_empty() {
             return Err(VaultError::NoPassword { id });
@@ -181,9 +181,9 @@ impl Vault {
             self.0.secrets.iter().partition(|secret| Some(&secret.id) == id.as_ref());
         for secret in first.into_iter().chain(rest) {
             match cipher::open(&sealed, secret.password.expose_secret()) {
-                Ok(plain) => return Ok(Opened { plain: Arc::new(plain), id: secret.id.clone() }),
-                Err(NotOpened::Mac) => {}
-                Err(NotOpened::Padding) => {
+                Ok(plain) => return Ok(DecryptedText { plain: Arc::new(plain), id: secret.id.clone() }),
+                Err(CipherError::Mac) => {}
+                Err(CipherError::Padding) => {
                     return Err(VaultError::Damaged("its padding is wrong".to_owned()));
                 }
             }

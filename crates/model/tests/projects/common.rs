@@ -5,7 +5,8 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_model::inventory::InventorySource;
 use converge_model::{
-    DeclaredItem, Facts, HostDeclarations, KindCatalog, LoadOptions, Project, Ready, Registered, Resolution,
+    DeclaredItem, Facts, HostDeclarations, KindCatalog, LoadOptions, Project, Ready, RegisteredResults,
+    Resolution,
 };
 use converge_syntax::Diagnostics;
 use serde_json::{Value as Json, json};
@@ -132,7 +133,7 @@ impl World {
 
 /// The declarations of a host about which nothing is known.
 pub fn plan(project: &Project, host: &str) -> HostDeclarations {
-    project.host_plan(host, &Facts::none(), &Registered::new())
+    project.host_plan(host, &Facts::none(), &RegisteredResults::new())
 }
 
 pub fn item<'p>(plan: &'p HostDeclarations, address: &str) -> &'p DeclaredItem {
@@ -145,13 +146,13 @@ pub fn item<'p>(plan: &'p HostDeclarations, address: &str) -> &'p DeclaredItem {
         .unwrap_or_else(|| panic!("no {address} among {all:?}"))
 }
 
-pub fn resolve(plan: &HostDeclarations, address: &str, registered: &Registered) -> Resolution {
+pub fn resolve(plan: &HostDeclarations, address: &str, registered: &RegisteredResults) -> Resolution {
     let item = item(plan, address);
     plan.role(&item.role).unwrap().resolve(item, registered)
 }
 
 pub fn ready(plan: &HostDeclarations, address: &str) -> Ready {
-    match resolve(plan, address, &Registered::new()) {
+    match resolve(plan, address, &RegisteredResults::new()) {
         Resolution::Ready(ready) => *ready,
         other => panic!("{address}: {other:?}"),
     }

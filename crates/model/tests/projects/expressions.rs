@@ -1,7 +1,7 @@
 //! `vars` of a role: named expressions.
 
 use crate::common::{World, plan, ready, resolve};
-use converge_model::{Facts, Registered, Resolution};
+use converge_model::{Facts, RegisteredResults, Resolution};
 use serde_json::json;
 
 const ROLE: &str = r#"
@@ -55,20 +55,20 @@ fn they_wait_for_what_they_reach() {
     let project = world.load();
     assert!(project.needs("h1").facts, "a fact is read through an expression alone");
     let host = plan(&project, "h1");
-    let waits = |address: &str| match resolve(&host, address, &Registered::new()) {
+    let waits = |address: &str| match resolve(&host, address, &RegisteredResults::new()) {
         Resolution::Unknown { names, .. } => names.into_iter().collect::<Vec<_>>().join(", "),
         other => panic!("{address}: {other:?}"),
     };
     assert_eq!(waits("r/fact"), "facts");
     assert_eq!(waits("r/result"), "answer");
-    let mut known = Registered::new();
+    let mut known = RegisteredResults::new();
     known.set("r", "answer", json!("four"));
     match resolve(&host, "r/result", &known) {
         Resolution::Ready(ready) => assert_eq!(ready.params["content"], json!("4")),
         other => panic!("{other:?}"),
     }
     let facts = Facts::new([("h1".to_owned(), json!({"init": "systemd"}))]);
-    let host = project.host_plan("h1", &facts, &Registered::new());
+    let host = project.host_plan("h1", &facts, &RegisteredResults::new());
     assert_eq!(ready(&host, "r/fact").params["content"], json!("systemd"));
 }
 
@@ -82,7 +82,7 @@ fn a_saved_plan_is_bound_by_their_values() {
         let host = plan(&project, "h1");
         let used = host.role("r").unwrap();
         let item = crate::common::item(&host, "r/secret");
-        used.binding(item, &Registered::new())
+        used.binding(item, &RegisteredResults::new())
     };
     let (first, again, other) = (texts("1"), texts("1"), texts("2"));
     assert!(first == again && first != other);

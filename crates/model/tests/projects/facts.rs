@@ -1,7 +1,7 @@
 //! The facts that declarations read, and what waits for them.
 
 use crate::common::{World, item, plan, ready, resolve};
-use converge_model::{Facts, Registered, Resolution};
+use converge_model::{Facts, RegisteredResults, Resolution};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ resources:
     assert!(project.needs("h1").facts_of.is_empty());
     assert_eq!(project.needs("h2").facts_of.iter().collect::<Vec<_>>(), ["h3"]);
     let before = plan(&project, "h1");
-    let waits = |address: &str| match resolve(&before, address, &Registered::new()) {
+    let waits = |address: &str| match resolve(&before, address, &RegisteredResults::new()) {
         Resolution::Unknown { names, .. } => names.into_iter().collect::<Vec<_>>().join(" "),
         other => panic!("{address}: {other:?}"),
     };
@@ -46,7 +46,7 @@ resources:
     ready(&before, "r/plain");
 
     let facts = Facts::new([("h1".to_owned(), json!({"os": "debian", "wanted": ["jq", "tree"]}))]);
-    let mut registered = Registered::new();
+    let mut registered = RegisteredResults::new();
     registered.set("r", "smi", json!({"rc": 0, "stdout": "{{ 7 }}"}));
     let after = project.host_plan("h1", &facts, &registered);
     assert_eq!(ready(&after, "r/each[tree]").params["name"], json!("tree"));
@@ -112,7 +112,7 @@ fn a_template_over_hosts_shows_which_hosts_it_reads() {
     let needs = project.needs("h1");
     assert_eq!(needs.facts_of.iter().collect::<Vec<_>>(), ["h1"]);
     assert!(needs.facts_of_others && needs.fact_names.has("os") && !needs.fact_names.has("nvidia"));
-    let none = Registered::new();
+    let none = RegisteredResults::new();
     let with = |facts: &Facts| resolve(&project.host_plan("h1", facts, &none), "r/all", &none);
     let one = Facts::new([("h1".to_owned(), json!({"os": "debian"}))]);
     let Resolution::Unknown { names, .. } = with(&one) else { panic!("h2 was not asked") };

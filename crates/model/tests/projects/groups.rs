@@ -1,7 +1,7 @@
 //! Groups of items.
 
 use crate::common::{World, item, plan, ready, resolve};
-use converge_model::{Facts, Registered, Resolution};
+use converge_model::{Facts, RegisteredResults, Resolution};
 use serde_json::json;
 
 const ROLE: &str = r#"
@@ -42,7 +42,7 @@ verify:
 
 fn why(world: &World, address: &str, answer: &str) -> String {
     let project = world.load();
-    let mut known = Registered::new();
+    let mut known = RegisteredResults::new();
     known.set("r", "answer", json!(answer));
     let host = project.host_plan("h1", &Facts::none(), &known);
     match resolve(&host, address, &known) {

@@ -5,7 +5,7 @@
 use camino::Utf8Path;
 use converge_model::inventory::InventorySource;
 use converge_model::{
-    Facts, KindCatalog, KindSpec, LOAD_KEYWORD, LoadOptions, Project, Registered, Resolution,
+    Facts, KindCatalog, KindSpec, LOAD_KEYWORD, LoadOptions, Project, RegisteredResults, Resolution,
 };
 use converge_resource::Place;
 use converge_resources::KINDS;
@@ -133,11 +133,11 @@ fn the_demo_is_right_on_every_host() {
     let facts = Facts::new(["h1", "h2", "h3"].map(|host| (host.to_owned(), json!({"init": "systemd"}))));
     let mut kinds = std::collections::BTreeSet::new();
     for host in project.hosts() {
-        let plan = project.host_plan(host, &facts, &Registered::new());
+        let plan = project.host_plan(host, &facts, &RegisteredResults::new());
         for used in &plan.roles {
             for item in used.all() {
-                let Resolution::Ready(ready) = used.resolve(item, &Registered::new()) else {
-                    panic!("{host} {}: {:?}", item.address, used.resolve(item, &Registered::new()));
+                let Resolution::Ready(ready) = used.resolve(item, &RegisteredResults::new()) else {
+                    panic!("{host} {}: {:?}", item.address, used.resolve(item, &RegisteredResults::new()));
                 };
                 let kind = converge_resources::kind(&item.kind).unwrap();
                 let parsed = (kind.parse)(&ready.params);
@@ -154,10 +154,10 @@ fn the_demo_is_right_on_every_host() {
 fn the_demo_differs_between_hosts() {
     let project = demo();
     let text = |host: &str, role: &str, address: &str, pointer: &str| {
-        let plan = project.host_plan(host, &Facts::none(), &Registered::new());
+        let plan = project.host_plan(host, &Facts::none(), &RegisteredResults::new());
         let used = plan.role(role).unwrap();
         let item = used.all().find(|item| item.address == address).unwrap();
-        match used.resolve(item, &Registered::new()) {
+        match used.resolve(item, &RegisteredResults::new()) {
             Resolution::Ready(ready) => ready.params.pointer(pointer).unwrap().as_str().unwrap().to_owned(),
             other => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
 //! Variables, declarations and resolutions of whole projects.
 
 use crate::common::{World, plan, ready, resolve};
-use converge_model::{Registered, Resolution};
+use converge_model::{RegisteredResults, Resolution};
 use serde_json::json;
 
 #[test]
@@ -26,7 +26,10 @@ fn an_undefined_variable_is_an_error_of_its_hosts_alone() {
     assert_eq!(text.matches("error[").count(), 3, "{text}");
     let good = plan(&project, "h1");
     assert_eq!(ready(&good, "r/x").params["content"], json!("3!"));
-    assert!(matches!(resolve(&plan(&project, "h3"), "r/x", &Registered::new()), Resolution::Invalid(_)));
+    assert!(matches!(
+        resolve(&plan(&project, "h3"), "r/x", &RegisteredResults::new()),
+        Resolution::Invalid(_)
+    ));
 }
 
 #[test]
@@ -58,7 +61,7 @@ resources:
     assert_eq!(template.inputs_used.iter().collect::<Vec<_>>(), ["gpus"]);
     assert!(template.spans.value("/template/text").to_string().ends_with("role.yaml:5:32"));
     assert_eq!(ready(&first, "r/s").params["source"], json!({"path": "h1.bin", "hex": "016f6b"}));
-    let Resolution::Skipped { why } = resolve(&plan(&project, "h2"), "r/s", &Registered::new()) else {
+    let Resolution::Skipped { why } = resolve(&plan(&project, "h2"), "r/s", &RegisteredResults::new()) else {
         panic!()
     };
     assert_eq!(why, "when: inventory_hostname == 'h1'");
@@ -102,7 +105,7 @@ resources:
     let plan = plan(&project, "h1");
     let addresses: Vec<&str> = plan.roles[0].items.iter().map(|item| item.address.as_str()).collect();
     assert_eq!(addresses, ["r/user[ann]", "r/user[bob]", "r/entry[x]", "r/entry[y]", "r/wrong"]);
-    assert!(matches!(resolve(&plan, "r/user[ann]", &Registered::new()), Resolution::Skipped { .. }));
+    assert!(matches!(resolve(&plan, "r/user[ann]", &RegisteredResults::new()), Resolution::Skipped { .. }));
     assert_eq!(ready(&plan, "r/user[bob]").params, json!({"path": "/home/bob", "content": "2"}));
     assert_eq!(ready(&plan, "r/entry[y]").params["path"], json!("/y"));
     let text = world.text(&project.host_errors()["h1"]);
@@ -243,7 +246,7 @@ fn a_condition_on_a_role_skips_all_of_it() {
     );
     world.write("inventories/host_vars/h2.yaml", "gone: [a]\n");
     let project = world.load();
-    let Resolution::Skipped { why } = resolve(&plan(&project, "h1"), "r/x", &Registered::new()) else {
+    let Resolution::Skipped { why } = resolve(&plan(&project, "h1"), "r/x", &RegisteredResults::new()) else {
         panic!()
     };
     assert_eq!(why, "when: 'gpu' in group_names and inventory_hostname != 'h1'");

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop the test")]
 
 use crate::common::World;
-use converge_model::{Facts, Project, Registered, Resolution};
+use converge_model::{Facts, Project, RegisteredResults, Resolution};
 use serde_json::{Value as Json, json};
 
 /// A project with one role of this repository and values for its inputs.
@@ -19,7 +19,7 @@ fn project(role: &str, values: &str) -> (World, Project) {
 }
 
 fn params(project: &Project, target: &str, address: &str) -> Json {
-    let registered = Registered::new();
+    let registered = RegisteredResults::new();
     let plan = project.host_plan(target, &Facts::none(), &registered);
     match crate::common::resolve(&plan, address, &registered) {
         Resolution::Ready(ready) => ready.params,
@@ -69,7 +69,7 @@ fn hosts_that_restart_containerd_keep_the_toolkit_from_it() {
 /// Volta is 7.0: a host with an older GPU is left alone unless the list says otherwise.
 #[test]
 fn gpus_before_volta_are_left_alone_by_themselves() {
-    let registered = Registered::new();
+    let registered = RegisteredResults::new();
     for (capability, list, alone) in
         [("6.1", "", true), ("7.0", "", false), ("6.1", "gpu_operator_unsupported: []\n", false)]
     {
@@ -93,7 +93,7 @@ fn gpus_before_volta_are_left_alone_by_themselves() {
 
 #[test]
 fn a_driver_is_held_to_the_cuda_of_the_images_and_stays_loaded_where_it_is_wanted() {
-    let registered = Registered::new();
+    let registered = RegisteredResults::new();
     let nvidia = json!({"present": true, "problem": null, "driver": "535.274.02", "gpus": []});
     let facts = Facts::new([("h1".to_owned(), json!({"nvidia": nvidia}))]);
     for (cuda, fits) in [("12.8", true), ("13.0", false)] {

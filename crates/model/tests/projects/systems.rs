@@ -5,7 +5,7 @@
 use crate::kinds::real;
 use camino::Utf8Path;
 use converge_model::inventory::InventorySource;
-use converge_model::{Facts, LoadOptions, Project, Registered, Resolution};
+use converge_model::{Facts, LoadOptions, Project, RegisteredResults, Resolution};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn every_item_of_the_reference_systems_is_right() {
         assert!(project.warnings().is_empty(), "{system}: {}", project.warnings());
         assert!(project.host_errors().is_empty(), "{system}: {:?}", project.host_errors());
         let facts = Facts::new(project.hosts().iter().map(|host| (host.clone(), facts())));
-        let registered = Registered::new();
+        let registered = RegisteredResults::new();
         let mut known = 0;
         let mut of_cluster = BTreeSet::new();
         for target in project.hosts().iter().map(String::as_str).chain(["cluster"]) {

@@ -3,12 +3,12 @@
 use super::VirtualHost;
 use converge_objects::path::{led_to, link_target, within};
 use converge_objects::traits_of;
-use converge_resource::{ObjectId, Observed, State, Stop, Wait};
+use converge_resource::{ObjectId, Observation, State, Stop, Wait};
 use std::collections::BTreeSet;
 
 /// A path that was a link before, or is one from then on.
 #[derive(Clone, Debug)]
-pub(super) struct Relinked {
+pub(super) struct RelinkedPath {
     path: String,
     /// The place to which it led; none where it was no link.
     was: Option<String>,
@@ -49,7 +49,7 @@ impl VirtualHost<'_> {
             reason: format!("`{}` changes where {} leads first", self.item, object.key),
         };
         let path = object.key.clone();
-        self.relinked.push(Relinked { path, was, is_link: now.is_some(), wait, elsewhere });
+        self.relinked.push(RelinkedPath { path, was, is_link: now.is_some(), wait, elsewhere });
     }
 
     /// Takes an object that an item determines where its path leads now.
@@ -60,7 +60,7 @@ impl VirtualHost<'_> {
     }
 
     /// The state of an object below a link that the run changes, where the host's answer is about another place; `None` elsewhere.
-    pub(super) fn led_elsewhere(&self, object: &ObjectId) -> Result<Option<Observed>, Stop> {
+    pub(super) fn led_elsewhere(&self, object: &ObjectId) -> Result<Option<Observation>, Stop> {
         if self.relinked.is_empty() || !traits_of(object).at_path {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl VirtualHost<'_> {
                 }
                 continue;
             }
-            let absent = || Ok(Some(Observed::new(State::absent(), None)));
+            let absent = || Ok(Some(Observation::new(State::absent(), None)));
             if !relinked.is_link {
                 return absent();
             }

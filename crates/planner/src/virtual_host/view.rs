@@ -3,13 +3,13 @@
 use super::{UnitInput, VirtualHost, key_of, may_be_packaged};
 use crate::OtherTargets;
 use converge_resource::{
-    Answer, ApiProbe, Content, Digest, LocalProbe, Named, ObjectId, Observed, Probe, Restarters, RunAnswer,
-    RunsWith, State, Stop, View, Wait,
+    Answer, ApiProbe, Content, Digest, LocalProbe, NamedResource, ObjectId, Observation, Probe, Restarters,
+    RunAnswer, RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 impl View for VirtualHost<'_> {
-    fn observed(&self, object: &ObjectId) -> Result<Observed, Stop> {
+    fn observed(&self, object: &ObjectId) -> Result<Observation, Stop> {
         self.need_ancestors(object)?;
         self.found(object)
     }
@@ -133,7 +133,7 @@ impl View for VirtualHost<'_> {
         Ok(Restarters { key: key_of(&self.item), earlier, later })
     }
 
-    fn named(&self, name: &str) -> Result<Named, Stop> {
+    fn named(&self, name: &str) -> Result<NamedResource, Stop> {
         self.named_of(&self.role, name)
     }
 }
@@ -151,7 +151,7 @@ impl VirtualHost<'_> {
     }
 
     /// The resource of this role that has this name.
-    fn named_of(&self, role: &str, name: &str) -> Result<Named, Stop> {
+    fn named_of(&self, role: &str, name: &str) -> Result<NamedResource, Stop> {
         let Some(done) = self.done.get(&(role.to_owned(), name.to_owned())) else {
             let known: BTreeSet<&str> =
                 self.done.keys().filter(|(of, _)| of == role).map(|(_, n)| n.as_str()).collect();
@@ -177,6 +177,6 @@ impl VirtualHost<'_> {
             newest = newest.max(observed.moment);
         }
         done.basis.iter().for_each(|basis| lines.push_str(&format!("={basis}\n")));
-        Ok(Named { digest: Digest::of(lines.as_bytes()).to_string(), changed, newest })
+        Ok(NamedResource { digest: Digest::of(lines.as_bytes()).to_string(), changed, newest })
     }
 }

@@ -1,7 +1,7 @@
 //! Actions.
 
 use super::typed::typed;
-use super::{Change, Erased, Nothing, Object};
+use super::{Change, ErasedObject, Nothing, Object};
 use crate::State;
 
 /// An object that is an action: its state says only whether it was done, and its revert is another action, if it has one. Its item makes other objects.
@@ -57,7 +57,7 @@ pub trait DynActionPart: Send + Sync {
 
 impl DynActionPart for Nothing {}
 
-impl<O: ActionPart> DynActionPart for Erased<O> {
+impl<O: ActionPart> DynActionPart for ErasedObject<O> {
     fn is_action(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
 //! A name in a cluster.
 
-use super::{Erased, Nothing, Object};
+use super::{ErasedObject, Nothing, Object};
 use crate::ApiRef;
 
 /// An object that the API of a cluster, or helm, knows by a name of its own.
@@ -53,7 +53,7 @@ pub trait DynClusterPart: Send + Sync {
 
 impl DynClusterPart for Nothing {}
 
-impl<O: ClusterPart> DynClusterPart for Erased<O> {
+impl<O: ClusterPart> DynClusterPart for ErasedObject<O> {
     fn of_api(&self) -> bool {
         O::OF_API
     }

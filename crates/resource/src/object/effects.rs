@@ -1,11 +1,11 @@
 //! Effects of changes on facts, and on objects that no state names.
 
 use super::typed::typed;
-use super::{Change, Erased, Nothing, Object};
+use super::{Change, ErasedObject, Nothing, Object};
 
 /// Objects that a change may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MayBring {
+pub struct BroughtObjects {
     /// The activity, for people: `installing`.
     pub verb: &'static str,
     /// The kinds of these objects.
@@ -19,7 +19,7 @@ pub type AlteredFact = (&'static str, Option<serde_json::Value>);
 pub trait Effects: Object {
     /// Objects that this change may bring without anything telling which: the content of a package, the parameters of a
     /// kernel module.
-    fn may_bring(_from: &Self::State, _to: &Self::State) -> Option<MayBring> {
+    fn may_bring(_from: &Self::State, _to: &Self::State) -> Option<BroughtObjects> {
         None
     }
 
@@ -38,7 +38,7 @@ pub trait Effects: Object {
 /// [`Effects`] without its types.
 pub trait DynEffects: Send + Sync {
     /// [`Effects::may_bring`]; a bad state may bring nothing.
-    fn may_bring(&self, _change: &Change) -> Option<MayBring> {
+    fn may_bring(&self, _change: &Change) -> Option<BroughtObjects> {
         None
     }
     /// [`Effects::alters`]; a bad state alters nothing: it cannot be applied.
@@ -53,8 +53,8 @@ pub trait DynEffects: Send + Sync {
 
 impl DynEffects for Nothing {}
 
-impl<O: Effects> DynEffects for Erased<O> {
-    fn may_bring(&self, change: &Change) -> Option<MayBring> {
+impl<O: Effects> DynEffects for ErasedObject<O> {
+    fn may_bring(&self, change: &Change) -> Option<BroughtObjects> {
         typed::<O>(change).ok().and_then(|(from, to)| O::may_bring(&from, &to))
     }
     fn alters(&self, change: &Change) -> Vec<AlteredFact> {

@@ -3,9 +3,9 @@
 use super::typed::typed;
 use super::{
     AttributeChange, Change, DriftScript, DynActionPart, DynClusterPart, DynEffects, DynLinks, DynNeeds,
-    DynNodePart, DynRelations, DynShared, Erased, Object, Reversibility, Traits,
+    DynNodePart, DynRelations, DynSharedObject, ErasedObject, Object, Reversibility, Traits,
 };
-use crate::{AnswerError, Digest, Disruption, Observed, Place, State, Step};
+use crate::{AnswerError, Digest, Disruption, Observation, Place, State, Step};
 use std::collections::BTreeMap;
 
 /// [`Object`] without its types, as registries and executors use it.
@@ -25,7 +25,7 @@ pub trait DynObject: Send + Sync {
     /// [`Object::EFFECTS`].
     fn effects(&self) -> &'static dyn DynEffects;
     /// [`Object::SHARED`].
-    fn shared(&self) -> &'static dyn DynShared;
+    fn shared(&self) -> &'static dyn DynSharedObject;
     /// [`Object::NODE`].
     fn node(&self) -> &'static dyn DynNodePart;
     /// [`Object::CLUSTER`].
@@ -37,7 +37,7 @@ pub trait DynObject: Send + Sync {
     /// [`Object::fulfils`]; bad states are compared as they are.
     fn fulfils(&self, now: &State, planned: &State) -> bool;
     /// Parses the answer of `cv_see_KIND` to these keys. Every key gets an observation, or the error.
-    fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>>;
+    fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observation, AnswerError>>;
     /// [`Object::title`]; of a bad state only that it changes.
     fn title(&self, change: &Change) -> String;
     /// [`Object::steps`].
@@ -61,7 +61,7 @@ pub trait DynObject: Send + Sync {
     fn drifts(&self, key: &str, state: &State) -> Vec<DriftScript>;
 }
 
-impl<O: Object> DynObject for Erased<O> {
+impl<O: Object> DynObject for ErasedObject<O> {
     fn kind(&self) -> &'static str {
         O::KIND
     }
@@ -83,7 +83,7 @@ impl<O: Object> DynObject for Erased<O> {
     fn effects(&self) -> &'static dyn DynEffects {
         O::EFFECTS
     }
-    fn shared(&self) -> &'static dyn DynShared {
+    fn shared(&self) -> &'static dyn DynSharedObject {
         O::SHARED
     }
     fn node(&self) -> &'static dyn DynNodePart {
@@ -104,7 +104,7 @@ impl<O: Object> DynObject for Erased<O> {
             _ => now == planned,
         }
     }
-    fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observed, AnswerError>> {
+    fn parse(&self, keys: &[&str], answer: &str) -> BTreeMap<String, Result<Observation, AnswerError>> {
         crate::answer::parse::<O::State>(keys, answer)
     }
     fn title(&self, change: &Change) -> String {

@@ -1,7 +1,7 @@
 //! Objects that make, name or hide others.
 
 use super::typed::typed;
-use super::{Change, Erased, Nothing, Object};
+use super::{Change, ErasedObject, Nothing, Object};
 use crate::{Content, ObjectId, State};
 
 /// An object whose state makes, names or hides other objects: a path, a unit, a mount.
@@ -80,7 +80,7 @@ pub trait DynLinks: Send + Sync {
 
 impl DynLinks for Nothing {}
 
-impl<O: Links> DynLinks for Erased<O> {
+impl<O: Links> DynLinks for ErasedObject<O> {
     fn brings(&self, key: &str, state: &State, content: Option<&Content>) -> Vec<(ObjectId, State)> {
         O::State::try_from(state.clone()).map_or_else(|_| Vec::new(), |s| O::brings(key, &s, content))
     }

@@ -17,14 +17,14 @@ use std::fmt::Debug;
 
 pub use action::{ActionPart, DynActionPart};
 pub use cluster::{ClusterPart, DynClusterPart};
-pub use effects::{AlteredFact, DynEffects, Effects, MayBring};
+pub use effects::{AlteredFact, BroughtObjects, DynEffects, Effects};
 pub use erased::DynObject;
 pub use links::{DynLinks, Links};
 pub use needs::{DynNeeds, Needs};
 pub use node::{DynNodePart, NodePart};
 pub use relations::{DynRelations, Relations};
-pub use shared::{DynShared, Past, Shared};
-pub use typed::{Erased, Nothing};
+pub use shared::{DynSharedObject, Past, SharedObject};
+pub use typed::{ErasedObject, Nothing};
 
 /// One object that changes from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl Traits {
 
 /// Something a machine or a cluster has. One file each, in the `objects` crate.
 ///
-/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`Shared`], [`NodePart`], [`ClusterPart`], [`Needs`] and [`ActionPart`] say
+/// The core says what every object has; [`Traits`] and the traits [`Links`], [`Relations`], [`Effects`], [`SharedObject`], [`NodePart`], [`ClusterPart`], [`Needs`] and [`ActionPart`] say
 /// what some have besides.
 ///
 /// An object of a cluster ([`Object::PLACE`]) has no shell text: the executor of clusters makes its states and changes.
@@ -164,14 +164,14 @@ pub trait Object: Send + Sync + 'static {
     const SECONDS: u64 = 120;
     /// Its properties that do not depend on a state.
     const TRAITS: Traits = Traits::NONE;
-    /// Its [`Links`], if it has any: `&Erased::<Self>::new()`. So are the other traits that an object may have.
+    /// Its [`Links`], if it has any: `&ErasedObject::<Self>::new()`. So are the other traits that an object may have.
     const LINKS: &'static dyn DynLinks = &Nothing;
     /// Its [`Relations`].
     const RELATIONS: &'static dyn DynRelations = &Nothing;
     /// Its [`Effects`].
     const EFFECTS: &'static dyn DynEffects = &Nothing;
-    /// How others share it: its [`Shared`].
-    const SHARED: &'static dyn DynShared = &Nothing;
+    /// How others share it: its [`SharedObject`].
+    const SHARED: &'static dyn DynSharedObject = &Nothing;
     /// Its part in a node: its [`NodePart`].
     const NODE: &'static dyn DynNodePart = &Nothing;
     /// Its name in a cluster: its [`ClusterPart`].

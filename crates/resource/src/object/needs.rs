@@ -1,6 +1,6 @@
 //! Conditions of an object.
 
-use super::{Erased, Nothing, Object};
+use super::{ErasedObject, Nothing, Object};
 
 /// An object that something must serve, or whose state comes by itself.
 pub trait Needs: Object {
@@ -31,7 +31,7 @@ pub trait DynNeeds: Send + Sync {
 
 impl DynNeeds for Nothing {}
 
-impl<O: Needs> DynNeeds for Erased<O> {
+impl<O: Needs> DynNeeds for ErasedObject<O> {
     fn patience(&self, key: &str) -> Option<u64> {
         O::patience(key)
     }

@@ -1,7 +1,7 @@
 //! A host's part in its cluster.
 
 use super::typed::typed;
-use super::{Change, Erased, Nothing, Object};
+use super::{Change, ErasedObject, Nothing, Object};
 use crate::{Backup, NodeRemoval, NodeRemovalRequest};
 
 /// An object that makes its host a node of a cluster, or goes with the node.
@@ -20,7 +20,7 @@ pub trait NodePart: Object {
     const STAYS_UNLESS_ALLOWED: bool = false;
 
     /// The backup that must reach the controller before a rollback makes this change: a copy of data that the change
-    /// destroys. A kind that makes such a change in a plan sets `Wanted::backup` itself.
+    /// destroys. A kind that makes such a change in a plan sets `WantedStates::backup` itself.
     fn backup(_from: &Self::State, _to: &Self::State) -> Option<Backup> {
         None
     }
@@ -62,7 +62,7 @@ pub trait DynNodePart: Send + Sync {
 
 impl DynNodePart for Nothing {}
 
-impl<O: NodePart> DynNodePart for Erased<O> {
+impl<O: NodePart> DynNodePart for ErasedObject<O> {
     fn makes_node(&self) -> bool {
         O::MAKES_NODE
     }

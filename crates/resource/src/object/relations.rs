@@ -1,7 +1,7 @@
 //! Objects that belong to others, or follow them.
 
 use super::typed::typed;
-use super::{Change, Erased, Nothing, Object};
+use super::{Change, ErasedObject, Nothing, Object};
 use crate::{ObjectId, State};
 
 /// An object that belongs to accounts, or whose state shows a change of another object.
@@ -41,7 +41,7 @@ pub trait DynRelations: Send + Sync {
 
 impl DynRelations for Nothing {}
 
-impl<O: Relations> DynRelations for Erased<O> {
+impl<O: Relations> DynRelations for ErasedObject<O> {
     fn accounts(&self, key: &str, state: &State) -> Vec<ObjectId> {
         O::State::try_from(state.clone()).map(|state| O::accounts(key, &state)).unwrap_or_default()
     }

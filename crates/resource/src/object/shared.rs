@@ -1,6 +1,6 @@
 //! Objects that others change too.
 
-use super::{Contents, Erased, Nothing, Object};
+use super::{Contents, ErasedObject, Nothing, Object};
 use crate::{Content, State};
 
 /// The recorded history of an object that a rollback reverts.
@@ -16,7 +16,7 @@ pub struct Past<'a, S> {
 }
 
 /// An object that others change too, or that changes by itself: a rollback compares and reverts it field by field.
-pub trait Shared: Object {
+pub trait SharedObject: Object {
     /// Whether a rollback treats these states as equal: attributes that change by themselves are ignored.
     fn same(a: &Self::State, b: &Self::State) -> bool {
         a == b
@@ -49,17 +49,17 @@ pub trait Shared: Object {
     }
 }
 
-/// [`Shared`] without its types. By default an object is as its state says, and goes back to the one before.
-pub trait DynShared: Send + Sync {
-    /// [`Shared::same`]; bad states are compared as they are.
+/// [`SharedObject`] without its types. By default an object is as its state says, and goes back to the one before.
+pub trait DynSharedObject: Send + Sync {
+    /// [`SharedObject::same`]; bad states are compared as they are.
     fn same(&self, a: &State, b: &State) -> bool {
         a == b
     }
-    /// [`Shared::shows`]; bad states are compared as they are.
+    /// [`SharedObject::shows`]; bad states are compared as they are.
     fn shows(&self, now: &State, past: &Past<'_, State>, _content: &Contents<'_>) -> bool {
         now == past.left
     }
-    /// [`Shared::back`]; with a bad state, the one before.
+    /// [`SharedObject::back`]; with a bad state, the one before.
     fn back(
         &self,
         _now: &State,
@@ -68,13 +68,13 @@ pub trait DynShared: Send + Sync {
     ) -> (State, Option<Content>) {
         (past.before.clone(), None)
     }
-    /// [`Shared::apart`]; false with a bad state.
+    /// [`SharedObject::apart`]; false with a bad state.
     fn apart(&self, _past: &Past<'_, State>, _since: &[(State, State)], _content: &Contents<'_>) -> bool {
         false
     }
 }
 
-impl DynShared for Nothing {}
+impl DynSharedObject for Nothing {}
 
 type TypedPast<S> = (S, S, S, Vec<(S, S)>);
 
@@ -88,7 +88,7 @@ fn typed_past<O: Object>(
     Ok((state(now)?, state(past.before)?, state(past.left)?, between.collect::<Result<_, _>>()?))
 }
 
-impl<O: Shared> DynShared for Erased<O> {
+impl<O: SharedObject> DynSharedObject for ErasedObject<O> {
     fn same(&self, a: &State, b: &State) -> bool {
         match (O::State::try_from(a.clone()), O::State::try_from(b.clone())) {
             (Ok(x), Ok(y)) => O::same(&x, &y),

@@ -7,16 +7,16 @@ use std::marker::PhantomData;
 pub struct Nothing;
 
 /// Makes a [`super::DynObject`] of an [`Object`].
-pub struct Erased<O>(PhantomData<fn() -> O>);
+pub struct ErasedObject<O>(PhantomData<fn() -> O>);
 
-impl<O> Erased<O> {
+impl<O> ErasedObject<O> {
     /// The object without its types.
     pub const fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<O> Default for Erased<O> {
+impl<O> Default for ErasedObject<O> {
     fn default() -> Self {
         Self::new()
     }

@@ -3,7 +3,7 @@
 use crate::look::{check_path, normal, path, path_id, path_id_below};
 use crate::tree::emptied;
 use converge_objects::PathState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -73,7 +73,7 @@ impl Resource for Absent {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let id = path_id(&self.path);
         let mut targets: Vec<(ObjectId, State)> = Vec::new();
         match path(view, &self.path)? {
@@ -87,7 +87,7 @@ impl Resource for Absent {
             PathState::Dir { .. } => targets = emptied(view, &self.path, self.recursive)?,
         }
         targets.push((id, PathState::Absent.into()));
-        Ok(Wanted { targets, ..Wanted::default() })
+        Ok(WantedStates { targets, ..WantedStates::default() })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::names::Names;
 use crate::repository_key::{RepositoryKey, check_name, check_signed_by, file_like, file_that_goes};
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Resource, SourceFile, State, Stop, View, Wanted,
+    Claim, Content, ObjectId, ParamError, Resource, SourceFile, State, Stop, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -101,13 +101,13 @@ impl AptRepository {
             .collect()
     }
 
-    fn absent(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn absent(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut targets: Vec<(ObjectId, State)> = vec![(lists_id(&self.name), AptListsState::Absent.into())];
         for file in [self.file(), self.keyring()] {
             file_that_goes(&file, &path(view, &file)?)?;
             targets.push((path_id(&file), PathState::Absent.into()));
         }
-        Ok(Wanted { targets, ..Wanted::default() })
+        Ok(WantedStates { targets, ..WantedStates::default() })
     }
 }
 
@@ -184,7 +184,7 @@ impl Resource for AptRepository {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if self.state == Presence::Absent {
             return self.absent(view);
         }
@@ -193,7 +193,7 @@ impl Resource for AptRepository {
                 "this host has no apt: /etc/apt/sources.list.d is not there".to_owned(),
             ));
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         match &self.signed_by {
             Some(file) => check_signed_by(view, file)?,
             None => {

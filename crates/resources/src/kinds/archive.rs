@@ -9,7 +9,8 @@ use crate::look::{
 use crate::unpack::{ArchiveMember, Choice, Listing, UnpackError, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, Tree, View, Wait, Wanted,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, Tree, View, Wait,
+    WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -247,11 +248,11 @@ impl Resource for Archive {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if let Some(creates) = &self.creates
             && path(view, creates)? != PathState::Absent
         {
-            return Ok(Wanted::default());
+            return Ok(WantedStates::default());
         }
         need_parent(view, "/path", &self.place("x"))?;
         let (listing, settings) = match (self.own(), &self.on_host) {
@@ -277,7 +278,7 @@ impl Resource for Archive {
         }
         asks.take(may_fill(view, "/path", &targets))?;
         asks.finish()?;
-        Ok(Wanted { targets, contents, settings, ..Wanted::default() })
+        Ok(WantedStates { targets, contents, settings, ..WantedStates::default() })
     }
 }
 
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn what_it_creates_says_that_it_is_done() {
         let kind = read::<Archive>(json!({"source": packed(), "path": "/opt/x", "creates": "/opt/x/top"}));
-        assert_eq!(kind.plan(&FakeView::new().dir("/opt/x/top")), Ok(Wanted::default()));
+        assert_eq!(kind.plan(&FakeView::new().dir("/opt/x/top")), Ok(WantedStates::default()));
     }
 
     fn on_host() -> Archive {

@@ -1,6 +1,6 @@
 //! `assert`
 
-use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
@@ -103,7 +103,7 @@ impl Resource for Assert {
         Vec::new()
     }
 
-    fn plan(&self, _: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, _: &dyn View) -> Result<WantedStates, Stop> {
         let failed: Vec<String> = self
             .that
             .holds
@@ -113,7 +113,7 @@ impl Resource for Assert {
             .map(|(i, _)| (i + 1).to_string())
             .collect();
         if failed.is_empty() {
-            return Ok(Wanted::default());
+            return Ok(WantedStates::default());
         }
         let which = match (self.that.list, failed.len()) {
             (false, _) => "the condition does not hold".to_owned(),

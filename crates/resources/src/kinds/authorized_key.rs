@@ -10,7 +10,7 @@ use crate::names::Names;
 use base64::Engine as _;
 use converge_objects::path::within;
 use converge_objects::{PathState, UserState};
-use converge_resource::{Claim, Content, ObjectId, ParamError, Resource, State, Stop, View, Wanted};
+use converge_resource::{Claim, Content, ObjectId, ParamError, Resource, State, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -298,7 +298,7 @@ impl Resource for AuthorizedKey {
         vec![Claim::shared(dir, "presence", "directory"), content, Claim::shared(id, "presence", "file")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let target = self.path();
         let account = self.account(view)?;
         if let Some((_, home)) = &account
@@ -325,7 +325,7 @@ impl Resource for AuthorizedKey {
                 culprit: "/key",
             };
             let wanted = frame.plan(view, &|text| Ok(self.edit(text)))?;
-            return Ok(Wanted { notes, ..wanted });
+            return Ok(WantedStates { notes, ..wanted });
         };
         if let Some(wait) = view.may_appear(&path_id(&target)) {
             return Err(Stop::Deferred(wait));
@@ -336,7 +336,7 @@ impl Resource for AuthorizedKey {
         }
         let content = Content::new(self.edit("").into_bytes());
         let state = file_state(&content, (0o600, self.user.clone(), group.clone()));
-        let mut wanted = Wanted { targets: made, notes, ..Wanted::default() }.with(content);
+        let mut wanted = WantedStates { targets: made, notes, ..WantedStates::default() }.with(content);
         wanted.targets.push((path_id(&target), state.into()));
         Ok(wanted)
     }

@@ -6,7 +6,7 @@ use crate::edit::Edit;
 use crate::kinds::line::{Presence, insert, stop};
 use crate::lines::Insert;
 use crate::look::{check_path, path_id};
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -155,7 +155,7 @@ impl Resource for Block {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let place = self.insert().map_err(stop)?;
         let edit = Edit {
             path: &self.path,

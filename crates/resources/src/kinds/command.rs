@@ -6,7 +6,7 @@ use crate::restart::inputs;
 use crate::surroundings::{DeclaredSurroundings, Env};
 use converge_objects::{Command as Key, CommandGuard, CommandState, PathState};
 use converge_resource::{
-    Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, Wanted, unlisted,
+    Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, WantedStates, unlisted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -206,7 +206,7 @@ impl Resource for Command {
         self.on_change.clone().unwrap_or_default()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut wanted = self.wanted(view)?;
         let runs = wanted.targets.iter().any(|(object, to)| view.raw(object).is_ok_and(|now| now != *to));
         if runs {
@@ -223,23 +223,23 @@ impl Resource for Command {
 }
 
 impl Command {
-    fn wanted(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn wanted(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         match self.guard() {
             CommandGuard::Creates(target) => {
                 let now = self.state(view)?;
                 match path(view, &target)? {
                     // An earlier item may bring the path: the step looks again and then runs nothing, so the
                     // state after it is known either way.
-                    PathState::Absent => Ok(Wanted {
+                    PathState::Absent => Ok(WantedStates {
                         notes: view
                             .may_appear(&path_id(&target))
                             .map(|wait| format!("runs unless {target} is there by then: {}", wait.reason))
                             .into_iter()
                             .collect(),
-                        ..Wanted::one(self.id(), CommandState::Done)
+                        ..WantedStates::one(self.id(), CommandState::Done)
                     }),
                     // It is there, or an earlier item of this run makes it: the command has nothing to do.
-                    _ => Ok(Wanted::one(self.id(), now)),
+                    _ => Ok(WantedStates::one(self.id(), now)),
                 }
             }
             CommandGuard::Unless(_) => match view.pending() {
@@ -247,14 +247,14 @@ impl Command {
                 Some(wait) => Err(Stop::Deferred(wait)),
                 None => {
                     self.state(view)?;
-                    Ok(Wanted::one(self.id(), CommandState::Done))
+                    Ok(WantedStates::one(self.id(), CommandState::Done))
                 }
             },
             CommandGuard::OnChange(_) => {
                 self.state(view)?;
                 let names = self.on_change.as_deref().unwrap_or_default();
                 let digest = inputs(view, names, None)?.map(|with| with.digest);
-                Ok(Wanted::one(self.id(), CommandState::Ran { digest }))
+                Ok(WantedStates::one(self.id(), CommandState::Ran { digest }))
             }
         }
     }

@@ -6,7 +6,7 @@ use converge_objects::ContainerImageState;
 use converge_objects::container_image::image_id;
 use converge_objects::path::within;
 use converge_resource::{
-    Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, decode_field, quote,
+    Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, decode_field, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -249,7 +249,7 @@ impl Resource for ContainerImages {
         self.id("").map(|id| Claim::edit(id, "presence")).into_iter().collect()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         self.after_archives(view)?;
         let held = self.images(view)?;
         let wanted = if self.pinned { ContainerImageState::Pinned } else { ContainerImageState::Present };
@@ -275,10 +275,10 @@ impl Resource for ContainerImages {
         asks.finish()?;
         let lines: Vec<String> =
             held.images.iter().map(|(image, archive)| format!("{image} {archive}")).collect();
-        Ok(Wanted {
+        Ok(WantedStates {
             targets,
             settings: vec![("CV_IMAGE_ARCHIVES".to_owned(), lines.join("\n"))],
-            ..Wanted::default()
+            ..WantedStates::default()
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::kinds::line::Presence;
 use crate::look::path_id;
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -200,7 +200,7 @@ impl Resource for Cron {
         vec![if self.in_crontab { Claim::edit(id, "content") } else { Claim::exclusive(id, "content") }]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let present = self.state == Presence::Present;
         let file = self.file();
         if !self.in_crontab {

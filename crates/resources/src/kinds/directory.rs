@@ -4,7 +4,7 @@ use crate::above::{may_set, need_parent};
 use crate::attrs::{Attrs, Mode};
 use crate::look::{Asks, ancestors, check_path, path, path_id};
 use converge_objects::PathState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -73,7 +73,7 @@ impl Resource for Directory {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut asks = Asks::default();
         let mut targets = Vec::new();
         let present = match path(view, &self.path)? {
@@ -140,7 +140,7 @@ impl Resource for Directory {
         if let Some((mode, owner, group)) = attrs {
             targets.push((path_id(&self.path), PathState::Dir { mode, owner, group }.into()));
         }
-        Ok(Wanted { targets, ..Wanted::default() })
+        Ok(WantedStates { targets, ..WantedStates::default() })
     }
 }
 

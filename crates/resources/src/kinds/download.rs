@@ -5,7 +5,7 @@ use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
 use crate::look::{Asks, check_path, path, path_id, program_may_come};
 use converge_objects::PathState;
-use converge_resource::{Claim, Digest, ParamError, Probe, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, Digest, ParamError, Probe, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,7 +102,7 @@ impl Resource for Download {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let Some(digest) = self.digest() else {
             return Err(Stop::invalid("/checksum", "the checksum is not known"));
         };
@@ -139,7 +139,7 @@ impl Resource for Download {
         let size = there.and_then(|p| p.1);
         let fetched = there.is_none();
         let mut wanted =
-            Wanted::one(path_id(&self.path), PathState::File { digest, size, mode, owner, group });
+            WantedStates::one(path_id(&self.path), PathState::File { digest, size, mode, owner, group });
         wanted.settings = validate_setting(self.validate.as_ref());
         if fetched {
             wanted.settings.push(("CV_FETCH".to_owned(), self.url.clone()));

@@ -2,7 +2,7 @@
 
 use crate::look::{check_path, may_be_made, path, path_id, state};
 use converge_objects::{FetchedState, PathState};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -59,7 +59,7 @@ impl Resource for Fetch {
         vec![Claim::exclusive(self.id(), "content")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let source = path_id(&self.path);
         let brought = view.changed(&source).is_some();
         let wait = || view.may_appear(&source).or_else(|| may_be_made(view)).filter(|_| !brought);
@@ -109,7 +109,7 @@ impl Resource for Fetch {
                 "remove it, or write another path",
             ));
         }
-        Ok(Wanted::one(self.id(), FetchedState::private(digest)).with(content))
+        Ok(WantedStates::one(self.id(), FetchedState::private(digest)).with(content))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::body::{Body, check_validate, file_state, keep_setting, validate_setti
 use crate::look::{Asks, check_path, may_be_made, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
-use converge_resource::{Claim, ParamError, Resource, SourceFile, Stop, Template, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, SourceFile, Stop, Template, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -103,7 +103,7 @@ impl Resource for File {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let id = path_id(&self.path);
         let body = self.body().get();
         let mut inner = Vec::new();
@@ -161,10 +161,10 @@ impl Resource for File {
         }
         let retained = body.is_none();
         let mut wanted = match (body, present) {
-            (Some(content), _) => Wanted::one(id, file_state(&content, attrs)).with(content),
+            (Some(content), _) => WantedStates::one(id, file_state(&content, attrs)).with(content),
             (None, Some((digest, size, ..))) => {
                 let (mode, owner, group) = attrs;
-                Wanted::one(id, PathState::File { digest, size, mode, owner, group })
+                WantedStates::one(id, PathState::File { digest, size, mode, owner, group })
             }
             // Sorted out above: without content the file is there.
             (None, None) => return Err(Stop::invalid("/path", format!("{} does not exist", self.path))),

@@ -3,7 +3,7 @@
 use crate::above::need_root_only;
 use crate::look::{check_path, kernel_may_change, normal, path_id, program_may_come, state};
 use converge_objects::FilesystemState;
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -107,7 +107,7 @@ impl Resource for Filesystem {
         vec![Claim::exclusive(self.id(), "on it")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let device = normal(&self.device);
         let wipe = "converge never writes over it: name another disk, or clear this one by hand (`wipefs`)";
         let now = state::<FilesystemState>(view, &self.id())?;
@@ -147,7 +147,7 @@ impl Resource for Filesystem {
                 FilesystemState::Made { fstype, label, uuid: None, used: false }
             }
         };
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         wanted.targets.push((self.id(), to.into()));
         Ok(wanted)
     }

@@ -3,7 +3,7 @@
 use crate::look::{package_id, state};
 use crate::ufw::{self, ClientConnection, Rule};
 use converge_objects::FirewallState;
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -145,7 +145,7 @@ impl Resource for Firewall {
         .collect()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let (active, now_in, now_out, now_routed, now) = match state::<FirewallState>(view, &id())? {
             FirewallState::Ufw { active, incoming, outgoing, routed, rules } => {
                 (active, incoming, outgoing, routed, rules)
@@ -190,7 +190,7 @@ impl Resource for Firewall {
             routed: policy(self.routed, now_routed),
             rules,
         };
-        Ok(Wanted::one(id(), to))
+        Ok(WantedStates::one(id(), to))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::attrs::check_account;
 use crate::look::{check_path, normal, path, path_id, state};
 use converge_objects::{GitState, PathState};
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -163,7 +163,7 @@ impl Resource for Git {
         vec![Claim::exclusive(self.id(), "checkout"), Claim::edit(path_id(&self.dest), "may-create")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let now = state::<GitState>(view, &self.id())?;
         match &now {
             GitState::Absent => {
@@ -199,7 +199,7 @@ impl Resource for Git {
         settings.extend(self.user.iter().map(|u| ("CV_GIT_USER".to_owned(), u.clone())));
         settings.extend(self.depth.iter().map(|d| ("CV_GIT_DEPTH".to_owned(), d.to_string())));
         settings.extend(self.force.then(|| ("CV_GIT_FORCE".to_owned(), "yes".to_owned())));
-        Ok(Wanted { settings, ..Wanted::one(self.id(), to) })
+        Ok(WantedStates { settings, ..WantedStates::one(self.id(), to) })
     }
 }
 

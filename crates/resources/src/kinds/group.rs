@@ -4,7 +4,7 @@ use crate::attrs::check_account;
 use crate::kinds::line::Presence;
 use crate::look::{Account, Asks, account_probe, group, group_id};
 use converge_objects::GroupState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ impl Resource for Group {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let id = group_id(&self.name);
         let mut asks = Asks::default();
         let now = asks.take(group(view, &self.name))?;
@@ -92,7 +92,7 @@ impl Resource for Group {
             (Presence::Present, GroupState::Absent) => GroupState::Group { gid: self.gid },
             (Presence::Present, GroupState::Group { gid }) => GroupState::Group { gid: self.gid.or(gid) },
         };
-        Ok(Wanted { settings: system_setting(self.system), ..Wanted::one(id, to) })
+        Ok(WantedStates { settings: system_setting(self.system), ..WantedStates::one(id, to) })
     }
 }
 

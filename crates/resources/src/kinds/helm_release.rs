@@ -10,7 +10,7 @@ use converge_objects::k8s::{K8s, K8sState, fields};
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
     ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, PreservedField, RANDOM,
-    ReleaseSpec, Resource, SourceFile, Stop, Tree, View, Wait, Wanted,
+    ReleaseSpec, Resource, SourceFile, Stop, Tree, View, Wait, WantedStates,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -146,14 +146,14 @@ impl HelmRelease {
     }
 
     /// The release as it is: only its objects are looked at.
-    fn unchanged(&self, view: &dyn View, now: ReleaseState, revision: &Value) -> Result<Wanted, Stop> {
+    fn unchanged(&self, view: &dyn View, now: ReleaseState, revision: &Value) -> Result<WantedStates, Stop> {
         let drift = self.installed().drift(view, &deployed(revision)?)?;
         drift.conflict()?;
-        Ok(self.with_objects(Wanted::one(self.object(), now), drift))
+        Ok(self.with_objects(WantedStates::one(self.object(), now), drift))
     }
 
     /// Corrects objects that are missing or were changed behind helm's back.
-    fn with_objects(&self, mut wanted: Wanted, drift: ReleaseDrift) -> Wanted {
+    fn with_objects(&self, mut wanted: WantedStates, drift: ReleaseDrift) -> WantedStates {
         wanted.notes.extend(drift.notes());
         wanted.targets.extend(drift.targets);
         wanted.contents.extend(drift.contents);
@@ -162,16 +162,16 @@ impl HelmRelease {
     }
 
     /// A release that hangs and whose chart cannot be rendered now: it is put right all the same.
-    fn put_right(&self, revisions: &[Value], why: &str) -> Result<Option<Wanted>, Stop> {
+    fn put_right(&self, revisions: &[Value], why: &str) -> Result<Option<WantedStates>, Stop> {
         let wanted = match release::recovery(revisions) {
             None => return Ok(None),
-            Some(Recovery::Uninstall) => Wanted::one(self.object(), ReleaseState::Absent),
+            Some(Recovery::Uninstall) => WantedStates::one(self.object(), ReleaseState::Absent),
             Some(Recovery::Rollback(number)) => {
                 let is = |r: &&Value| r.get("revision").and_then(Value::as_u64) == Some(number);
                 let Some(revision) = revisions.iter().find(is) else { return Ok(None) };
                 let (state, content) = ReleaseState::of(revision).map_err(Stop::failed)?;
                 let state = state.settled();
-                Wanted::one(self.object(), state).with(content)
+                WantedStates::one(self.object(), state).with(content)
             }
         };
         let newest =
@@ -179,7 +179,7 @@ impl HelmRelease {
         let note = format!(
             "the release hangs in {newest} and is put right; what is declared comes with the next run: {why}"
         );
-        Ok(Some(Wanted { notes: vec![note], ..wanted }))
+        Ok(Some(WantedStates { notes: vec![note], ..wanted }))
     }
 
     /// Lays into what helm renders what is in force already where the chart draws something anew each time; which fields these are.
@@ -385,11 +385,11 @@ impl Resource for HelmRelease {
         }
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let object = self.object();
         let now = view.state::<Release>(&object.key)?;
         if self.state == Presence::Absent {
-            return Ok(Wanted::one(object, ReleaseState::Absent));
+            return Ok(WantedStates::one(object, ReleaseState::Absent));
         }
         let chart = self.chart().ok_or_else(|| Stop::invalid("", "it is not clear which chart it is"))?;
         let probe = ApiProbe::Release { namespace: self.namespace.clone(), name: self.name.clone() };
@@ -437,7 +437,7 @@ impl Resource for HelmRelease {
             (state, content)
         };
         if of(&compared).0 == now {
-            return Ok(self.with_objects(Wanted::one(object, now), drift));
+            return Ok(self.with_objects(WantedStates::one(object, now), drift));
         }
         let (state, content) = of(&manifests);
         // helm sets a field back only where it differs from the revision before: what others took is taken back first.

@@ -1,7 +1,7 @@
 //! `helm_repository`
 
 use converge_resource::{
-    ApiProbe, Chart, Claim, ParamError, Place, ReleaseSpec, Resource, Stop, View, Wanted,
+    ApiProbe, Chart, Claim, ParamError, Place, ReleaseSpec, Resource, Stop, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -72,10 +72,10 @@ impl Resource for HelmRepository {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let answer = view.api(&self.probe()?)?;
         match answer.get("invalid") {
-            None => Ok(Wanted::default()),
+            None => Ok(WantedStates::default()),
             Some(why) => {
                 let why = why.as_str().map_or_else(|| why.to_string(), str::to_owned);
                 let Self { url, chart, version } = self;

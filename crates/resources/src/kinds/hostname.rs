@@ -3,7 +3,7 @@
 use crate::look::{path_id, state};
 use crate::own_file::own_file;
 use converge_objects::HostnameState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -54,7 +54,7 @@ impl Resource for Hostname {
         vec![Claim::exclusive(path_id(FILE), "content"), Claim::exclusive(id(), "name")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         state::<HostnameState>(view, &id())?;
         let mut wanted = own_file(view, "/name", FILE, &format!("{}\n", self.name))?;
         wanted.targets.push((id(), HostnameState(self.name.clone()).into()));

@@ -2,7 +2,7 @@
 
 use crate::look::check_deadline;
 use crate::manifest::check_name;
-use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -179,7 +179,7 @@ impl Resource for K8sJob {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         view.after_all()?;
         let answer = view.api(&self.probe())?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -198,7 +198,7 @@ impl Resource for K8sJob {
                 )));
             }
         }
-        Ok(Wanted::default())
+        Ok(WantedStates::default())
     }
 }
 

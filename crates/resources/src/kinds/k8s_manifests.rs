@@ -4,7 +4,7 @@ use crate::manifest::check_manifest;
 use crate::unpack::{ArchiveMember, Choice, read};
 use converge_objects::release::documents;
 use converge_resource::{
-    ApiRef, Claim, LocalProbe, ParamError, Place, Resource, SourceFile, Stop, Tree, View, Wanted,
+    ApiRef, Claim, LocalProbe, ParamError, Place, Resource, SourceFile, Stop, Tree, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -231,9 +231,9 @@ impl Resource for K8sManifests {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let objects = objects(&self.texts(view)?)?;
-        Ok(Wanted { output: Some(json!({"objects": objects})), ..Wanted::default() })
+        Ok(WantedStates { output: Some(json!({"objects": objects})), ..WantedStates::default() })
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: shop}, status: {}}\n\
         - {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: jobs.x.org}}\n";
 
-    fn names(wanted: &Wanted) -> Vec<String> {
+    fn names(wanted: &WantedStates) -> Vec<String> {
         wanted.output.as_ref().unwrap()["objects"].as_object().unwrap().keys().cloned().collect()
     }
 

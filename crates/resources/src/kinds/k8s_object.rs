@@ -2,7 +2,7 @@
 
 use crate::manifest::{Apply, Presence, check_manifest, whole_claims};
 use converge_objects::K8sState;
-use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::{Map, Value};
@@ -100,13 +100,13 @@ impl Resource for K8sObject {
         object.map(|object| whole_claims(&object, self.state)).unwrap_or_default()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         match self.state {
             Presence::Present => Apply { manifest: &self.manifest, force: self.force }.plan(view),
             Presence::Absent => {
                 let object = ApiRef::of(&self.manifest).ok_or_else(|| Stop::invalid("", "it has no name"))?;
                 let _now = view.observed(&object.object())?;
-                Ok(Wanted::one(object.object(), K8sState::Absent))
+                Ok(WantedStates::one(object.object(), K8sState::Absent))
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::manifest::{edit_claims, merged, missing, present, set_fields};
 use crate::pointer;
 use crate::target::WrittenObject;
 use converge_objects::k8s::fields;
-use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ impl Resource for K8sPatch {
         self.object().map(|object| edit_claims(&object.object())).unwrap_or_default()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let object = self.object().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
         let Some(now) = present(view, &object)? else { return Err(missing(view, "/target", &object)) };
         let changes = self.changes(&now).map_err(|why| Stop::invalid("/set", why))?;

@@ -2,7 +2,7 @@
 
 use crate::picked::check_selector;
 use crate::target::{WrittenObject, short};
-use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiProbe, ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -120,7 +120,7 @@ impl Resource for K8sQuery {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if !self.before_changes {
             view.after_changes()?;
         }
@@ -140,7 +140,7 @@ impl Resource for K8sQuery {
             },
             object => bare(object),
         };
-        Ok(Wanted { output: Some(output), ..Wanted::default() })
+        Ok(WantedStates { output: Some(output), ..WantedStates::default() })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::target::Targets;
 use converge_objects::WorkloadState;
 use converge_objects::workload::Workload;
 use converge_resource::{
-    ApiRef, Claim, ObjectId, ParamError, Place, Resource, RunsWith, State, Stop, View, Wanted,
+    ApiRef, Claim, ObjectId, ParamError, Place, Resource, RunsWith, State, Stop, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -120,10 +120,10 @@ impl Resource for K8sRollout {
         self.restart_on.clone()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let workloads = self.workloads().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
         let with = inputs(view, &self.restart_on, None)?;
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         for workload in workloads {
             let object = id(&workload);
             let moment = view.observed(&object)?.moment;

@@ -3,11 +3,11 @@
 use crate::look::Asks;
 use crate::manifest::{merged, set_fields};
 use crate::names::Names;
-use crate::picked::{Picked, check_selector};
+use crate::picked::{PickedObjects, check_selector};
 use crate::pointer;
 use converge_objects::condition::FieldQuery;
 use converge_objects::k8s::fields;
-use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, Wanted, counted};
+use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, WantedStates, counted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -89,8 +89,8 @@ impl Resource for K8sTransform {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
-        let picked = Picked {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
+        let picked = PickedObjects {
             api_version: &self.api_version,
             kind: &self.kind,
             namespace: self.namespace.as_deref(),
@@ -102,7 +102,7 @@ impl Resource for K8sTransform {
             .iter()
             .map(|text| FieldQuery::read(text).map_err(|why| Stop::invalid("/where", why)))
             .collect::<Result<_, _>>()?;
-        let (mut all, mut asks) = (Wanted::default(), Asks::default());
+        let (mut all, mut asks) = (WantedStates::default(), Asks::default());
         let found = picked.find(view)?;
         let number = found.len();
         for (object, content) in found {

@@ -7,7 +7,7 @@ use crate::picked::check_selector;
 use crate::target::{Targets, short};
 use converge_objects::ConditionState;
 use converge_objects::condition::{self, Amount, ConditionVerdict, CountTest, Expectation, Pick, Test};
-use converge_resource::{Claim, ObjectId, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -332,12 +332,12 @@ impl Resource for K8sWait {
         self.object().map(|object| vec![claim(object)]).unwrap_or_default()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         view.after_all()?;
         let invalid = |e: ParamError| Stop::invalid(&e.pointer, e.message);
         let (question, object) = (self.question().map_err(invalid)?, self.object().map_err(invalid)?);
         let now = view.state::<condition::Condition>(&object.key)?;
-        let mut wanted = Wanted::one(object, ConditionState::Met);
+        let mut wanted = WantedStates::one(object, ConditionState::Met);
         if now == ConditionState::Met {
             return Ok(wanted);
         }

@@ -5,7 +5,7 @@ use crate::look::{kernel_may_change, state};
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
 use converge_objects::ModuleState;
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -141,7 +141,7 @@ impl Resource for KernelModule {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let options = self.options_text();
         let mut wanted = if options.is_empty() {
             own_file_gone(view, &self.options_file())?

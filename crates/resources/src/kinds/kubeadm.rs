@@ -6,7 +6,7 @@ use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
 use converge_objects::kubeadm::{LEAVE, WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
 use converge_resource::{
-    Backup, Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, Wanted, quote,
+    Backup, Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, WantedStates, quote,
 };
 use documents::check_documents;
 use schemars::JsonSchema;
@@ -245,7 +245,7 @@ impl Kubeadm {
         })
     }
 
-    fn plan_upgrade(&self, upgrade: &Upgrade, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan_upgrade(&self, upgrade: &Upgrade, view: &dyn View) -> Result<WantedStates, Stop> {
         let now: KubeadmState = state(view, &Self::version())?;
         let version = format!("v{}", upgrade.version);
         let target = match &now {
@@ -255,19 +255,19 @@ impl Kubeadm {
             _ => now.clone(),
         };
         if now == target {
-            return Ok(Wanted::one(Self::version(), target));
+            return Ok(WantedStates::one(Self::version(), target));
         }
-        Ok(Wanted {
+        Ok(WantedStates {
             settings: vec![("CV_KUBEADM_IGNORE".to_owned(), upgrade.ignore_preflight.join(","))],
             backup: Some(etcd_snapshot(None, &self.endpoint, format!("before-{version}"))),
-            ..Wanted::one(Self::version(), target)
+            ..WantedStates::one(Self::version(), target)
         })
     }
 
-    fn wanted(&self, now: &KubeadmState) -> Wanted {
+    fn wanted(&self, now: &KubeadmState) -> WantedStates {
         let ignored = self.init.as_ref().map(|i| &i.ignore_preflight);
         let ignored = ignored.or(self.join.as_ref().map(|j| &j.ignore_preflight));
-        Wanted {
+        WantedStates {
             settings: vec![
                 ("CV_KUBEADM_HOW".to_owned(), self.how().to_owned()),
                 ("CV_KUBEADM_CONFIG".to_owned(), self.documents()),
@@ -276,7 +276,7 @@ impl Kubeadm {
             fetch: self.fetch(),
             backup: self.backup(now),
             node_removal: self.node_removal(),
-            ..Wanted::one(Self::id(), self.target())
+            ..WantedStates::one(Self::id(), self.target())
         }
     }
 
@@ -418,7 +418,7 @@ impl Resource for Kubeadm {
         }
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if let Some(upgrade) = &self.upgrade {
             return self.plan_upgrade(upgrade, view);
         }
@@ -432,8 +432,8 @@ impl Resource for Kubeadm {
             ))
         };
         match &now {
-            now if *now == target => Ok(Wanted::one(Self::id(), target)),
-            KubeadmState::Absent => Ok(Wanted { notes: self.notes(None), ..self.wanted(&now) }),
+            now if *now == target => Ok(WantedStates::one(Self::id(), target)),
+            KubeadmState::Absent => Ok(WantedStates { notes: self.notes(None), ..self.wanted(&now) }),
             KubeadmState::Begun { endpoint, .. }
             | KubeadmState::ControlPlane { endpoint }
             | KubeadmState::Worker { endpoint }
@@ -448,13 +448,13 @@ impl Resource for Kubeadm {
                     KubeadmState::Begun { what, .. } if what == LEAVE => Some(LEAVE),
                     _ => None,
                 };
-                Ok(Wanted { notes: self.notes(begun), ..self.wanted(&now) })
+                Ok(WantedStates { notes: self.notes(begun), ..self.wanted(&now) })
             }
             // The rest that a reset has left of a node is nothing to go on with.
             KubeadmState::Begun { what, .. }
                 if what == self.how() || (what == LEAVE && self.join.is_some()) =>
             {
-                Ok(Wanted { notes: self.notes(Some(what)), ..self.wanted(&now) })
+                Ok(WantedStates { notes: self.notes(Some(what)), ..self.wanted(&now) })
             }
             KubeadmState::Begun { what, .. } => Err(Stop::Failed(format!(
                 "{} was begun here and did not end, and now the host is to {}: run `kubeadm reset` on it, remove \

@@ -2,7 +2,7 @@
 
 use crate::look::state;
 use converge_objects::KubeadmCertificatesState;
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -69,7 +69,7 @@ impl Resource for KubeadmCertificates {
         vec![Claim::exclusive(Self::id(), "read")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         // An upgrade renews them too, and an init or join makes them.
         let matters = |object: &ObjectId, _: bool| {
             matches!(object.kind.as_str(), "command" | "kubeadm" | "kubeadm_control_plane")
@@ -87,7 +87,7 @@ impl Resource for KubeadmCertificates {
             }
             _ => now.clone(),
         };
-        Ok(Wanted::one(Self::id(), target))
+        Ok(WantedStates::one(Self::id(), target))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::look::state;
 use crate::structured::{Format, Wishes, edit, leaves, pointer};
 use converge_objects::KubeadmConfigState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wait, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wait, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -127,7 +127,7 @@ impl Resource for KubeadmConfig {
         vec![Claim::exclusive(self.id(), "document")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let now: KubeadmConfigState = state(view, &self.id())?;
         let target = match &now {
             KubeadmConfigState::Absent => now.clone(),
@@ -140,7 +140,7 @@ impl Resource for KubeadmConfig {
                 KubeadmConfigState::Text { text, unread: false }
             }
         };
-        Ok(Wanted::one(self.id(), target))
+        Ok(WantedStates::one(self.id(), target))
     }
 
     fn basis(&self) -> Option<String> {

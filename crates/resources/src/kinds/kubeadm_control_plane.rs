@@ -2,7 +2,7 @@
 
 use crate::look::state;
 use converge_objects::{ControlPlaneState, PARTS, declared_words, open_argument};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -147,7 +147,7 @@ impl Resource for KubeadmControlPlane {
         vec![Claim::exclusive(Self::id(), "arguments")]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         // An init or join makes the manifests, and an upgrade makes them anew.
         let matters =
             |object: &ObjectId, _: bool| matches!(object.kind.as_str(), "kubeadm" | "kubeadm_upgrade");
@@ -156,7 +156,7 @@ impl Resource for KubeadmControlPlane {
         }
         let now: ControlPlaneState = state(view, &Self::id())?;
         let ControlPlaneState::There { record, words } = &now else {
-            return Ok(Wanted::one(Self::id(), now));
+            return Ok(WantedStates::one(Self::id(), now));
         };
         let declared = self.declared();
         let with = required(&declared, words);
@@ -164,19 +164,19 @@ impl Resource for KubeadmControlPlane {
         let is_there = without.is_empty() && with.iter().all(|word| words.contains(word));
         let was_declared = filled(record).as_ref() == Some(&declared);
         if is_there && was_declared && is_own(record) {
-            return Ok(Wanted::one(Self::id(), now));
+            return Ok(WantedStates::one(Self::id(), now));
         }
         let new = Value::Object(declared.clone()).to_string();
         // Without a record nothing says whether volumes and the like are those that are declared.
         if is_there && (was_declared || record == "-" && !has_more(&declared)) {
             let target = ControlPlaneState::There { record: new, words: words.clone() };
-            return Ok(Wanted::one(Self::id(), target));
+            return Ok(WantedStates::one(Self::id(), target));
         }
         let documents: Vec<String> =
             self.config.iter().map(|document| Value::Object(document.clone()).to_string()).collect();
-        Ok(Wanted {
+        Ok(WantedStates {
             settings: vec![("CV_KUBEADM_CONFIG".to_owned(), documents.join("\n---\n"))],
-            ..Wanted::one(Self::id(), ControlPlaneState::Planned { record: new, with, without })
+            ..WantedStates::one(Self::id(), ControlPlaneState::Planned { record: new, with, without })
         })
     }
 }

@@ -17,7 +17,7 @@ fn host(state: KubeadmState) -> FakeView {
     FakeView::new().has(Kubeadm::id(), state)
 }
 
-fn setting(wanted: &Wanted, name: &str) -> String {
+fn setting(wanted: &WantedStates, name: &str) -> String {
     wanted.settings.iter().find(|(n, _)| n == name).unwrap().1.clone()
 }
 

@@ -5,7 +5,7 @@ use crate::look::{check_deadline, state};
 use converge_objects::KubeadmUpgradeState;
 use converge_objects::kubeadm::is_node_name;
 use converge_objects::kubeadm_upgrade::{MayEnd, free, leads};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wait, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wait, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -190,36 +190,36 @@ impl Resource for KubeadmUpgrade {
         self.part().map(|part| Claim::exclusive(self.id(&part), "upgrade")).into_iter().collect()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
-        let Some(part) = self.part() else { return Ok(Wanted::default()) };
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
+        let Some(part) = self.part() else { return Ok(WantedStates::default()) };
         let id = self.id(&part);
         let now: KubeadmUpgradeState = state(view, &id)?;
         let version = self.tag();
         let (KubeadmUpgrade { endpoint, node, control_plane, .. }, same) =
-            (self, Wanted::one(id.clone(), now.clone()));
+            (self, WantedStates::one(id.clone(), now.clone()));
         Ok(match (part, now) {
-            (Part::Follow(follow), KubeadmUpgradeState::At(at)) if at != version => Wanted {
+            (Part::Follow(follow), KubeadmUpgradeState::At(at)) if at != version => WantedStates {
                 settings: vec![("CV_KUBEADM_IGNORE".to_owned(), follow.ignore_preflight.join(","))],
                 fetch: Some(leads(control_plane, &version, endpoint, follow.timeout)),
                 notes: vec![format!("waits until the cluster has {version}: {control_plane} is asked")],
-                ..Wanted::one(id, KubeadmUpgradeState::At(version.clone()))
+                ..WantedStates::one(id, KubeadmUpgradeState::At(version.clone()))
             },
             (Part::Drain(drain), KubeadmUpgradeState::Runs(other) | KubeadmUpgradeState::Free(other))
                 if other != version =>
             {
                 let may = MayEnd { unmanaged: drain.unmanaged, with_emptydir: drain.delete_emptydir_data };
-                Wanted {
+                WantedStates {
                     fetch: Some(free(control_plane, node, endpoint, drain.timeout, may)),
                     notes: vec![format!("{control_plane} cordons the node {node} and evicts its pods")],
-                    ..Wanted::one(id, KubeadmUpgradeState::Free(version.clone()))
+                    ..WantedStates::one(id, KubeadmUpgradeState::Free(version.clone()))
                 }
             }
-            (Part::Resume(resume), KubeadmUpgradeState::Cordoned(_)) => Wanted {
+            (Part::Resume(resume), KubeadmUpgradeState::Cordoned(_)) => WantedStates {
                 settings: vec![
                     ("CV_KUBEADM_READY".to_owned(), version),
                     ("CV_KUBEADM_SECONDS".to_owned(), resume.timeout.to_string()),
                 ],
-                ..Wanted::one(id, KubeadmUpgradeState::Open)
+                ..WantedStates::one(id, KubeadmUpgradeState::Open)
             },
             (Part::Resume(_), KubeadmUpgradeState::Silent) => {
                 let reason = "the API server of the cluster does not answer".to_owned();

@@ -9,7 +9,7 @@ fn item(part: &str, of: &Value) -> KubeadmUpgrade {
     read(params)
 }
 
-fn planned(kind: &KubeadmUpgrade, now: KubeadmUpgradeState) -> Result<Wanted, Stop> {
+fn planned(kind: &KubeadmUpgrade, now: KubeadmUpgradeState) -> Result<WantedStates, Stop> {
     let id = kind.id(&kind.part().unwrap());
     kind.plan(&FakeView::new().has(id, now))
 }

@@ -5,7 +5,7 @@ use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit, without};
 use crate::look::{check_path, path_id};
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,7 @@ impl Resource for Line {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let pattern = self.regexp.as_deref().map(|t| regexp("/regexp", t)).transpose().map_err(stop)?;
         let insert = self.insert().map_err(stop)?;
         let removes = self.state == Presence::Absent;

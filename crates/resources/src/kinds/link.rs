@@ -4,7 +4,7 @@ use crate::above::{leads_to, need_parent};
 use crate::look::{check_path, path, path_id};
 use crate::tree::emptied;
 use converge_objects::PathState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -49,7 +49,7 @@ impl Resource for Link {
         vec![Claim::shared(id.clone(), "presence", "link"), Claim::shared(id, "target", &self.target)]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut targets = Vec::new();
         let now = path(view, &self.path)?;
         let mut to = PathState::link(&self.target);
@@ -83,7 +83,7 @@ impl Resource for Link {
             }
         }
         targets.push((path_id(&self.path), to.into()));
-        Ok(Wanted { targets, ..Wanted::default() })
+        Ok(WantedStates { targets, ..WantedStates::default() })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::lines::{Insert, LineEdit};
 use crate::look::{Asks, path, path_id, state};
 use crate::names::Names;
 use converge_objects::{LocaleState, PathState, listed_locale};
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -157,13 +157,13 @@ impl Locale {
     }
 
     /// The list of the locales that are generated, as it is to be. A link is that of Debian's choice "all locales".
-    fn list(&self, view: &dyn View, supported: &BTreeMap<&str, &str>) -> Result<Wanted, Stop> {
+    fn list(&self, view: &dyn View, supported: &BTreeMap<&str, &str>) -> Result<WantedStates, Stop> {
         match path(view, GENERATED)? {
             PathState::Link { target, .. } if self.present() && target == SUPPORTED => {
-                return Ok(Wanted::default());
+                return Ok(WantedStates::default());
             }
             PathState::Absent if supported.is_empty() && view.may_appear(&path_id(GENERATED)).is_none() => {
-                return Ok(Wanted::default());
+                return Ok(WantedStates::default());
             }
             PathState::Link { target, .. } => {
                 return Err(Stop::invalid_help(
@@ -222,7 +222,7 @@ impl Locale {
     }
 
     /// The file of the default, as it is to be.
-    fn settings(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn settings(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let file = match path(view, DEBIAN)? {
             PathState::Link { target, .. } if target.ends_with("/locale.conf") => CONF,
             PathState::Absent if matches!(path(view, CONF)?, PathState::File { .. }) => CONF,
@@ -296,7 +296,7 @@ impl Resource for Locale {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut asks = Asks::default();
         let texts = [SUPPORTED, SUPPORTED_HERE].map(|list| asks.take(text_of(view, list)));
         let mut text = String::new();
@@ -308,7 +308,7 @@ impl Resource for Locale {
         asks.finish()?;
         let mut asks = Asks::default();
         let supported = charsets(&text);
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         if !self.names.0.is_empty() {
             asks.take(self.known(view, &supported))?;
             let list = asks.take(self.list(view, &supported))?;

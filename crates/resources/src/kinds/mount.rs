@@ -7,7 +7,9 @@ use crate::kinds::line::Presence;
 use crate::look::{Asks, check_path, kernel_may_change, normal, path, path_id, state};
 use crate::names::Names;
 use converge_objects::{FilesystemState, MountState, PathState, is_container};
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote};
+use converge_resource::{
+    Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, WantedStates, quote,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -337,13 +339,13 @@ impl Resource for Mount {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let here = self.state == Presence::Present;
         let entry = self.entry();
         let mut wanted = if self.boot {
             fstab::plan(view, Which::MountPoint(&self.path), here.then_some(entry.as_slice()))?
         } else {
-            Wanted::default()
+            WantedStates::default()
         };
         if self.now {
             let to = if here { self.mounted(view)? } else { self.unmounted(view)? };

@@ -4,7 +4,7 @@ use crate::manifest::{
     Apply, Marks, Presence, check_marks, check_name, edit_claims, given, marks, present, set_fields,
 };
 use converge_objects::K8sState;
-use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -84,11 +84,11 @@ impl Resource for Namespace {
         }
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let object = self.object();
         let there = present(view, &object)?.is_some();
         match (self.state, there) {
-            (Presence::Absent, _) => Ok(Wanted::one(object.object(), K8sState::Absent)),
+            (Presence::Absent, _) => Ok(WantedStates::one(object.object(), K8sState::Absent)),
             (Presence::Present, false) => Apply { manifest: &self.manifest(), force: false }.plan(view),
             (Presence::Present, true) => {
                 let mut changes = marks("labels", &self.labels);

@@ -5,11 +5,11 @@ use crate::manifest::{
     Marks, Presence, check_marks, check_name, edit_claims, marks, missing, present, set_fields,
 };
 use crate::names::Names;
-use crate::picked::{Picked, check_selector};
+use crate::picked::{PickedObjects, check_selector};
 use converge_objects::condition::{self, Condition, ConditionState, Expectation, Pick, Test};
 use converge_objects::k8s::fields;
 use converge_resource::{
-    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, Stop, View, Wanted, pointer_word,
+    ApiRef, Claim, Disruption, ObjectId, ParamError, Place, Resource, Stop, View, WantedStates, pointer_word,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ fn has_label(node: &Value, label: &str) -> bool {
 }
 
 /// Adds the wait, whether this run changes a node or an earlier one did.
-fn wait_for(view: &dyn View, wait: &condition::TimedCondition, all: &mut Wanted) -> Result<(), Stop> {
+fn wait_for(view: &dyn View, wait: &condition::TimedCondition, all: &mut WantedStates) -> Result<(), Stop> {
     let id = ObjectId::new("condition", wait.key());
     if view.state::<Condition>(&id.key)? != ConditionState::Met {
         let mut asks = Asks::default();
@@ -251,10 +251,11 @@ impl Resource for Node {
         nodes.chain(condition).collect()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut nodes = Vec::new();
         if let Some(labels) = &self.selector {
-            let picked = Picked { api_version: "v1", kind: "Node", namespace: None, labels: Some(labels) };
+            let picked =
+                PickedObjects { api_version: "v1", kind: "Node", namespace: None, labels: Some(labels) };
             nodes = picked.find(view)?;
         }
         for name in &self.name.0 {
@@ -265,7 +266,7 @@ impl Resource for Node {
             }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
-        let (mut all, mut asks) = (Wanted::default(), Asks::default());
+        let (mut all, mut asks) = (WantedStates::default(), Asks::default());
         for (object, node) in nodes {
             let Some(one) = asks.take(set_fields(view, pointer, &object, &self.changes(&node)))? else {
                 continue;

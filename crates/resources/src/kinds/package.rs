@@ -6,7 +6,7 @@ mod transaction;
 use crate::look::{Asks, package, package_id};
 use crate::names::Names;
 use converge_objects::PackageState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wait, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, State, Stop, View, Wait, WantedStates};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ pub struct Package {
     name: Names,
     /// Whether they are installed.
     #[serde(default)]
-    state: Installed,
+    state: PackagePresence,
     /// The exact version, where there is one name.
     version: Option<String>,
     /// Hold them at their version, or release them. What is held already stays held without it.
@@ -74,7 +74,7 @@ pub struct Package {
     max_age: Option<u32>,
     /// Whether recommended packages come along with what is installed. A package that is there already brings none.
     #[serde(default)]
-    recommends: Recommended,
+    recommends: RecommendedPackages,
     /// Let the installation start the services of new packages, where the host's own policy does not forbid it.
     #[serde(default)]
     starts_services: bool,
@@ -83,7 +83,7 @@ pub struct Package {
 /// Whether recommended packages come along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Recommended {
+pub enum RecommendedPackages {
     /// They do not.
     #[default]
     Never,
@@ -96,7 +96,7 @@ pub enum Recommended {
 /// Whether a package is installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Installed {
+pub enum PackagePresence {
     /// It is installed, at any version.
     #[default]
     Present,
@@ -152,7 +152,7 @@ impl Package {
         Ok(Transaction::parse(&answer.stdout, at, &self.index()))
     }
 
-    fn remove(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
+    fn remove(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<WantedStates, Stop> {
         let goes: Vec<String> = self
             .specs()
             .into_iter()
@@ -183,7 +183,7 @@ impl Package {
         }
         let irreversible = done.lost(view, &targets)?;
         let settings = settings(&irreversible, &done, self.stage());
-        Ok(Wanted { targets, settings, irreversible, incidental: done.was, ..Wanted::default() })
+        Ok(WantedStates { targets, settings, irreversible, incidental: done.was, ..WantedStates::default() })
     }
 
     /// The transaction that apt would make for this resource, which has something to change.
@@ -198,7 +198,7 @@ impl Package {
             return Err(waits(wait, "what apt would do is not known yet"));
         }
         let unknown = self.specs().into_iter().find_map(|(name, ..)| view.may_appear(&package_id(name)));
-        if let Some(wait) = unknown.filter(|_| self.state != Installed::Absent) {
+        if let Some(wait) = unknown.filter(|_| self.state != PackagePresence::Absent) {
             return Err(waits(wait, "which version it has is not known yet"));
         }
         if done.status != 0 { Err(self.refused(view, &done)) } else { Ok(done) }
@@ -219,7 +219,7 @@ impl Package {
             return Ok(());
         }
         let lost = lost.join(", ");
-        let help = if self.state == Installed::Absent {
+        let help = if self.state == PackagePresence::Absent {
             format!("add what depends on it to `name`: {lost}")
         } else {
             format!("remove it in a resource before this one: `package: {{name: [{lost}], state: absent}}`")
@@ -227,10 +227,10 @@ impl Package {
         Err(Stop::invalid_help("/name", format!("{} would also remove {lost}", done.manager), help))
     }
 
-    fn install(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<Wanted, Stop> {
+    fn install(&self, view: &dyn View, states: &BTreeMap<&str, PackageState>) -> Result<WantedStates, Stop> {
         let right = self.specs().into_iter().all(|(name, version, _)| match (states.get(name), version) {
             (Some(PackageState::Present { version: now, .. }), Some(version)) => now == version,
-            (Some(PackageState::Present { .. }), None) => self.state != Installed::Latest,
+            (Some(PackageState::Present { .. }), None) => self.state != PackagePresence::Latest,
             _ => false,
         });
         let done = if right { Transaction::default() } else { self.simulated(view)? };
@@ -299,7 +299,14 @@ impl Package {
         if self.starts_services {
             settings.push(("CV_SERVICES".to_owned(), "start".to_owned()));
         }
-        Ok(Wanted { targets, notes, settings, irreversible, incidental: done.was, ..Wanted::default() })
+        Ok(WantedStates {
+            targets,
+            notes,
+            settings,
+            irreversible,
+            incidental: done.was,
+            ..WantedStates::default()
+        })
     }
 
     /// The packages that come along: dependencies, new or in another version.
@@ -386,14 +393,14 @@ impl Resource for Package {
                 "write `name: [a=1.0, b=2.0]`",
             );
         }
-        if pinned && self.state != Installed::Present {
+        if pinned && self.state != PackagePresence::Present {
             wrong(
                 "/state",
                 "a version is given, so the state is `present`".to_owned(),
                 "leave one of them out",
             );
         }
-        if self.purge && self.state != Installed::Absent {
+        if self.purge && self.state != PackagePresence::Absent {
             wrong("/purge", "`purge` goes with `state: absent`".to_owned(), "leave it out");
         }
         if self.allow_downgrade && !pinned {
@@ -403,17 +410,18 @@ impl Resource for Package {
                 "give the `version`, or leave it out",
             );
         }
-        if self.max_age.is_some() && self.state == Installed::Absent {
+        if self.max_age.is_some() && self.state == PackagePresence::Absent {
             wrong("/max_age", "`max_age` goes with what is installed".to_owned(), "leave it out");
         }
-        for (name, given) in
-            [("recommends", self.recommends != Recommended::Never), ("starts_services", self.starts_services)]
-        {
-            if given && self.state == Installed::Absent {
+        for (name, given) in [
+            ("recommends", self.recommends != RecommendedPackages::Never),
+            ("starts_services", self.starts_services),
+        ] {
+            if given && self.state == PackagePresence::Absent {
                 wrong(&format!("/{name}"), format!("`{name}` goes with what is installed"), "leave it out");
             }
         }
-        if self.hold == Some(true) && self.state == Installed::Absent {
+        if self.hold == Some(true) && self.state == PackagePresence::Absent {
             wrong("/hold", "what is absent cannot be held".to_owned(), "leave `hold` out");
         }
         errors
@@ -421,12 +429,12 @@ impl Resource for Package {
 
     /// Dependencies are not claimed: only the simulation knows them. They are targets of the plan all the same.
     fn claims(&self) -> Vec<Claim> {
-        let presence = if self.state == Installed::Absent { "absent" } else { "present" };
+        let presence = if self.state == PackagePresence::Absent { "absent" } else { "present" };
         let mut claims = Vec::new();
         for (name, version, _) in self.specs() {
             let id = package_id(name);
             claims.push(Claim::shared(id.clone(), "presence", presence));
-            let version = if self.state == Installed::Latest { Some("latest") } else { version };
+            let version = if self.state == PackagePresence::Latest { Some("latest") } else { version };
             if let Some(version) = version {
                 claims.push(Claim::shared(id.clone(), "version", version));
             }
@@ -439,9 +447,9 @@ impl Resource for Package {
 
     fn stage(&self) -> Option<String> {
         let state = match self.state {
-            Installed::Present => "present",
-            Installed::Latest => "latest",
-            Installed::Absent => "absent",
+            PackagePresence::Present => "present",
+            PackagePresence::Latest => "latest",
+            PackagePresence::Absent => "absent",
         };
         let mut flags = String::from("-");
         if self.hold.is_some() {
@@ -451,9 +459,9 @@ impl Resource for Package {
             flags.push('p');
         }
         match self.recommends {
-            Recommended::Never => {}
-            Recommended::Always => flags.push('r'),
-            Recommended::AsConfigured => flags.push('c'),
+            RecommendedPackages::Never => {}
+            RecommendedPackages::Always => flags.push('r'),
+            RecommendedPackages::AsConfigured => flags.push('c'),
         }
         let specs = self.specs().into_iter();
         let names: Vec<String> = specs
@@ -462,7 +470,7 @@ impl Resource for Package {
         Some(format!("{state} {flags} {} {}", self.index(), names.join(" ")))
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut asks = Asks::default();
         let mut states = BTreeMap::new();
         let mut half_installed = Vec::new();
@@ -486,8 +494,8 @@ impl Resource for Package {
         self.fits(view, &said)?;
         self.check_half_installed(&half_installed, &said)?;
         match self.state {
-            Installed::Absent => self.remove(view, &states),
-            Installed::Present | Installed::Latest => self.install(view, &states),
+            PackagePresence::Absent => self.remove(view, &states),
+            PackagePresence::Present | PackagePresence::Latest => self.install(view, &states),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::attrs::check_account;
 use crate::look::check_deadline;
 use crate::surroundings::{DeclaredSurroundings, Env};
-use converge_resource::{Claim, ParamError, Probe, Resource, RunAnswer, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Probe, Resource, RunAnswer, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ impl Resource for Query {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if !self.before_changes {
             view.after_changes()?;
         }
@@ -131,7 +131,7 @@ impl Resource for Query {
                 excerpt(said)
             )));
         }
-        Ok(Wanted { output: Some(self.output(&answer)?), ..Wanted::default() })
+        Ok(WantedStates { output: Some(self.output(&answer)?), ..WantedStates::default() })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::look::{check_deadline, path_id};
 use crate::restart::{check_unit_name, full_name, inputs};
 use converge_objects::BootState;
-use converge_resource::{Claim, Disruption, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, Disruption, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -52,19 +52,19 @@ impl Reboot {
         ObjectId::new("boot", key)
     }
 
-    fn wanted(&self, state: BootState) -> Wanted {
+    fn wanted(&self, state: BootState) -> WantedStates {
         let units: Vec<String> = self.units.iter().map(|name| full_name(name)).collect();
-        Wanted {
+        WantedStates {
             settings: vec![
                 ("CV_RESTART_LEFT".to_owned(), self.timeout.to_string()),
                 ("CV_RESTART_UNITS".to_owned(), units.join(" ")),
             ],
-            ..Wanted::one(self.id(), state)
+            ..WantedStates::one(self.id(), state)
         }
     }
 
     /// Restarts for what changed, or records that the host has booted with it.
-    fn for_change(&self, names: &[String], view: &dyn View) -> Result<Wanted, Stop> {
+    fn for_change(&self, names: &[String], view: &dyn View) -> Result<WantedStates, Stop> {
         let observed = view.observed(&self.id())?;
         let now = BootState::try_from(observed.state).map_err(|e| Stop::Failed(e.to_string()))?;
         let Some(with) = inputs(view, names, None)? else { return Ok(self.wanted(now)) };
@@ -75,11 +75,11 @@ impl Reboot {
             (Some(_), None) => false,
         };
         if now == (BootState::Restarted { what: None }) && !with.changed && booted_with {
-            return Ok(Wanted {
+            return Ok(WantedStates {
                 targets: vec![(self.id(), now.into())],
                 adopt: vec![(self.id(), then.into())],
                 notes: vec!["adopt: the host has booted with what is there".to_owned()],
-                ..Wanted::default()
+                ..WantedStates::default()
             });
         }
         Ok(self.wanted(then))
@@ -160,7 +160,7 @@ impl Resource for Reboot {
         Disruption::Drain
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if let Some(names) = &self.on_change {
             return self.for_change(names, view);
         }
@@ -171,7 +171,7 @@ impl Resource for Reboot {
         match crate::look::state(view, &self.id())? {
             BootState::Required => {
                 let why = view.run(&Probe::run(WHY))?.stdout.trim().replace('\n', "; ");
-                Ok(Wanted {
+                Ok(WantedStates {
                     notes: vec![format!("the host must restart: {why}")],
                     ..self.wanted(BootState::Settled)
                 })

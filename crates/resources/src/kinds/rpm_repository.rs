@@ -10,7 +10,7 @@ use crate::repository_key::{
 };
 use converge_objects::{PathState, RpmKeyState, RpmMetadataState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, Stop, View, Wanted, quote,
+    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, Stop, View, WantedStates, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -203,8 +203,8 @@ impl RpmRepository {
         Ok(())
     }
 
-    fn absent(&self, view: &dyn View) -> Result<Wanted, Stop> {
-        let mut wanted = Wanted::one(metadata_id(&self.name), RpmMetadataState::Absent);
+    fn absent(&self, view: &dyn View) -> Result<WantedStates, Stop> {
+        let mut wanted = WantedStates::one(metadata_id(&self.name), RpmMetadataState::Absent);
         self.check_own(view, &path(view, &self.file())?)?;
         file_that_goes(&self.key_file(), &path(view, &self.key_file())?)?;
         for file in [self.file(), self.key_file()] {
@@ -214,7 +214,7 @@ impl RpmRepository {
     }
 
     /// The key file, and the keys for rpm.
-    fn key_targets(&self, view: &dyn View, key: FoundKey, wanted: &mut Wanted) -> Result<(), Stop> {
+    fn key_targets(&self, view: &dyn View, key: FoundKey, wanted: &mut WantedStates) -> Result<(), Stop> {
         for dir in ["/etc/pki", KEYS] {
             if path(view, dir)? == PathState::Absent {
                 let dir_state =
@@ -350,7 +350,7 @@ impl Resource for RpmRepository {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         if self.state == Presence::Absent {
             return self.absent(view);
         }
@@ -379,7 +379,7 @@ impl Resource for RpmRepository {
             asks.take(state::<RpmMetadataState>(view, &metadata_id(&self.name)))?;
         }
         asks.finish()?;
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStates::default();
         if let Some(key) = key {
             self.key_targets(view, key, &mut wanted)?;
         }

@@ -3,7 +3,7 @@
 use crate::manifest::{Apply, Marks, Presence, check_marks, check_name, given, whole_claims};
 use base64::Engine as _;
 use converge_objects::K8sState;
-use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, Wanted};
+use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -100,13 +100,13 @@ impl Resource for Secret {
         whole_claims(&self.object().object(), self.state)
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         match self.state {
             Presence::Present => Apply { manifest: &self.manifest(), force: self.force_conflicts }.plan(view),
             Presence::Absent => {
                 let id = self.object().object();
                 let _now = view.observed(&id)?;
-                Ok(Wanted::one(id, K8sState::Absent))
+                Ok(WantedStates::one(id, K8sState::Absent))
             }
         }
     }

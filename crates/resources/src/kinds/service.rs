@@ -1,10 +1,10 @@
 //! `service`
 
 use crate::look::{Asks, path, path_id, unit, unit_id};
-use crate::restart::{Basis, ExistingUnit, Running, Wish, check_unit_name, full_name};
+use crate::restart::{Basis, ExistingUnit, UnitActivity, Wish, check_unit_name, full_name};
 use converge_objects::unit::Act;
 use converge_objects::{PathState, UnitState};
-use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, Wanted, quote};
+use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,7 +23,7 @@ pub struct Service {
     /// The unit: `ssh`, which is `ssh.service`, or with its suffix `apt-daily.timer`.
     name: String,
     /// Whether it runs now.
-    state: Option<Running>,
+    state: Option<UnitActivity>,
     /// Whether it starts at boot.
     enabled: Option<bool>,
     /// Whether it is barred from starting at all. To lift it, say `enabled` too.
@@ -88,7 +88,7 @@ impl Resource for Service {
         if self.masked == Some(true) && self.enabled == Some(true) {
             wrong("/enabled", "a masked unit cannot be enabled", "leave `masked` or `enabled` out");
         }
-        if self.masked == Some(true) && self.state == Some(Running::Started) {
+        if self.masked == Some(true) && self.state == Some(UnitActivity::Started) {
             wrong("/state", "a masked unit cannot be started", "leave `masked` out, or say `state: stopped`");
         }
         check_followed(self.state, &self.restart_on, &self.reload_on, &mut errors);
@@ -114,7 +114,7 @@ impl Resource for Service {
         (!self.names().is_empty()).then(|| unit_id(&full_name(&self.name)))
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let unit = unit_id(&full_name(&self.name));
         let basis = Basis::of_unit(view, &unit, &self.restart_on, None, &self.reload_on)?;
         if self.masked == Some(true) {
@@ -149,13 +149,13 @@ fn check_mask(view: &dyn View, name: &str) -> Result<(), Stop> {
 
 /// Refuses resources that a unit follows though it does not run, or in two ways.
 pub fn check_followed(
-    state: Option<Running>,
+    state: Option<UnitActivity>,
     restart_on: &[String],
     reload_on: &[String],
     errors: &mut Vec<ParamError>,
 ) {
     let mut wrong = |p: &str, m: String, h: &str| errors.push(ParamError::new(p, m, h));
-    if state == Some(Running::Stopped) {
+    if state == Some(UnitActivity::Stopped) {
         if !restart_on.is_empty() {
             let message = "a stopped unit is not restarted".to_owned();
             wrong("/restart_on", message, "leave `restart_on` or `state: stopped` out");
@@ -172,7 +172,7 @@ pub fn check_followed(
 }
 
 /// Refuses a reload of a unit that has none, as far as that is known: what an earlier resource of the run may change is left to the host.
-pub fn need_reload(view: &dyn View, name: &str, wanted: &Wanted) -> Result<(), Stop> {
+pub fn need_reload(view: &dyn View, name: &str, wanted: &WantedStates) -> Result<(), Stop> {
     let id = unit_id(name);
     let now = unit(view, name)?;
     let is_due = wanted.targets.iter().filter(|(object, _)| *object == id).any(|(_, state)| {
@@ -195,7 +195,12 @@ pub fn need_reload(view: &dyn View, name: &str, wanted: &Wanted) -> Result<(), S
 }
 
 /// A unit that is there, or that an earlier resource brings, as it is to be.
-pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+pub fn plan_unit(
+    view: &dyn View,
+    name: &str,
+    wish: &Wish,
+    basis: Option<&Basis>,
+) -> Result<WantedStates, Stop> {
     let since = view.observed(&unit_id(name))?.moment;
     match unit(view, name)? {
         UnitState::Unit { enabled, active, started } => {
@@ -209,7 +214,7 @@ pub fn plan_unit(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>
     }
 }
 
-fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<Wanted, Stop> {
+fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) -> Result<WantedStates, Stop> {
     let mut asks = Asks::default();
     let mut brought = false;
     for file in unit_files(name) {
@@ -221,9 +226,9 @@ fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
     let wait = view.may_appear(&unit_id(name));
     if !brought && wait.is_none() {
         // A missing unit does not run and does not start at boot.
-        let wants_it = wish.running == Some(Running::Started) || wish.enabled == Some(true);
+        let wants_it = wish.running == Some(UnitActivity::Started) || wish.enabled == Some(true);
         if !wants_it && wish.masked != Some(true) && basis.is_none() {
-            return Ok(Wanted::one(unit_id(name), UnitState::Absent));
+            return Ok(WantedStates::one(unit_id(name), UnitState::Absent));
         }
         return Err(Stop::invalid_help(
             "/name",
@@ -233,7 +238,7 @@ fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
     }
     // The properties of the unit are known only once its package or file is there; the wishes of the item are known now.
     let enabled = if wish.masked == Some(true) { Some(false) } else { wish.enabled };
-    let running = if wish.masked == Some(true) { Some(Running::Stopped) } else { wish.running };
+    let running = if wish.masked == Some(true) { Some(UnitActivity::Stopped) } else { wish.running };
     match (running, enabled, wait.or_else(|| view.pending())) {
         (Some(_), Some(enabled), _) => {
             let enabled = if enabled { "enabled" } else { "disabled" };

@@ -3,7 +3,7 @@
 use crate::kinds::line::Presence;
 use crate::look::{program_may_come, state};
 use converge_objects::SnapState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -114,7 +114,7 @@ impl Resource for Snap {
         .collect()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let now = match state::<SnapState>(view, &self.id()) {
             Err(Stop::Failed(why)) => {
                 // An earlier item may bring snapd.
@@ -129,7 +129,7 @@ impl Resource for Snap {
             other => other?,
         };
         if self.state == Presence::Absent {
-            return Ok(Wanted::one(self.id(), SnapState::Absent));
+            return Ok(WantedStates::one(self.id(), SnapState::Absent));
         }
         let (old_channel, old_revision, old_confinement, old_hold) = match now {
             SnapState::Absent => (None, None, "strict".to_owned(), false),
@@ -147,7 +147,7 @@ impl Resource for Snap {
         let stays = old_channel.as_ref() == Some(&channel) && old_confinement == confinement;
         let revision = self.revision.or(if stays { old_revision } else { None });
         let hold = self.hold.unwrap_or(old_hold);
-        Ok(Wanted::one(self.id(), SnapState::Snap { channel, revision, confinement, hold }))
+        Ok(WantedStates::one(self.id(), SnapState::Snap { channel, revision, confinement, hold }))
     }
 }
 

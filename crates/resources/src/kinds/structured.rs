@@ -5,7 +5,7 @@ use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::look::{check_path, path_id};
 use crate::structured::{Format, Wishes, edit, leaves, parse_pointer};
-use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, Wanted, pointer_word};
+use converge_resource::{Claim, Content, ParamError, Resource, Stop, View, WantedStates, pointer_word};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -213,7 +213,7 @@ impl Resource for Structured {
         Some(Content::new(wishes.into_bytes()).digest().to_string())
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let Some(format) = self.format() else {
             return Err(Stop::invalid("/format", "the format is not known"));
         };

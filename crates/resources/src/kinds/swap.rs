@@ -7,7 +7,7 @@ use crate::kinds::line::Presence;
 use crate::look::{check_path, normal, path_id, state};
 use crate::size::Size;
 use converge_objects::SwapState;
-use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -138,11 +138,11 @@ impl Resource for Swap {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let entry = self.entry();
         let which = self.path.as_deref().map_or(Which::AllSwap, Which::Swap);
         let mut wanted =
-            if self.boot { fstab::plan(view, which, entry.as_deref())? } else { Wanted::default() };
+            if self.boot { fstab::plan(view, which, entry.as_deref())? } else { WantedStates::default() };
         if self.now {
             // Where nothing above it changes, the host has judged.
             if self.path.as_deref().is_some_and(|path| is_changed_above(view, path)) {

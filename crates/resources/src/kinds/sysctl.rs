@@ -8,7 +8,7 @@ use crate::look::{Asks, check_path, kernel_may_change, normal, path_id, sysctl, 
 use crate::own_file::own_file;
 use crate::text_or_number::TextOrNumber;
 use converge_objects::SysctlState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use regex::Regex;
 use schemars::JsonSchema;
 
@@ -43,7 +43,7 @@ impl Sysctl {
     }
 
     /// The file as it is to be.
-    fn at_boot(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn at_boot(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let attrs = Attrs { mode: None, owner: None, group: None };
         if let Some(file) = &self.file {
             let pattern = Regex::new(&format!(r"^\s*-?\s*{}\s*=", regex::escape(&self.name)))
@@ -122,7 +122,7 @@ impl Resource for Sysctl {
         vec![file, Claim::shared(sysctl_id(&self.name), "value", self.text())]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut asks = Asks::default();
         let now = asks.take(sysctl(view, &self.name))?;
         if now == Some(SysctlState::Absent) {

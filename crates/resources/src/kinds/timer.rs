@@ -7,9 +7,9 @@ use crate::kinds::service::unit_claims;
 use crate::look::{check_path, path_id, unit, unit_id};
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
-use crate::restart::{self, Basis, Running, Wish, check_unit_name, inputs};
+use crate::restart::{self, Basis, UnitActivity, Wish, check_unit_name, inputs};
 use converge_objects::UnitState;
-use converge_resource::{Claim, OwnInput, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, OwnInput, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -81,7 +81,7 @@ impl Timer {
     }
 
     fn wish(&self) -> Wish {
-        let running = if self.enabled { Running::Started } else { Running::Stopped };
+        let running = if self.enabled { UnitActivity::Started } else { UnitActivity::Stopped };
         Wish { running: Some(running), enabled: Some(self.enabled), masked: None }
     }
 
@@ -192,11 +192,11 @@ impl Resource for Timer {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let name = self.timer();
         let now = unit(view, &name)?;
         if self.state == Presence::Absent {
-            let mut wanted = Wanted::one(unit_id(&name), UnitState::Absent);
+            let mut wanted = WantedStates::one(unit_id(&name), UnitState::Absent);
             wanted.targets.extend(own_file_gone(view, &self.file("timer"))?.targets);
             wanted.targets.extend(own_file_gone(view, &self.file("service"))?.targets);
             return Ok(wanted);

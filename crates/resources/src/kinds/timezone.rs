@@ -4,7 +4,7 @@ use crate::above::need_parent;
 use crate::look::{path, path_id};
 use crate::own_file::own_file;
 use converge_objects::PathState;
-use converge_resource::{Claim, ParamError, Resource, Stop, View, Wanted};
+use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -81,7 +81,7 @@ impl Resource for Timezone {
         ]
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         self.known(view)?;
         let now = path(view, LINK)?;
         let link = match &now {
@@ -104,7 +104,7 @@ impl Resource for Timezone {
         let mut wanted = match path(view, NAME)? {
             PathState::Absent => match view.may_appear(&path_id(NAME)) {
                 Some(wait) => return Err(Stop::Deferred(wait)),
-                None => Wanted::one(path_id(NAME), PathState::Absent),
+                None => WantedStates::one(path_id(NAME), PathState::Absent),
             },
             _ => own_file(view, "/name", NAME, &format!("{}\n", self.name))?,
         };

@@ -4,11 +4,12 @@ use crate::above::need_parent;
 use crate::body::{Body, file_state};
 use crate::kinds::service::{check_followed, need_reload, plan_unit, unit_claims};
 use crate::look::{path, path_id, unit, unit_id};
-use crate::restart::{self, Basis, Running, Wish, check_unit_name, full_name};
+use crate::restart::{self, Basis, UnitActivity, Wish, check_unit_name, full_name};
 use converge_objects::unit::enabled_by_file;
 use converge_objects::{PathState, UnitState};
 use converge_resource::{
-    Claim, Content, ObjectId, OwnInput, ParamError, Resource, SourceFile, State, Stop, Template, View, Wanted,
+    Claim, Content, ObjectId, OwnInput, ParamError, Resource, SourceFile, State, Stop, Template, View,
+    WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +37,7 @@ pub struct Unit {
     /// A file under the role's `files/` that is the unit file.
     source: Option<SourceFile>,
     /// Whether it runs now.
-    state: Option<Running>,
+    state: Option<UnitActivity>,
     /// Whether it starts at boot. The file needs an `[Install]` section for it.
     enabled: Option<bool>,
     /// The names of earlier resources of this role: when one of them is no longer what the unit was started with,
@@ -79,7 +80,7 @@ impl Unit {
     }
 
     /// The file, and for a drop-in the folder that holds it. With it comes what a restart depends on.
-    fn own(&self, view: &dyn View, content: &Content) -> Result<(Wanted, OwnInput, bool), Stop> {
+    fn own(&self, view: &dyn View, content: &Content) -> Result<(WantedStates, OwnInput, bool), Stop> {
         let file = self.file();
         let id = path_id(&file);
         let before = view.observed(&id)?;
@@ -122,7 +123,11 @@ impl Unit {
             newest: before.moment,
         };
         targets.push((id, to));
-        Ok((Wanted { targets, contents: vec![content.clone()], ..Wanted::default() }, own, managed_here))
+        Ok((
+            WantedStates { targets, contents: vec![content.clone()], ..WantedStates::default() },
+            own,
+            managed_here,
+        ))
     }
 
     fn wish(&self) -> Wish {
@@ -215,7 +220,7 @@ impl Resource for Unit {
         (restarts && !self.is_template()).then(|| unit_id(&self.full()))
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let name = self.full();
         let Some(content) = self.body().get() else {
             return Err(Stop::invalid("", "there is no unit file"));

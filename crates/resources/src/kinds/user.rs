@@ -9,7 +9,7 @@ use crate::look::{
 };
 use converge_objects::{GroupState, PathState, UserState, expiry_day};
 use converge_resource::{
-    Claim, Content, Digest, ObjectId, ParamError, Probe, Resource, State, Stop, View, Wanted, quote,
+    Claim, Content, Digest, ObjectId, ParamError, Probe, Resource, State, Stop, View, WantedStates, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -259,7 +259,7 @@ impl Resource for User {
         claims
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let id = user_id(&self.name);
         let mut asks = Asks::default();
         if let (Presence::Present, Some(uid)) = (self.state, self.uid) {
@@ -273,7 +273,7 @@ impl Resource for User {
             if let (UserState::Absent, Some(wait)) = (&now, view.may_appear(&id)) {
                 return Err(Stop::Deferred(wait));
             }
-            return Ok(Wanted::one(id, UserState::Absent));
+            return Ok(WantedStates::one(id, UserState::Absent));
         }
         let new = now == UserState::Absent;
         let UserState::User { uid, group: primary, gecos, home, shell, locked, password, expires, groups } =
@@ -337,7 +337,7 @@ impl Resource for User {
         let mut settings = system_setting(self.system);
         settings.extend(asked.map(|digest| ("CV_USER_HAD".to_owned(), digest)));
         let contents = self.hash().into_iter().collect();
-        Ok(Wanted { targets, contents, settings, ..Wanted::default() })
+        Ok(WantedStates { targets, contents, settings, ..WantedStates::default() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::look::{check_deadline, check_path};
 use crate::restart::{check_unit_name, full_name};
-use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, Wanted, quote, unlisted};
+use converge_resource::{Claim, ParamError, Probe, Resource, Stop, View, WantedStates, quote, unlisted};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -243,11 +243,11 @@ impl Resource for WaitFor {
         Vec::new()
     }
 
-    fn plan(&self, view: &dyn View) -> Result<Wanted, Stop> {
+    fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         view.after_all()?;
         let answer = view.run(&self.probe())?;
         if answer.status == 0 {
-            return Ok(Wanted::default());
+            return Ok(WantedStates::default());
         }
         let said = if answer.stdout.trim().is_empty() { &answer.stderr } else { &answer.stdout };
         Err(Stop::Failed(format!(

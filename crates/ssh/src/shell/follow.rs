@@ -11,7 +11,7 @@ use crate::program::{Nonce, Prompt, ShellStart, first_lines};
 use crate::session::Session;
 use crate::shell::Traffic;
 use crate::target::{Become, SessionOptions};
-pub(crate) use batch::Queued;
+pub(crate) use batch::QueuedBatch;
 use batch::{ItemState, OpenBatch, PART};
 use bytes::Bytes;
 use end::{LAST_WORDS, Late, write_all};
@@ -121,7 +121,7 @@ impl Actor {
         actor
     }
 
-    pub(crate) async fn run(mut self, mut queue: UnboundedReceiver<Queued>) {
+    pub(crate) async fn run(mut self, mut queue: UnboundedReceiver<QueuedBatch>) {
         let mut more = true;
         let error = loop {
             if !more && (self.batches.is_empty() || self.batches.iter().all(|batch| batch.tx.is_closed())) {
@@ -160,7 +160,7 @@ impl Actor {
         self.stop_writing.send(()).ok();
     }
 
-    fn take(&mut self, work: Queued) {
+    fn take(&mut self, work: QueuedBatch) {
         if self.batches.is_empty() {
             self.last_heard = Instant::now();
             self.last_frame = self.last_heard;

@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub type Values = BTreeMap<String, String>;
 
 /// The part of a command line that says which project is meant.
-pub struct Completed {
+pub struct CompletionProject {
     reading: Reading,
     /// The folder of the settings, where it is another one.
     folder: Option<Utf8PathBuf>,
 }
 
-impl Completed {
+impl CompletionProject {
     /// Of an inventory and options, as they were typed, and the settings.
     pub fn of(typed: &[String]) -> Option<Self> {
         let line = ["converge", "snapshots"].map(str::to_owned).into_iter().chain(typed.iter().cloned());

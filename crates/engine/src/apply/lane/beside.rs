@@ -12,7 +12,7 @@ const STEADY: [&str; 9] =
     ["os", "arch", "dpkg_arch", "cpus", "cpu", "memory_mib", "machine", "init", "package_manager"];
 
 /// An object that an item claims.
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedObject {
     /// The object.
     pub object: ObjectId,
     /// The state that it should be in just now.
@@ -57,7 +57,7 @@ impl Lane {
 
     /// The objects to watch around the foreign code of an item: those that items after it claim, and those that items before it have made. Below
     /// a place at which it mounts or unmounts something nothing is watched: a path there is one file before it and another one after it.
-    pub fn watched_around(&self, item: &Item) -> Vec<Claimed> {
+    pub fn watched_around(&self, item: &Item) -> Vec<ClaimedObject> {
         let id = item.id;
         let covered: Vec<ObjectId> =
             item.changes().iter().filter_map(|planned| converge_objects::covered(&planned.change)).collect();
@@ -79,12 +79,12 @@ impl Lane {
         let claimed = |(object, id): (&ObjectId, u32)| {
             let (state, _) =
                 made.get(object).map_or_else(|| Some((self.base.get(object)?, "")), |m| Some(*m))?;
-            Some(Claimed { object: object.clone(), state: state.clone(), role: role(id) })
+            Some(ClaimedObject { object: object.clone(), state: state.clone(), role: role(id) })
         };
-        let mut watched: Vec<Claimed> =
+        let mut watched: Vec<ClaimedObject> =
             first.iter().filter_map(|(object, id)| claimed((object, *id))).collect();
         let earlier = made.into_iter().filter(|(object, _)| !first.contains_key(object));
-        watched.extend(earlier.map(|(object, (state, role))| Claimed {
+        watched.extend(earlier.map(|(object, (state, role))| ClaimedObject {
             object: object.clone(),
             state: state.clone(),
             role: role.to_owned(),

@@ -6,7 +6,7 @@ use crate::revert::order::namespaces::namespace_of;
 use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers};
-use converge_ledger::{KnownState, Owned, ProjectScope, Undo, Unrecorded};
+use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns};
 use converge_objects::path::link_target;
 use converge_objects::{action_of, api_ref, is_action, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
@@ -16,10 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
 /// thing: its `undo` would take away what the present one has made, or need not make.
-pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: &Declares) -> Vec<&'a Owned> {
+pub(super) fn orphaned<'a>(
+    things: &'a [OwnedObject],
+    scope: &ProjectScope,
+    declares: &Declares,
+) -> Vec<&'a OwnedObject> {
     let guard = |object: &ObjectId| action_of(object).guard(&object.key);
     let guards: BTreeSet<String> = declares.objects.iter().filter_map(guard).collect();
-    let is_declared = |t: &Owned| {
+    let is_declared = |t: &OwnedObject| {
         let runs_otherwise = || guard(&t.object).is_some_and(|guard| guards.contains(&guard));
         declares.objects.contains(&t.object) || runs_otherwise()
     };
@@ -32,20 +36,20 @@ pub(super) fn orphaned<'a>(things: &'a [Owned], scope: &ProjectScope, declares: 
 }
 
 /// Whether there is something to manage: a command without `undo` is an action, of which nothing can be taken back.
-pub(super) fn remains(thing: &Owned) -> bool {
+pub(super) fn remains(thing: &OwnedObject) -> bool {
     let change =
         || Change { object: thing.object.clone(), from: thing.before.clone(), to: thing.left.clone() };
     !is_action(&thing.object) || revert::undo::irreversible(change()).is_none()
 }
 
 /// Whether it is a package that came along, and nothing is managed any more for which it came: a prune has left it because another one needed it.
-fn is_left_alone(thing: &Owned, things: &[Owned]) -> bool {
-    let brought = |t: &Owned| !t.by_product && t.item == thing.item && t.scope == thing.scope;
+fn is_left_alone(thing: &OwnedObject, things: &[OwnedObject]) -> bool {
+    let brought = |t: &OwnedObject| !t.by_product && t.item == thing.item && t.scope == thing.scope;
     thing.object.kind == "package" && thing.before.is_absent() && !things.iter().any(brought)
 }
 
 /// Whether a prune or a rollback that was cut off has led the object to the state before: its record does not say so.
-pub(super) fn is_given_back(thing: &Owned, known: &Knowledge) -> bool {
+pub(super) fn is_given_back(thing: &OwnedObject, known: &Knowledge) -> bool {
     thing.open.is_some()
         && thing.left == thing.before
         && layers::is_seen(&thing.lies_in, known)
@@ -54,7 +58,7 @@ pub(super) fn is_given_back(thing: &Owned, known: &Knowledge) -> bool {
 
 /// Probes for declared objects that may be one of these by another name.
 pub(super) fn other_names<'a>(
-    going: &'a [&Owned],
+    going: &'a [&OwnedObject],
     declares: &'a Declares,
 ) -> impl Iterator<Item = Probe> + 'a {
     let may_be = |object: &&ObjectId| {
@@ -65,11 +69,11 @@ pub(super) fn other_names<'a>(
 
 /// Packages that came with these and that nothing else would need. One whose removal had begun is among them: apt took its mark first.
 pub(super) fn companions<'a>(
-    things: &'a [Owned],
-    going: &[&Owned],
+    things: &'a [OwnedObject],
+    going: &[&OwnedObject],
     autoremovable: &BTreeSet<String>,
-) -> Vec<&'a Owned> {
-    let with = |t: &&Owned| {
+) -> Vec<&'a OwnedObject> {
+    let with = |t: &&OwnedObject| {
         t.by_product
             && t.object.kind == "package"
             && t.before.is_absent()
@@ -80,12 +84,12 @@ pub(super) fn companions<'a>(
 }
 
 /// Files and directories that went with one of these: they come back with it.
-pub(super) fn contents<'a>(things: &'a [Owned], going: &[&Owned]) -> Vec<&'a Owned> {
-    let below = |t: &Owned, g: &Owned| {
+pub(super) fn contents<'a>(things: &'a [OwnedObject], going: &[&OwnedObject]) -> Vec<&'a OwnedObject> {
+    let below = |t: &OwnedObject, g: &OwnedObject| {
         let inside = || t.object.key.strip_prefix(&g.object.key).is_some_and(|rest| rest.starts_with('/'));
         is_dir(&g.before) && g.item == t.item && g.scope == t.scope && inside()
     };
-    let went = |t: &&Owned| t.by_product && t.object.kind == "path" && t.left.is_absent();
+    let went = |t: &&OwnedObject| t.by_product && t.object.kind == "path" && t.left.is_absent();
     things.iter().filter(went).filter(|t| going.iter().any(|g| below(t, g))).collect()
 }
 
@@ -143,7 +147,7 @@ pub(super) fn end_of(object: &ObjectId, plan: &HostPlan, known: &Knowledge) -> O
 }
 
 /// Asks apt what would go with these packages; `None` when none of them is a package.
-pub(super) fn autoremove_probe(going: &[&Owned]) -> Option<Probe> {
+pub(super) fn autoremove_probe(going: &[&OwnedObject]) -> Option<Probe> {
     let names: Vec<String> =
         going.iter().filter(|t| t.object.kind == "package").map(|t| quote(&t.object.key)).collect();
     (!names.is_empty()).then(|| {
@@ -165,13 +169,13 @@ pub(super) fn autoremovable(answer: &RunAnswer) -> BTreeSet<String> {
 
 /// The revert of one of the things that go; `others` are the objects that other projects manage. The state before that foreign code of its run made counts only while what brought it stays.
 pub(crate) fn undo_of(
-    thing: &Owned,
-    going: &[&Owned],
+    thing: &OwnedObject,
+    going: &[&OwnedObject],
     others: &BTreeSet<&ObjectId>,
     known: &Knowledge,
 ) -> Undo {
     let brings = |by: &str| {
-        let of_item = |t: &&&Owned| t.item == by && t.scope == thing.scope && t.object != thing.object;
+        let of_item = |t: &&&OwnedObject| t.item == by && t.scope == thing.scope && t.object != thing.object;
         going.iter().filter(of_item).any(|t| t.before.is_absent() || is_action(&t.object))
     };
     let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
@@ -205,7 +209,7 @@ pub(crate) fn undo_of(
         since: Vec::new(),
         is_heir: thing.heir_by.is_some(),
         // The base has every run, also those that are not recorded any more.
-        unrecorded: Unrecorded::default(),
+        unrecorded: UnrecordedRuns::default(),
         item: thing.item.clone(),
         comes_back: false,
         sensitive: thing.sensitive,
@@ -221,11 +225,11 @@ pub(crate) fn undo_of(
 /// Names the project that has changed an object since, by the first of its runs that did.
 pub(super) fn name_other_projects(
     undos: &mut [Undo],
-    things: &[Owned],
+    things: &[OwnedObject],
     scope: &ProjectScope,
     known: &Knowledge,
 ) {
-    let mut others: BTreeMap<&ObjectId, Vec<&Owned>> = BTreeMap::new();
+    let mut others: BTreeMap<&ObjectId, Vec<&OwnedObject>> = BTreeMap::new();
     for thing in things.iter().filter(|thing| !scope.is(&thing.scope)) {
         others.entry(&thing.object).or_default().push(thing);
     }
@@ -233,7 +237,7 @@ pub(super) fn name_other_projects(
         let (Ok(now), Some(others)) = (known.observed(&undo.object), others.get(&undo.object)) else {
             continue;
         };
-        let as_left = |t: &&&Owned| t.layer == undo.layer && fulfils(&t.object, &now.state, &t.left);
+        let as_left = |t: &&&OwnedObject| t.layer == undo.layer && fulfils(&t.object, &now.state, &t.left);
         let other = others.iter().find(as_left);
         undo.theirs = other.filter(|_| now.state != undo.left).map(|other| {
             format!(
@@ -252,8 +256,8 @@ mod tests {
     use converge_resource::State;
     use std::collections::BTreeMap;
 
-    fn thing(key: &str, roles: &[&str]) -> Owned {
-        Owned {
+    fn thing(key: &str, roles: &[&str]) -> OwnedObject {
+        OwnedObject {
             object: ObjectId::new("path", key),
             layer: converge_ledger::MountLayer::default(),
             lies_in: Vec::new(),

@@ -3,7 +3,9 @@
 use super::evaluated::EvaluatedItem;
 use super::{HostSource, registered};
 use converge_model::{DeclaredItem, EMPTY_LIST, NOT_KNOWN, Resolution};
-use converge_planner::{Altered, Declared as Item, ItemSource, Outputs, Problem, Resolved, RunPosition};
+use converge_planner::{
+    AlteredFacts, ItemDeclaration as Item, ItemSource, Outputs, Problem, ResolvedParameters, RunPosition,
+};
 use converge_resource::{Claim, Wait, encode_field};
 use converge_syntax::Diagnostic;
 use std::collections::BTreeSet;
@@ -45,8 +47,8 @@ fn facts_among<'n>(reached: impl IntoIterator<Item = &'n String>, host: &str) ->
 
 impl HostSource<'_> {
     /// A list that is made of facts which an earlier item alters: its elements are not known yet.
-    fn altered_list(item: &DeclaredItem, wait: &str) -> Resolved {
-        Resolved::Invalid(Problem {
+    fn altered_list(item: &DeclaredItem, wait: &str) -> ResolvedParameters {
+        ResolvedParameters::Invalid(Problem {
             message: format!("the list of its `for_each` must be known when the plan is made: {wait}"),
             help: Some(
                 "once that is done, the next run knows the list; or make it of `facts_before`, the facts before this run".to_owned(),
@@ -67,9 +69,9 @@ impl ItemSource for HostSource<'_> {
         self.reads.borrow().get(&index).cloned().unwrap_or_default()
     }
 
-    fn resolve(&self, index: usize, outputs: &Outputs, altered: &Altered) -> Resolved {
+    fn resolve(&self, index: usize, outputs: &Outputs, altered: &AlteredFacts) -> ResolvedParameters {
         let Some((declared, item)) = self.at(index) else {
-            return Resolved::Invalid(Problem::new("the resource is gone"));
+            return ResolvedParameters::Invalid(Problem::new("the resource is gone"));
         };
         let used = self.use_with(index, altered);
         let role = used.as_deref().unwrap_or(declared);
@@ -90,7 +92,7 @@ impl ItemSource for HostSource<'_> {
         }
         self.others_read.note(reader, &self.others, of_others.iter());
         if let Some(problem) = self.others_read.lost(reader, &self.others, unknown.iter()) {
-            return Resolved::Invalid(Problem { at: Some(item.span.to_string()), ..problem });
+            return ResolvedParameters::Invalid(Problem { at: Some(item.span.to_string()), ..problem });
         }
         let read = facts_among(read, &role.host);
         let list = facts_among(item.list_lookups().into_iter().flatten(), &role.host);
@@ -105,8 +107,8 @@ impl ItemSource for HostSource<'_> {
             return Self::altered_list(item, &wait);
         }
         match resolution {
-            Resolution::Skipped { why } => Resolved::Skipped(why.clone()),
-            Resolution::Unknown { names, outline } => Resolved::Unknown {
+            Resolution::Skipped { why } => ResolvedParameters::Skipped(why.clone()),
+            Resolution::Unknown { names, outline } => ResolvedParameters::Unknown {
                 names: names.iter().cloned().collect(),
                 claims: outlined_claims(&item.kind, outline.params.clone()),
                 sensitive: outline.sensitive,
@@ -121,7 +123,7 @@ impl ItemSource for HostSource<'_> {
                     blocked: false,
                 };
                 self.complain(index, found.iter().cloned());
-                Resolved::Invalid(problem)
+                ResolvedParameters::Invalid(problem)
             }
             Resolution::Ready(ready) => self.ready(index, item, ready.clone()),
         }
@@ -153,8 +155,8 @@ impl ItemSource for HostSource<'_> {
         if self.items.get(index)?.kind != "package" {
             return None;
         }
-        match self.resolve(index, outputs, &Altered::default()) {
-            Resolved::Ready { resource, .. } => resource.stage(),
+        match self.resolve(index, outputs, &AlteredFacts::default()) {
+            ResolvedParameters::Ready { resource, .. } => resource.stage(),
             _ => None,
         }
     }

@@ -67,7 +67,7 @@ mod tests {
     use converge_objects::k8s::K8sState;
     use converge_objects::release::{ReleaseState, content};
     use converge_planner::Knowledge;
-    use converge_resource::{Answer, Observed, Probe, State};
+    use converge_resource::{Answer, Observation, Probe, State};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ mod tests {
             let mut known = Knowledge::default();
             [&text, &left_text, &before_text].into_iter().for_each(|c| known.learn_content(c.clone()));
             for undo in undos {
-                let absent = Answer::Object(Observed::new(State::absent(), None));
+                let absent = Answer::Object(Observation::new(State::absent(), None));
                 known.learn(Probe::Object(undo.object.clone()), absent);
             }
             arrange(undos.iter().map(|undo| (*undo).clone()).collect(), &mut known, &[])

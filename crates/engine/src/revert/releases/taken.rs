@@ -71,7 +71,7 @@ mod tests {
     use crate::revert::undo::owners_probe;
     use converge_objects::k8s::K8sState;
     use converge_objects::release::{ReleaseState, content};
-    use converge_resource::{Answer, Observed, Probe, State};
+    use converge_resource::{Answer, Observation, Probe, State};
     use serde_json::json;
 
     /// Of an object that a release takes along nothing is refused; one that is lost for good keeps the release.
@@ -93,7 +93,7 @@ mod tests {
             known.learn(owners_probe(&made.object).unwrap(), Answer::Api(others));
             [text, object_text].into_iter().for_each(|content| known.learn_content(content));
             for (undo, now) in [(&made, State::from(state)), (&release, installed)] {
-                known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observed::new(now, None)));
+                known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observation::new(now, None)));
             }
             let groups = arrange(vec![made, release], &mut known, &[]);
             groups.into_iter().flat_map(|group| group.members).map(|judged| judged.verdict).collect()

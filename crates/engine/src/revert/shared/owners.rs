@@ -1,7 +1,7 @@
 //! Follows the owners of an object's fields in a cluster through recorded runs, and judges what a rollback may take again. Pure.
 
 use crate::revert::undo::{Verdict, changed_by, is_back, owners_probe, text_of};
-use crate::revert::{Judged, RevertGroup};
+use crate::revert::{JudgedUndo, RevertGroup};
 use converge_ledger::Undo;
 use converge_objects::is_of_api;
 use converge_objects::k8s::field_set::FieldSet;
@@ -278,7 +278,7 @@ pub(crate) fn has_fields(object: &ObjectId, known: &Knowledge) -> bool {
 
 /// Objects that a prune finds as before already, with fields of the project: these fields go back to their owners of before, and that is a change of its own.
 pub(crate) fn give_fields_back(groups: &mut [RevertGroup], known: &Knowledge) {
-    for Judged { undo, verdict, .. } in groups.iter_mut().flat_map(|group| &mut group.members) {
+    for JudgedUndo { undo, verdict, .. } in groups.iter_mut().flat_map(|group| &mut group.members) {
         let gives = *verdict == Verdict::Same && is_of_api(&undo.object) && has_fields(&undo.object, known);
         let now = known.observed(&undo.object).ok().filter(|now| gives && !now.state.is_absent());
         if let Some(now) = now {

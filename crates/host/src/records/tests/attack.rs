@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 mod field;
 
 /// The machine under attack: the user's directory as it was and as a run has left it, and the records of that run.
-struct Attacked {
+struct AttackedMachine {
     host: Host,
     field: Field,
     pair: [PathBuf; 2],
@@ -24,7 +24,7 @@ struct Attacked {
 
 const NEW: &[u8] = b"of the run\n";
 
-impl Attacked {
+impl AttackedMachine {
     fn new(host: Host) -> Self {
         let home = std::env::var_os("HOME").unwrap_or_else(|| "/root".into());
         let keep = tempfile::tempdir_in(home).unwrap();
@@ -94,12 +94,12 @@ impl Attacked {
 }
 
 /// One attack in each shell; `ready` does what comes before it in peace, `text` is what is done under attack.
-fn attacks(name: &str, ready: impl Fn(&Attacked), text: impl Fn(&Attacked) -> String) {
+fn attacks(name: &str, ready: impl Fn(&AttackedMachine), text: impl Fn(&AttackedMachine) -> String) {
     let hosts: Vec<Host> = hosts().into_iter().filter(|host| !host.is_ash_with_tools()).collect();
     let times = attempts().div_ceil(4 * hosts.len());
     let (begun, shells, mut done) = (std::time::Instant::now(), hosts.len(), 0);
     for host in hosts {
-        let attacked = Attacked::new(host);
+        let attacked = AttackedMachine::new(host);
         attacked.keep("before");
         ready(&attacked);
         done += attacked.attack(times, &text(&attacked));

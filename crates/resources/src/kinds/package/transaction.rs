@@ -1,6 +1,6 @@
 //! A transaction of apt or dnf, simulated on the host: what it does, and why it is refused.
 
-use super::{Installed, Package};
+use super::{Package, PackagePresence};
 use crate::look::package_id;
 use converge_objects::deb_version::compare;
 use converge_objects::{APT_CHOICE, AptIndexState, DpkgState, PackageState};
@@ -246,7 +246,7 @@ impl Package {
             };
         let why = "an earlier run of dpkg was interrupted: apt installs nothing before this";
         add("dpkg", DPKG, &done.dpkg, DpkgState::Settled.into(), "interrupted dpkg", why);
-        if self.state != Installed::Absent {
+        if self.state != PackagePresence::Absent {
             let why = match done.index.as_deref() {
                 Some("absent") => "this host has no package index",
                 Some("incomplete") => "a package source has no package index yet",

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) const PART: usize = 64 << 10;
 
 /// A batch that waits to be sent.
-pub(crate) struct Queued {
+pub(crate) struct QueuedBatch {
     pub(super) frames: Vec<Bytes>,
     pub(super) batch: OpenBatch,
 }
@@ -50,7 +50,7 @@ pub(super) struct OpenBatch {
     pub(super) done: bool,
 }
 
-impl Queued {
+impl QueuedBatch {
     pub(crate) fn new(batch: &Batch, frames: Vec<Bytes>, tx: Sender, queued: Arc<AtomicUsize>) -> Self {
         let items: Vec<OpenItem> = batch
             .items
