@@ -197,6 +197,8 @@ const NOT_HERE: &[(&str, &str)] = &[
         "apt_lists",
         "it knows only whether lists are there: nothing that somebody could change into something else",
     ),
+    ("rpm_key", "of a host of rpm: packages/rpm_repositories.rs"),
+    ("rpm_metadata", "of a host of rpm, as apt_lists: packages/rpm_repositories.rs"),
     ("apt_index", "a copy of what repositories offer: one that somebody has refreshed will do"),
     (
         "dpkg",

@@ -13,6 +13,8 @@ mod cut_off;
 mod missing;
 #[path = "packages/rpm.rs"]
 mod rpm;
+#[path = "packages/rpm_repositories.rs"]
+mod rpm_repositories;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};

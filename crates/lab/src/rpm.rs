@@ -4,7 +4,7 @@ use crate::error::{LabError, Result};
 use crate::host::Host;
 
 /// The Debian packages of which such a host consists besides; they and what they need lie in the base, out of apt's sight.
-pub(crate) const RPM_TOOLS: &[&str] = &["dnf", "rpm", "createrepo-c"];
+pub(crate) const RPM_TOOLS: &[&str] = &["dnf", "rpm", "createrepo-c", "dnf-plugins-core", "gpg", "gpg-agent"];
 const RPM: &str = include_str!("scripts/rpm.sh");
 
 impl Host {

@@ -32,6 +32,8 @@ pub mod path;
 mod programs;
 pub mod registry;
 pub mod release;
+pub mod rpm_key;
+pub mod rpm_metadata;
 pub mod snap;
 pub mod swap;
 pub mod sysctl;
@@ -71,6 +73,8 @@ pub use registry::{
     objects, release_of, shell_library, traits_of,
 };
 pub use release::ReleaseState;
+pub use rpm_key::RpmKeyState;
+pub use rpm_metadata::RpmMetadataState;
 pub use snap::SnapState;
 pub use swap::SwapState;
 pub use sysctl::SysctlState;

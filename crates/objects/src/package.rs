@@ -89,6 +89,7 @@ impl Object for Package {
         include_str!("package_rpm.sh"),
         "\nCV_RPM_PROGRAM='",
         include_str!("package_rpm_kept.py"),
+        include_str!("package_rpm_marks.py"),
         include_str!("package_rpm.py"),
         "'\n"
     );

@@ -302,6 +302,8 @@ cv_packages_ready() {
       fi
       ;;
     absent)
+      # dpkg forgets a hold with its package, versionlock does not.
+      case $line in *' hold') ! cv_is_dnf || unhold="$unhold $name" ;; esac
       case $line in
       'present '* | 'config '* | 'broken '*)
         case "$line $purge" in

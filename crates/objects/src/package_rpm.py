@@ -13,25 +13,13 @@ def say(*words):
     OUT.write(" ".join(words) + "\n")
 
 
-# The mark of an installed package: `auto` where it came as the dependency of another one.
-def marks(names):
-    import libdnf
-
-    history = libdnf.transaction.Swdb(CACHE if os.access(CACHE, os.R_OK) else ":memory:")
-    for word in names:
-        name, arch = word.rsplit(".", 1)
-        reason = history.resolveRPMTransactionItemReason(name, arch, -1)
-        weak = libdnf.transaction.TransactionItemReason_WEAK_DEPENDENCY
-        dependency = libdnf.transaction.TransactionItemReason_DEPENDENCY
-        say(word, "auto" if reason in (weak, dependency) else "manual")
-
-
 SCRATCH = []
 
 
 class Host:
-    # From the cache of the repositories alone, unless `asks`. Nothing is written, its history and its log neither, unless `writes`.
-    def __init__(self, asks, writes=False):
+    # From the cache of the repositories alone, unless `asks`. Nothing is written, its history and its log neither, unless `writes`. Versions of packages that are
+    # `released` may change although they are locked.
+    def __init__(self, asks, writes=False, released=()):
         import dnf
         import dnf.repo
         import dnf.rpm
@@ -50,6 +38,7 @@ class Host:
         base.pre_configure_plugins()
         base.read_all_repos()
         base.configure_plugins()
+        self.has_locks = release_locks(base, released)
         self.ages, self.lacking = [], []
         for repo in list(base.repos.iter_enabled()):
             if not asks:
@@ -96,6 +85,10 @@ class Host:
     def why_excluded(self, package):
         import fnmatch
 
+        lock = lock_of(package.name)
+        if lock is not None:
+            where = "%s is held by `%s` in %s (versionlock): " % (package.name, lock, lock_list())
+            return where + "declare it with its version and `hold: true`, or release it before with `hold: false`"
         names = [package.name, package.name + "." + package.arch, str(package)]
         confs = [(self.base.conf, self.base.conf.config_file_path)]
         confs += [(repo, "the repository " + repo.id) for repo in self.base.repos.iter_enabled()]
@@ -103,7 +96,7 @@ class Host:
             for pattern in conf.excludepkgs:
                 if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                     return "%s is excluded by `excludepkgs=%s` in %s: take it out there" % (package.name, pattern, where)
-        return package.name + " is excluded by `excludepkgs` or `includepkgs` of a repository, a plugin (versionlock) or a module stream"
+        return package.name + " is excluded by `excludepkgs` or `includepkgs` of a repository, a plugin or a module stream"
 
     def key(self, package):
         return package.name if package.arch in self.arches else package.name + "." + package.arch
@@ -147,6 +140,9 @@ class Host:
                 raise Refused("no package " + name, virtual=[name] + by)
             raise Refused("no package " + name, name)
         elif newest and self.installed(name):
+            newer = [p for p in self.of_name(self.every().available(), name) if p.evr_gt(self.installed(name)[0])]
+            if newer and lock_of(name) is not None and not self.offered(name).filter(evr=[p.evr for p in newer]):
+                raise self.excluded(newer)
             base.upgrade(name)
         else:
             base.install(name)
@@ -230,8 +226,11 @@ def glob_of(text):
 
 # Each stage over what those before it leave: all up to it are resolved together, and what is new with it is its own.
 def plan(stages):
-    host = Host(False)
+    held = [stage.split(" ", 3) for stage in stages if "h" in stage.split(" ", 2)[1]]
+    host = Host(False, released=[word.partition("=")[0] for stage in held for word in stage[3].split(" ")])
     say("manager", "dnf")
+    if host.has_locks:
+        say("locks")
     say("arch", host.base.conf.substitutions["basearch"])
     asked, told, before, erasing = [], set(), {}, False
     closure = {}
@@ -320,10 +319,11 @@ def tried():
     return all(os.stat(f).st_mtime <= when for f in files)
 
 
-# The words are those of apt-get: its command and its options are passed over.
+# The words are those of apt-get: its command and its options are passed over. They name all that changes, so that a lock of one of them is meant to go.
 def solved(words, writes=False):
     words = [w for w in words if w != "install" and not w.startswith("-")]
-    host = Host(False, writes)
+    names = [os.path.basename(word).partition("=")[0] for word in words]
+    host = Host(False, writes, [name[:-1] if name.endswith("-") else name for name in names])
     # Files of packages that were kept. dnf takes them all at once, before anything else is asked for.
     for package in host.base.add_remote_rpms([w for w in words if w.startswith("/")]):
         host.exact(host.key(package), package)
@@ -429,20 +429,6 @@ def several(names):
             say(name, "is installed as " + versions + ": dnf was cut off. `dnf remove --duplicates` on the host keeps the newest one; then run this again")
 
 
-def mark(how, names):
-    import libdnf
-
-    host = Host(False, writes=True)
-    history = host.base.history
-    reason = {"auto": "DEPENDENCY", "manual": "USER"}[how]
-    for name in names:
-        for package in host.installed(name):
-            history.set_reason(package, getattr(libdnf.transaction, "TransactionItemReason_" + reason))
-    cookie = host.base._ts.dbCookie()
-    history.beg(cookie, [], [])
-    history.end(cookie)
-
-
 # What nothing needs any more once these are gone, as apt-get says it.
 def unneeded(names):
     host = Host(False)
@@ -467,7 +453,7 @@ def main(mode, *words):
     elif mode == "fetch":
         return fetch(*words)
     elif mode == "mark":
-        mark(words[0], words[1:])
+        (hold if words[0] in ("hold", "unhold") else mark)(words[0], words[1:])
     elif mode == "several":
         several(words)
     elif mode == "index":

@@ -74,9 +74,9 @@ cv_rpm_see() (
       of[row] = key
       next
     }
-    part == 1 { split($0, f, " "); mark[of[f[1]]] = f[2]; next }
+    part == 1 { split($0, f, " "); mark[of[f[1]]] = f[2] " " f[3]; next }
     $0 in several { print "several " $0; next }
-    $0 in version { print "- present " version[$0] " " mark[$0] " -"; next }
+    $0 in version { print "- present " version[$0] " " mark[$0]; next }
     { print "- absent" }' | while IFS= read -r line; do
     case $line in
     'several '*)

@@ -4,8 +4,8 @@ use crate::{MountState, PathState};
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, filesystem,
     firewall, git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config,
-    kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, snap, swap,
-    sysctl, unit, user, workload,
+    kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, rpm_key,
+    rpm_metadata, snap, swap, sysctl, unit, user, workload,
 };
 use converge_resource::{
     ApiRef, Change, DynActionPart, DynObject, ErasedObject, Nothing, ObjectId, State, Traits,
@@ -39,6 +39,8 @@ static OBJECTS: &[&dyn DynObject] = &[
     &ErasedObject::<module::Module>::new(),
     &ErasedObject::<mount::Mount>::new(),
     &ErasedObject::<release::Release>::new(),
+    &ErasedObject::<rpm_key::RpmKey>::new(),
+    &ErasedObject::<rpm_metadata::RpmMetadata>::new(),
     &ErasedObject::<snap::Snap>::new(),
     &ErasedObject::<filesystem::Filesystem>::new(),
     &ErasedObject::<swap::Swap>::new(),
@@ -207,7 +209,7 @@ mod tests {
     /// named here.
     #[test]
     fn every_object_declares_its_drifts() {
-        // apt_index, apt_lists: apt fetches its lists by itself. dpkg: only items of packages find an interrupted run. boot:
+        // apt_index, apt_lists, rpm_metadata: apt and dnf fetch them by themselves. dpkg: only items of packages find an interrupted run. boot:
         // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
         // half of it. kubeadm_certificates: a certificate that ends soon is made by hand. kubeadm_upgrade: no upgrade is
         // taken back, and a cordon of others stays. fetched: it lies on the machine that runs converge.
@@ -220,6 +222,7 @@ mod tests {
             "kubeadm",
             "kubeadm_certificates",
             "kubeadm_upgrade",
+            "rpm_metadata",
         ];
         let on_hosts = objects().iter().filter(|o| o.place() == Place::Host);
         for object in on_hosts.filter(|o| !exempt.contains(&o.kind())) {

@@ -23,6 +23,7 @@ mod pointer;
 mod reference;
 mod registry;
 mod release_drift;
+mod repository_key;
 mod restart;
 mod size;
 mod structured;

@@ -1,4 +1,4 @@
-//! OpenPGP public keys: as much as it takes to say whose they are. No signature is checked here: apt does that.
+//! OpenPGP public keys: as much as it takes to say whose they are. No signature is checked here: apt and rpm do that.
 
 use base64::Engine as _;
 use sha1::{Digest as _, Sha1};
@@ -80,6 +80,54 @@ pub fn fingerprints(packets: &[u8]) -> Result<Vec<String>, OpenPgpError> {
     if found.is_empty() { Err(OpenPgpError::NoKey) } else { Ok(found) }
 }
 
+/// The keys in these packets, each a text with armour of its own, in lines of 64 characters as rpm keeps it. The same order as their [`fingerprints`].
+///
+/// # Errors
+/// The error in the packets.
+pub fn armoured(packets: &[u8]) -> Result<Vec<String>, OpenPgpError> {
+    fingerprints(packets)?;
+    let mut ends = Vec::new();
+    let mut rest = packets;
+    while let Some((tag, _, after)) = packet(rest)? {
+        if tag == 6 {
+            ends.push(packets.len() - rest.len());
+        }
+        rest = after;
+    }
+    let begins = ends.clone();
+    ends.push(packets.len());
+    let keys = begins.iter().zip(ends.iter().skip(1)).filter_map(|(from, to)| packets.get(*from..*to));
+    Ok(keys.map(armour).collect())
+}
+
+/// One armoured block (RFC 9580 section 6), with the checksum without which rpm takes none.
+fn armour(bytes: &[u8]) -> String {
+    let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let data = encode(bytes);
+    let mut lines = String::new();
+    for (at, character) in data.chars().enumerate() {
+        if at > 0 && at % 64 == 0 {
+            lines.push('\n');
+        }
+        lines.push(character);
+    }
+    let mut crc: u32 = 0x00b7_04ce;
+    for byte in bytes {
+        crc ^= u32::from(*byte) << 16;
+        for _ in 0..8 {
+            crc <<= 1;
+            if crc & 0x0100_0000 != 0 {
+                crc ^= 0x0186_4cfb;
+            }
+        }
+    }
+    let [_, sum @ ..] = crc.to_be_bytes();
+    format!(
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{lines}\n={}\n-----END PGP PUBLIC KEY BLOCK-----\n",
+        encode(&sum)
+    )
+}
+
 /// A packet: its tag, its body, and what follows it.
 type Packet<'b> = (u8, &'b [u8], &'b [u8]);
 
@@ -132,6 +180,15 @@ pub mod tests {
     }
 
     #[test]
+    fn keys_get_armour_as_gpg_and_rpm_write_it() {
+        let packets = dearmor(KEY.as_bytes()).unwrap();
+        assert_eq!(armoured(&packets).unwrap(), [KEY]);
+        let two = armoured(&[packets.clone(), packets].concat()).unwrap();
+        assert_eq!(two, [KEY, KEY], "a block each: some versions of rpm take the first key of a block");
+        assert!(armoured(b"<html>").is_err());
+    }
+
+    #[test]
     fn what_is_no_key_is_refused() {
         let packets = dearmor(KEY.as_bytes()).unwrap();
         for bad in [&b"<html>"[..], b"", &packets[..40], &[0x99]] {
@@ -144,6 +201,7 @@ pub mod tests {
         #[test]
         fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             drop(fingerprints(&bytes));
+            drop(armoured(&bytes));
             drop(dearmor(&bytes));
         }
     }

@@ -48,6 +48,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::package::Package>(),
     KindInfo::of::<kinds::query::Query>(),
     KindInfo::of::<kinds::reboot::Reboot>(),
+    KindInfo::of::<kinds::rpm_repository::RpmRepository>(),
     KindInfo::of::<kinds::secret::Secret>(),
     KindInfo::of::<kinds::service::Service>(),
     KindInfo::of::<kinds::snap::Snap>(),

@@ -60,7 +60,7 @@ index
 "#;
 
 /// A host of rpm without managed objects, with `t-old` installed.
-fn rpm_world() -> MutexGuard<'static, World> {
+pub fn rpm_world() -> MutexGuard<'static, World> {
     let world = RPM.lock().unwrap_or_else(PoisonError::into_inner);
     exec(
         &world.hosts()[0],
@@ -72,7 +72,7 @@ fn rpm_world() -> MutexGuard<'static, World> {
 }
 
 /// The installed ones of all packages that are made up here, and those that came along.
-fn rpms(host: &Host) -> String {
+pub fn rpms(host: &Host) -> String {
     exec(
         host,
         "rpm -qa --qf '%|EPOCH?{%{EPOCH}:}:{}|%{NAME} %{VERSION}-%{RELEASE}\\n' 't-*' 'T_*' | sort; \
@@ -175,7 +175,6 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
         ("name: t-kept, version: \"9-1\"", "the repositories offer 1-1, 2-1"),
         ("name: t-virtual", "t-real provide it"),
         ("name: t-dated", "dnf would install t-new"),
-        ("name: t-lib, hold: true", "packages are not held on hosts with dnf"),
         ("name: t-ver, version: \"1-1\"", "t-ver 2-1 is installed, and 1-1 is older"),
     ] {
         roles(&world, &[("r", &one(words))]);
@@ -210,7 +209,7 @@ const CONFIGURATION: &str =
     "cd /etc; for f in t-*; do [ ! -e $f ] || { stat -c '%n %a %U' $f; cat $f; }; done";
 
 /// Reverts the run in these ways, each from the same beginning, which must come back.
-fn goes_back(world: &World, reverts: &[&str], ready: &str, role: &str, shown: &str) {
+pub fn goes_back(world: &World, reverts: &[&str], ready: &str, role: &str, shown: &str) {
     let host = &world.hosts()[0];
     for way in reverts {
         exec(host, &format!("rm -rf /var/lib/converge /etc/t-*; {ready}"));

@@ -3,6 +3,8 @@ set -eu
 # Their files alone: dpkg goes anyway.
 for deb in /usr/share/lab/rpm/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x -C / --keep-directory-symlink; done
 ldconfig
+# Of dnf's plugins only versionlock: on RHEL each is a package of its own, and the one for local repositories is on no server.
+find /usr/lib/python3/dist-packages/dnf-plugins -name '*.py' ! -name versionlock.py -delete
 # From here on nothing of dpkg and apt is left but the files of the system.
 rm -rf /usr/bin/apt* /usr/bin/dpkg* /usr/sbin/dpkg* /etc/apt /etc/dpkg /var/lib/apt /var/lib/dpkg /var/cache/apt /usr/share/lab
 # Debian's rpm keeps its database at the user's.

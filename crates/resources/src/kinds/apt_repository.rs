@@ -1,16 +1,13 @@
 //! `apt_repository`
 
-use crate::body::file_state;
-use crate::kinds::download::{FETCH_TOOLS, check_url};
+use crate::kinds::download::check_url;
 use crate::kinds::line::Presence;
-use crate::look::{check_path, path, path_id, program_may_come, state};
+use crate::look::{path, path_id, state};
 use crate::names::Names;
-use crate::openpgp::{OpenPgpError, dearmor, fingerprints};
-use base64::Engine as _;
+use crate::repository_key::{RepositoryKey, check_name, check_signed_by, file_like, file_that_goes};
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, View, Wait, WantedStates,
-    quote,
+    Claim, Content, ObjectId, ParamError, Resource, SourceFile, State, Stop, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -66,27 +63,6 @@ fn lists_id(name: &str) -> ObjectId {
     ObjectId::new("apt_lists", name)
 }
 
-/// The read-only question for the key. It prints base64, so that every byte comes through.
-fn key_probe(url: &str) -> Probe {
-    let url = quote(url);
-    Probe::run(format!(
-        "if command -v curl >/dev/null; then out=$(cv_curl {url} -fsSL --proto =https --proto-redir =https --max-time 40 | head -c 262144 | base64)\n\
-         elif command -v wget >/dev/null; then out=$(cv_wget {url} -q -T 30 -O - | head -c 262144 | base64)\n\
-         else exit 69; fi\n[ -n \"$out\" ] && printf '%s\\n' \"$out\""
-    ))
-}
-
-/// The reason why a key is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum KeyError {
-    #[error(transparent)]
-    Unreadable(#[from] OpenPgpError),
-    #[error("it holds the key {0}, which is not declared")]
-    Undeclared(String),
-    #[error("it does not hold the key {0}")]
-    Missing(String),
-}
-
 impl AptRepository {
     fn file(&self) -> String {
         format!("/etc/apt/sources.list.d/{}.sources", self.name)
@@ -96,14 +72,14 @@ impl AptRepository {
         format!("/etc/apt/keyrings/{}.gpg", self.name)
     }
 
-    /// The declared fingerprints as gpg prints them, without blanks.
-    fn declared(&self) -> Vec<String> {
-        let plain =
-            |f: &String| f.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_uppercase();
-        let mut all: Vec<String> = self.fingerprint.0.iter().map(plain).collect();
-        all.sort();
-        all.dedup();
-        all
+    fn key(&self) -> RepositoryKey<'_> {
+        RepositoryKey {
+            fingerprint: &self.fingerprint,
+            text: self.key.as_deref(),
+            source: self.key_source.as_ref(),
+            url: self.key_url.as_deref(),
+            signed_by: self.signed_by.as_deref(),
+        }
     }
 
     /// The content of the `.sources` file.
@@ -125,100 +101,14 @@ impl AptRepository {
             .collect()
     }
 
-    /// The key as packets, when it is the declared one.
-    fn checked(&self, bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
-        let packets = dearmor(bytes)?;
-        let mut found = fingerprints(&packets)?;
-        found.sort();
-        let declared = self.declared();
-        if found == declared {
-            return Ok(packets);
-        }
-        Err(match found.iter().find(|f| !declared.contains(f)) {
-            Some(other) => KeyError::Undeclared(other.clone()),
-            None => {
-                let missing = declared.iter().find(|d| !found.contains(d));
-                KeyError::Missing(missing.cloned().unwrap_or_default())
-            }
-        })
-    }
-
-    /// Where the key is written in the parameters, and its bytes.
-    fn given(&self) -> Option<(&'static str, &[u8])> {
-        let text = self.key.as_ref().map(|k| ("/key", k.as_bytes()));
-        text.or_else(|| self.key_source.as_ref().map(|s| ("/key_source", s.content.bytes())))
-    }
-
-    /// The key file's content as it is to be; `None` where the one that is there will do.
-    fn key(&self, view: &dyn View, url: &str, now: &PathState) -> Result<Option<Content>, Stop> {
-        if let PathState::File { digest, .. } = now {
-            let content = view.content(&self.keyring(), digest)?;
-            if self.checked(content.bytes()).is_ok() {
-                return Ok(None);
-            }
-        }
-        let answer = view.run(&key_probe(url))?;
-        let deferred = |wait: Option<Wait>, reason: String| {
-            wait.map(|mut wait| {
-                wait.reason = format!("{reason}; {}", wait.reason);
-                Stop::Deferred(wait)
-            })
-        };
-        if answer.status == 69 {
-            let reason = "this host has no curl and no wget to fetch the key with";
-            return Err(deferred(program_may_come(view, &FETCH_TOOLS), reason.to_owned()).unwrap_or_else(|| {
-                Stop::invalid_help(
-                    "/key_url",
-                    reason,
-                    "add a resource before this one: `package: {name: curl}`, or give the key itself with `key_source`",
-                )
-            }));
-        }
-        if answer.status != 0 {
-            let said = answer.stderr.trim().lines().last().unwrap_or("no answer").to_owned();
-            let failed = || Stop::Failed(format!("the host cannot fetch the key from {url}: {said}"));
-            // Any file may be a setting of the network, of a proxy or of trusted certificates.
-            let reason = format!("the key cannot be fetched now ({said})");
-            return Err(deferred(view.pending(), reason).unwrap_or_else(failed));
-        }
-        let text: String = answer.stdout.split_ascii_whitespace().collect();
-        let bytes = base64::engine::general_purpose::STANDARD
-            .decode(text)
-            .map_err(|_| Stop::Failed("the fetched key did not come through".to_owned()))?;
-        let packets = self.checked(&bytes).map_err(|e| {
-            Stop::invalid_help(
-                "/key_url",
-                format!("what is at {url} is not the declared key: {e}"),
-                "find out who changed it; correct `fingerprint` only when the publisher says so in another place",
-            )
-        })?;
-        Ok(Some(Content::new(packets)))
-    }
-
     fn absent(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let mut targets: Vec<(ObjectId, State)> = vec![(lists_id(&self.name), AptListsState::Absent.into())];
         for file in [self.file(), self.keyring()] {
-            match path(view, &file)? {
-                PathState::Dir { .. } | PathState::Other { .. } => {
-                    return Err(Stop::invalid("/name", format!("{file} is there and is not a file")));
-                }
-                _ => targets.push((path_id(&file), PathState::Absent.into())),
-            }
+            file_that_goes(&file, &path(view, &file)?)?;
+            targets.push((path_id(&file), PathState::Absent.into()));
         }
         Ok(WantedStates { targets, ..WantedStates::default() })
     }
-}
-
-/// A file of root's with mode 0644, which apt's own user can read; one that is there keeps its owner and mode.
-fn file_like(now: &PathState, content: &Content) -> Result<State, Stop> {
-    let attrs = match now {
-        PathState::File { mode, owner, group, .. } => (*mode | 0o444, owner.clone(), group.clone()),
-        PathState::Absent | PathState::Link { .. } => (0o644, "root".to_owned(), "root".to_owned()),
-        PathState::Dir { .. } | PathState::Other { .. } => {
-            return Err(Stop::invalid("/name", "a file of this repository is there and is not a file"));
-        }
-    };
-    Ok(file_state(content, attrs).into())
 }
 
 impl Resource for AptRepository {
@@ -235,16 +125,7 @@ impl Resource for AptRepository {
 
     fn validate(&self) -> Vec<ParamError> {
         let mut errors = Vec::new();
-        let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        // apt leaves out files with other names.
-        if self.name.is_empty() || !self.name.bytes().all(good) || self.name.starts_with('.') {
-            let help = "use letters, digits, `-`, `_` and `.`";
-            errors.push(ParamError::new(
-                "/name",
-                format!("`{}` is not the name of a repository", self.name),
-                help,
-            ));
-        }
+        check_name(&self.name, &mut errors);
         if self.state == Presence::Absent {
             return errors;
         }
@@ -276,49 +157,7 @@ impl Resource for AptRepository {
         } else if flat == 0 && self.components.0.is_empty() {
             wrong("/components", "the components are missing".to_owned(), "give them, as `main`");
         }
-        let declared = self.declared();
-        for bad in declared.iter().filter(|f| f.len() != 40 || !f.bytes().all(|b| b.is_ascii_hexdigit())) {
-            wrong(
-                "/fingerprint",
-                format!("`{bad}` is not a whole fingerprint"),
-                "write all 40 digits, as `gpg --show-keys FILE` prints them: short ones can be forged",
-            );
-        }
-        let keys =
-            [self.key.is_some(), self.key_source.is_some(), self.key_url.is_some(), self.signed_by.is_some()];
-        if keys.iter().filter(|k| **k).count() != 1 {
-            wrong(
-                "",
-                "one thing says whose signature counts".to_owned(),
-                "give one of `key`, `key_source`, `key_url` and `signed_by`",
-            );
-        }
-        if self.signed_by.is_none() && declared.is_empty() {
-            wrong(
-                "/fingerprint",
-                "the fingerprint of the key is missing".to_owned(),
-                "`gpg --show-keys FILE` prints it",
-            );
-        }
-        if self.signed_by.is_some() && !declared.is_empty() {
-            wrong("/fingerprint", "a key file of the host is not checked".to_owned(), "leave it out");
-        }
-        if let Some(file) = &self.signed_by {
-            check_path("/signed_by", file, &mut errors);
-        }
-        if let Some(url) = &self.key_url {
-            check_url("/key_url", url, &["https"], &mut errors);
-        }
-        // An unread file of a role (a schema's example) has no bytes.
-        if let Some((pointer, bytes)) = self.given().filter(|(p, b)| *p == "/key" || !b.is_empty())
-            && let Err(error) = self.checked(bytes)
-        {
-            errors.push(ParamError::new(
-                pointer,
-                format!("this is not the declared key: {error}"),
-                "`gpg --show-keys FILE` prints the fingerprints of a key file",
-            ));
-        }
+        self.key().validate(&mut errors);
         errors
     }
 
@@ -356,14 +195,7 @@ impl Resource for AptRepository {
         }
         let mut wanted = WantedStates::default();
         match &self.signed_by {
-            Some(file) => {
-                if path(view, file)? == PathState::Absent {
-                    return Err(match view.may_appear(&path_id(file)) {
-                        Some(wait) => Stop::Deferred(wait),
-                        None => Stop::invalid("/signed_by", format!("there is no key file {file}")),
-                    });
-                }
-            }
+            Some(file) => check_signed_by(view, file)?,
             None => {
                 let now = path(view, &self.keyring())?;
                 if path(view, "/etc/apt/keyrings")? == PathState::Absent {
@@ -371,19 +203,13 @@ impl Resource for AptRepository {
                         PathState::Dir { mode: 0o755, owner: "root".to_owned(), group: "root".to_owned() };
                     wanted.targets.push((path_id("/etc/apt/keyrings"), dir.into()));
                 }
-                let key = match (self.given(), &self.key_url) {
-                    (Some((pointer, bytes)), _) => {
-                        Some(Content::new(self.checked(bytes).map_err(|e| Stop::invalid(pointer, e))?))
-                    }
-                    (None, Some(url)) => self.key(view, url, &now)?,
-                    (None, None) => return Err(Stop::invalid("", "there is no key")),
-                };
-                match key {
-                    Some(content) => {
-                        wanted.targets.push((path_id(&self.keyring()), file_like(&now, &content)?));
-                        wanted.contents.push(content);
-                    }
-                    None => wanted.targets.push((path_id(&self.keyring()), now.into())),
+                let key = self.key().found(view, &self.keyring(), &now)?;
+                if key.is_there {
+                    wanted.targets.push((path_id(&self.keyring()), now.into()));
+                } else {
+                    let content = Content::new(key.packets);
+                    wanted.targets.push((path_id(&self.keyring()), file_like(&now, &content)?));
+                    wanted.contents.push(content);
                 }
             }
         }

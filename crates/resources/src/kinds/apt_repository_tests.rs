@@ -1,6 +1,9 @@
 use super::*;
 use crate::fake::{FakeView, read, settle, wrong};
+use crate::openpgp::dearmor;
 use crate::openpgp::tests::{FINGERPRINT, KEY};
+use crate::repository_key::key_probe;
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 const TEXT: &str = "Types: deb\nURIs: https://example.org/apt\nSuites: stable\nComponents: main\nSigned-By: /etc/apt/keyrings/shop.gpg\n";

@@ -43,6 +43,7 @@ pub mod node;
 pub mod package;
 pub mod query;
 pub mod reboot;
+pub mod rpm_repository;
 pub mod secret;
 pub mod service;
 pub mod snap;

@@ -25,7 +25,7 @@ use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinis
 /// All package resources of a host are simulated together, each over what those before it leave, in one question that changes nothing.
 /// Where something is to be installed and the host has no package index (a fresh cloud or container image), a package source has none
 /// yet, or the index is older than `max_age`, the plan has `apt-get update` as a resource of its own before it. Behind that, behind an
-/// `apt_repository` resource and behind a change of what apt reads (`/etc/apt`), the version of a package that is still to be installed is
+/// `apt_repository` or `rpm_repository` resource and behind a change of what apt or dnf read (`/etc/apt`, `/etc/yum.repos.d`), the version of a package that is still to be installed is
 /// not known yet: the resource is deferred until then, within the same run. What an interrupted dpkg has left unconfigured is configured
 /// by a resource of its own before it too (`dpkg --configure -a`), and a removal that was cut off is ended: apt removes such a package with whatever else
 /// it does. A name that apt does not know is an error of the plan, unless the
@@ -46,7 +46,8 @@ use transaction::{DPKG, HALF_INSTALLED, Transaction, broken, held_at, is_unfinis
 /// of packages that change, and what lies beside them, are kept with the run: a rollback brings each back, with owner and mode, unless it was changed since. So it
 /// does with services of packages: they are enabled and active as before, though scripts of a package may start one for a moment; where it reverts several runs at
 /// once (`--to`), it does so for the last of them. A scriptlet that fails without failing its package is shown by `-v` alone.
-/// There `hold: true` and packages that are kept in several versions (kernels) are refused, `purge` has no meaning, and services start as the packages say. A plan
+/// `hold` is a line in the list of dnf's plugin versionlock (`python3-dnf-plugin-versionlock`), without which it is refused; a lock that somebody has written there counts as a hold, and one
+/// by a pattern is not released. Packages that are kept in several versions (kernels) are refused, `purge` has no meaning, and services start as the packages say. A plan
 /// calls every removal a `purge`, and the fetching of metadata `apt-get update`. A package of which a dnf that was killed has left two versions is an error until
 /// `dnf remove --duplicates` has run on the host; so is one that `excludepkgs` excludes. With `localpkg_gpgcheck` a rollback installs no unsigned packages.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -484,7 +485,7 @@ impl Resource for Package {
         // With their states travels what apt would do; where nothing is to be done the host does not ask it.
         let said = asks.take(self.simulate(view))?.unwrap_or_default();
         asks.finish()?;
-        self.fits(&said)?;
+        self.fits(view, &said)?;
         self.check_half_installed(&half_installed, &said)?;
         match self.state {
             PackagePresence::Absent => self.remove(view, &states),

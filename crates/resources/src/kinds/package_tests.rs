@@ -379,3 +379,16 @@ fn wrong_parameters_are_named() {
     assert_eq!(wrong::<Package>(json!({"name": "jq", "state": "absent", "max_age": 1})), ["/max_age"]);
     assert_eq!(wrong::<Package>(json!({"name": "jq", "allow_downgrade": true})), ["/allow_downgrade"]);
 }
+
+#[test]
+fn a_hold_needs_the_plugin_of_dnf() {
+    let kind = read::<Package>(json!({"name": "jq", "hold": true}));
+    let out =
+        |more: &str| format!("manager dnf\n{more}arch x86_64\nstage 1\ninst jq 1-1\nend 0\nwas jq absent\n");
+    let without = FakeView::new().answer(&asked(&kind), 0, &out(""));
+    assert!(matches!(kind.plan(&without), Err(Stop::Invalid { pointer, .. }) if pointer == "/hold"));
+    let comes = without.acts(package_id("python3-dnf-plugin-versionlock"), false);
+    assert!(matches!(kind.plan(&comes), Err(Stop::Deferred(_))));
+    let with = FakeView::new().answer(&asked(&kind), 0, &out("locks\n"));
+    assert_eq!(line(&settle(&kind, with), "jq"), "present 1-1 manual hold");
+}

@@ -48,11 +48,8 @@ pub(super) const NAMES: &[AnsibleName] = &[
         &["apt_repository"],
         "write `apt_repository` with the key's fingerprint; apt-key is gone",
     ),
-    module(
-        "yum_repository",
-        &["structured"],
-        "write `structured` for the file in /etc/yum.repos.d, in the format INI",
-    ),
+    module("yum_repository", &["rpm_repository"], "write `rpm_repository` with the key's fingerprint"),
+    module("rpm_key", &["rpm_repository"], "write `rpm_repository` with the key's fingerprint"),
     imported("dpkg_selections", &["package"], "write `package` with `hold`"),
     module(
         "pip",

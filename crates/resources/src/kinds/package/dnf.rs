@@ -2,19 +2,28 @@
 
 use super::Package;
 use super::transaction::{DNF, Transaction};
-use converge_resource::Stop;
+use crate::look::package_id;
+use converge_resource::{Stop, View};
+
+/// The package of dnf's plugin versionlock on RHEL and what is made from it.
+const LOCKS: &str = "python3-dnf-plugin-versionlock";
 
 impl Package {
-    /// Refuses what dnf does not have.
-    pub(super) fn fits(&self, done: &Transaction) -> Result<(), Stop> {
-        if done.manager == DNF && self.hold == Some(true) {
-            return Err(Stop::invalid_help(
-                "/hold",
-                "packages are not held on hosts with dnf",
-                "leave `hold` out there: a package is left at its version unless a resource says otherwise",
-            ));
+    /// Refuses a hold where dnf has no plugin for it, unless a package of the run may bring it.
+    pub(super) fn fits(&self, view: &dyn View, done: &Transaction) -> Result<(), Stop> {
+        if done.manager != DNF || self.hold != Some(true) || done.has_locks {
+            return Ok(());
         }
-        Ok(())
+        let why = "dnf of this host has no plugin versionlock, which holds packages";
+        if let Some(mut wait) = view.pending_act(&|object, _| object == &package_id(LOCKS)) {
+            wait.reason = format!("{why}; {}", wait.reason);
+            return Err(Stop::Deferred(wait));
+        }
+        Err(Stop::invalid_help(
+            "/hold",
+            why,
+            format!("add a resource before this one: `package: {{name: {LOCKS}}}`, or leave `hold` out"),
+        ))
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Transaction {
     pub(super) near: BTreeMap<String, Vec<String>>,
     /// Every package of any transaction, as it is before this run.
     pub(super) was: Vec<(ObjectId, State)>,
+    /// Whether dnf can hold packages: its plugin versionlock is there.
+    pub(super) has_locks: bool,
     /// Packages that dnf would take back to an older version.
     pub(super) older: BTreeSet<String>,
     /// Packages that dnf knows in other versions than the one it was asked for, with these, and names that other packages provide, with those.
@@ -63,6 +65,7 @@ impl Default for Transaction {
             choice: None,
             near: BTreeMap::new(),
             was: Vec::new(),
+            has_locks: false,
             older: BTreeSet::new(),
             versions: BTreeMap::new(),
             providers: BTreeMap::new(),
@@ -83,6 +86,7 @@ impl Transaction {
                 "stage" => at = rest,
                 "arch" => found.arch = name(),
                 "manager" => found.manager = name(),
+                "locks" => found.has_locks = true,
                 "offered" => drop(found.offered.insert(name())),
                 "was" => {
                     if let Some((name, line)) = rest.split_once(' ') {
@@ -311,8 +315,8 @@ impl Package {
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if done.manager == DNF => done.other_versions(name).unwrap_or_else(|| {
-                    "correct it (`dnf list` shows what is offered), add its repository in a resource before (a file in \
-                     /etc/yum.repos.d), or have stale metadata refreshed with `max_age`"
+                    "correct it (`dnf list` shows what is offered), add its repository in a resource before \
+                     (`rpm_repository`), or have stale metadata refreshed with `max_age`"
                         .to_owned()
                 }),
                 None => "correct it (`apt-cache policy` shows what is offered), add its repository in an item before \
