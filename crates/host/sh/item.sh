@@ -274,27 +274,66 @@ cv_place_line() (
   "cv_line_$1" "$2" </dev/null
 )
 
-# cv_links_above: the links and directories above what is watched, each with its state.
+# cv_links_above: what is above what is watched, each with its state. What is above only since a link leads there has the directory behind its state
+# from which it does so.
 cv_links_above() {
   cv_m_rows=$(printf '%s' "$CV_WINDOW" | awk -F '\t' '
     function up(path) { sub(/\/[^\/]*$/, "", path); return path }
     $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
       for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print ++n "\tpath\t" at }
     }' -)
-  { printf '%s\n' "$cv_m_rows" && (cv_rows_now "$cv_m_rows"); } | awk -F '\t' '
+  cv_m_ways=$(for cv_m_row in $cv_m_rows; do cv_way_through "${cv_m_row##*"$CV_TAB"}"; done)
+  cv_m_rows=$cv_m_rows$CV_NL$(printf '%s\n' "$cv_m_ways" | awk -F '\t' 'NF == 4 && !($2 in seen) { seen[$2]; print 900000 + ++n "\tpath\t" $2 }')
+  { printf '%s\n' "$cv_m_ways" "$cv_m_rows" && (cv_rows_now "$cv_m_rows"); } | awk -F '\t' '
+    NF == 4 { from[$2] = from[$2] FS $3; next }
     NF == 3 { at[$1] = $3; next }
-    ($1 in at) && $2 ~ /^(link|dir) / { print at[$1] "\t" $2 }' -
+    !($1 in at) || $2 ~ /^!/ { next }
+    $1 < 900000 { print at[$1] FS $2; next }
+    { n = split(from[at[$1]], dirs, FS); for (i = 2; i <= n; i++) print at[$1] FS $2 FS dirs[i] }' -
 }
 
-# cv_links_moved: the links whose state is another one now, and the directories that are links now, in cv_m_links: PATH, the state before, the present
-# one.
+# cv_way_through DIR: what is above this directory and not by its name, since a link leads there: a line of four fields each, with it.
+cv_way_through() {
+  cv_t_todo=${1#/} cv_t_at='' cv_t_left=40
+  while [ -n "$cv_t_todo" ]; do
+    cv_t_name=${cv_t_todo%%/*}
+    case $cv_t_todo in */*) cv_t_todo=${cv_t_todo#*/} ;; *) cv_t_todo='' ;; esac
+    case $cv_t_name in
+    '' | .) continue ;;
+    ..)
+      cv_t_at=${cv_t_at%/*}
+      continue
+      ;;
+    esac
+    cv_t_link=$cv_t_at/$cv_t_name
+    case $1/ in
+    "$cv_t_link"/*) ;;
+    *)
+      cv_enc_to "$cv_t_link"
+      [ "$CV_ENC" != "$cv_t_link" ] || printf 'way\t%s\t%s\t-\n' "$cv_t_link" "$1"
+      ;;
+    esac
+    [ -L "$cv_t_link" ] || {
+      cv_t_at=$cv_t_link
+      continue
+    }
+    cv_t_left=$((cv_t_left - 1))
+    [ "$cv_t_left" -gt 0 ] || return 0
+    cv_t_to=$(readlink "$cv_t_link") || return 0
+    case $cv_t_to in /*) cv_t_at='' ;; esac
+    cv_t_todo=$cv_t_to/$cv_t_todo
+  done
+}
+
+# cv_links_moved: the links whose state is another one now, and what is a link now and was none, in cv_m_links: PATH, the state before, the present
+# one, and the directory from which links lead there, if any.
 cv_links_moved() {
   cv_m_links=
   [ -s "$CV_DIR/links" ] || return 0
-  while IFS=$CV_TAB read -r cv_m_at cv_m_was; do
-    case $cv_m_was in 'dir '*) [ -L "$cv_m_at" ] || continue ;; esac
+  while IFS=$CV_TAB read -r cv_m_at cv_m_was cv_m_from; do
+    case $cv_m_was in 'link '*) ;; *) [ -L "$cv_m_at" ] || continue ;; esac
     cv_m_now=$(cv_place_line path "$cv_m_at")
-    [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_NL
+    [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB$cv_m_from$CV_NL
   done <"$CV_DIR/links"
 }
 
@@ -321,13 +360,17 @@ cv_item_places() {
       for (at in was) if (was[at] != is[at]) differs[at]
       for (at in is) if (was[at] != is[at]) differs[at]
     }
-    $1 == "link" { leads[$2]; next }
+    $1 == "link" { if ($5 == "") leads[$2]; else through[$5] = through[$5] SUBSEP $2; next }
     { own[$2, $3] }
     $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
       below = 0
       for (at = $2 == "path" ? $3 : up($3); at != ""; at = up(at)) {
         if (at in differs) take("mount", at)
         if (at in leads && at != $3) take("path", at)
+      }
+      if (!below) {
+        n = split(through[up($3)], at_links, SUBSEP)
+        for (i = 2; i <= n; i++) take("path", at_links[i])
       }
       if (below) print "row\t" $1
     }
@@ -358,9 +401,10 @@ cv_place_moved() {
     done
     cv_m_was=${cv_m_was#*"$CV_TAB"}
     cv_m_now=${cv_m_was#*"$CV_TAB"} cv_m_was=${cv_m_was%%"$CV_TAB"*}
+    cv_m_now=${cv_m_now%%"$CV_TAB"*}
     ;;
   esac
-  case $cv_m_was:$cv_m_now in '! '* | *':! '*) return 0 ;; esac
+  case $cv_m_was:$cv_m_now in '! '* | *':! '* | 'file '* | 'other '*) return 0 ;; esac
   cv_journal "moved$CV_TAB$cv_m_seq$CV_TAB$cv_m_kind$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
 }
 

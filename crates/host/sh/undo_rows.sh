@@ -51,6 +51,8 @@ cv_undo_rows() {
       }
       return substr(out, 2)
     }
+    # Whether it lies behind a link that a command of the run has made: it goes back while that is there.
+    function is_behind_made(i,  p) { for (p in link) if (is_below(key[i], p)) return 1; return 0 }
     # Whether a step of a path is a row of its own, behind this one.
     function is_own(i, older,   m) {
       if (!leads(i)) return 0
@@ -72,7 +74,7 @@ cv_undo_rows() {
       kind[n] = $3; key[n] = $4; before[n] = $5; after[n] = $6; item[n] = $7; moved[n] = (what == "moved")
       flags[n] = says && !index("," $8 ",", ",sensitive,") ? "-" : "sensitive"
       if ($3 == "command" && !moved[n]) command[$7] = n
-      if (moved[n] && ($7 in command)) made[$4]
+      if (moved[n] && ($7 in command)) { made[$4]; if ($3 == "path" && $5 == "absent" && lead($6) ~ /^link:/) link[$4] }
     }
     function starts(i,  b, a) {
       if (kind[i] != "unit" || split(before[i], b, " ") != 4 || b[3] != "active") return 0
@@ -116,7 +118,7 @@ cv_undo_rows() {
       if (!turn) turn = first
       for (i = n; i > 0; i--) {
         c = command[item[i]]
-        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !of_new(i)
+        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !is_behind_made(i) && !of_new(i)
         if (kind[i] == "") continue
         # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
         if (kind[i] == "mount" && after[i] != "absent")

@@ -1,6 +1,7 @@
 //! The goal of an apply: the declarations of the project, or a saved state. It decides how the rest is planned anew.
 
 use crate::apply::lane::{Lane, element_of};
+use crate::apply::ways::ways;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
@@ -113,7 +114,8 @@ impl Goal {
                     let done: Vec<&Change> =
                         done.flat_map(|(item, _)| item.changes()).map(|c| &c.change).collect();
                     let now = look(target, given_back.into_iter().collect()).await?;
-                    found.extend(elsewhere(&now, &done, lane.contents()));
+                    let ways = ways_past(target, &now, &done).await?;
+                    found.extend(elsewhere(&now, &done, &ways, lane.contents()));
                 }
                 Ok(found)
             }
@@ -121,7 +123,8 @@ impl Goal {
                 let now = look(target, rolled_back.iter().cloned().collect()).await?;
                 let done: Vec<&Change> =
                     changes.iter().filter(|change| rolled_back.contains(&change.object)).collect();
-                Ok(elsewhere(&now, &done, lane.contents()))
+                let ways = ways_past(target, &now, &done).await?;
+                Ok(elsewhere(&now, &done, &ways, lane.contents()))
             }
         }
     }
@@ -172,13 +175,30 @@ async fn settled(
     }
 }
 
+/// The paths over which the host comes to each object, where the run may have led some of them elsewhere.
+type Ways = BTreeMap<ObjectId, BTreeSet<String>>;
+
+/// The ways to the objects that were looked at, if these changes turn any links.
+async fn ways_past(target: &Target, now: &PresentStates, changes: &[&Change]) -> Result<Ways, TargetError> {
+    let is_turned = |c: &&Change| turns_link(&c.object, &c.from, &c.to);
+    if !changes.iter().any(is_turned) {
+        return Ok(Ways::new());
+    }
+    let at_path = now.states.keys().filter(|id| converge_objects::traits_of(id).at_path);
+    ways(target, &at_path.cloned().collect::<Vec<_>>()).await
+}
+
 /// From where to where these changes, in their order, bring each object. A file shows the name of an account that comes after it.
-fn ends<'a>(changes: &[&'a Change]) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
+fn ends<'a>(changes: &[&'a Change], ways: &Ways) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
+    let is_on_way = |id: &ObjectId, place: &ObjectId| {
+        let mut way = ways.get(id).into_iter().flatten();
+        way.any(|at| place.covers(&ObjectId::new("path", format!("{at}/-"))))
+    };
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
         // These are out of sight now.
         if let Some(place) = hidden_by(change) {
-            ends.retain(|id, _| !place.covers(id));
+            ends.retain(|id, _| !place.covers(id) && !is_on_way(id, &place));
         }
         if converge_objects::is_followed(change) {
             for (id, (_, to)) in ends.iter_mut().filter(|(id, _)| **id != &change.object) {
@@ -223,8 +243,13 @@ fn hidden_by(change: &Change) -> Option<ObjectId> {
 }
 
 /// The objects that are not in the state that the last of these changes should have left. Of an object that others change too, their fields do not count.
-fn elsewhere(now: &PresentStates, changes: &[&Change], held: &BTreeMap<Digest, Content>) -> Vec<String> {
-    let wanted = ends(changes);
+fn elsewhere(
+    now: &PresentStates,
+    changes: &[&Change],
+    ways: &Ways,
+    held: &BTreeMap<Digest, Content>,
+) -> Vec<String> {
+    let wanted = ends(changes, ways);
     // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
@@ -433,7 +458,7 @@ mod tests {
             known: Knowledge::default(),
         };
         let wrong = |states: &[(&str, &str)]| {
-            elsewhere(&now(states), &all.iter().collect::<Vec<_>>(), &BTreeMap::new()).len()
+            elsewhere(&now(states), &all.iter().collect::<Vec<_>>(), &Ways::new(), &BTreeMap::new()).len()
         };
         assert_eq!(wrong(&[("/srv/a", "dir 755 gon gon"), ("/srv/b", "dir 755 7 root")]), 0);
         assert_eq!(wrong(&[("/srv/a", "dir 755 games gon"), ("/srv/b", "dir 755 u root")]), 2);

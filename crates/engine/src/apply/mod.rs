@@ -14,6 +14,7 @@ mod progress;
 mod restart;
 mod running;
 mod send;
+mod ways;
 mod work;
 
 use crate::apply::fleet::Whole;
