@@ -191,7 +191,7 @@ fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
     }
 }
 
-/// What stands before a command that makes a link, the command, and a file behind the link.
+/// Directories before a command that makes a link, the command, and a file behind the link.
 const BEHIND: &str = "
   - directory: {path: /srv/p}
   - directory: {path: /srv/p/r}

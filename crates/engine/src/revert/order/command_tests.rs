@@ -18,7 +18,7 @@ fn makes() -> String {
     .key()
 }
 
-/// What a role has made in this order: what comes before the command and after it is each in any order.
+/// The objects that a role has made in this order: what comes before the command and after it is each in any order.
 fn made(order: &[usize], known_before: bool) -> Vec<Said> {
     let unit = ("unit enabled active d1", "absent");
     let ends = |key: &str| match key {
