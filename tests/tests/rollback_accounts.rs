@@ -308,3 +308,34 @@ fn a_file_is_pruned_when_its_owner_gets_another_number() {
     converge(&world, "apply", "a", &["--prune=3"]).expect(0);
     assert_eq!(observed(), second);
 }
+
+/// A group that the run has made stays as long as the user whom the run has put into it.
+#[test]
+fn a_group_stays_with_a_member_that_stays_and_goes_with_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let accounts = "\n  - group: {name: crew}\n  - user: {name: nine, groups: [crew], create_home: false}\n  - directory: {path: /srv/d, owner: nine}";
+    let is = || {
+        exec(
+            host,
+            "id -nG nine 2>/dev/null; getent group crew | cut -d : -f 1,4; ls -d /srv/d 2>/dev/null; true",
+        )
+    };
+    for way in ["rollback", "undo.sh"] {
+        role(&world, "a", accounts);
+        converge(&world, "apply", "a", &[]).expect(0);
+        exec(host, "echo t >/srv/d/theirs");
+        let undo = || exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo status $?");
+        let left = match way {
+            "undo.sh" => undo(),
+            _ => converge(&world, "rollback", "a", &[]).expect(4).all(),
+        };
+        assert_eq!(is(), "nine crew\ncrew:nine\n/srv/d", "{way}: {left}");
+        exec(host, "rm /srv/d/theirs");
+        let rest = match way {
+            "undo.sh" => undo(),
+            _ => converge(&world, "rollback", "a", &[]).expect(0).all(),
+        };
+        assert_eq!(is(), "", "{way}: {rest}");
+    }
+}

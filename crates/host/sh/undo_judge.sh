@@ -64,18 +64,19 @@ cv_undo_judge() {
   restore:path:/etc/fstab) if cv_undo_mount_stays; then judged="$cv_u_mount stays, and so does its line: left alone"; fi ;;
   restore:package:*) if cv_undo_takes_along; then judged="$cv_u_along: left alone"; fi ;;
   esac
-  case $judged$row_kind$row_before$CV_NOW in
-  'restorepathabsentfile '*)
+  case $judged$row_kind:$row_before:$CV_NOW in
+  'restorepath:absent:file '*)
     if cv_undo_unit_stays; then judged='its unit stays, and needs it: left alone'; fi
     ;;
-  'restorepathabsentdir '*)
+  'restorepath:dir '*) ;;
+  'restorepath:'*':dir '*)
     if cv_undo_holds; then
       judged='it holds what is not undone: left alone'
     elif cv_undo_home_stays; then
       judged='its user, whose home directory it is, stays: left alone'
     fi
     ;;
-  restoreuserabsent* | restoregroupabsent*)
+  restoreuser:absent:* | restoregroup:absent:*)
     case $cv_u_stays in
     *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;;
     *) if [ "$row_kind" = group ] && cv_undo_group_used; then judged="it is the primary group of $cv_u_user, who stays: left alone"; fi ;;
@@ -408,37 +409,6 @@ cv_undo_runs_on() {
       if cv_undo_settles "$1" "$cv_r_key"; then printf '%s %s\n' "$cv_r_run" "$cv_r_key"; fi
     done
 }
-
-# cv_undo_stays KIND LINE: something stays, in this state: so do the accounts that it belongs to, in cv_u_stays.
-# shellcheck disable=SC2086
-cv_undo_stays() {
-  cv_split_by ' '
-  set -- $1 $2
-  cv_split_end
-  case $1:$# in
-  path:[5-9]) cv_u_stays="$cv_u_stays user:$4 group:$5 " ;;
-  user:[4-9] | user:??) cv_u_stays="$cv_u_stays group:$4 " ;;
-  esac
-}
-
-# cv_undo_holds: whether the directory of the row holds something. While it is only asked what can be done (cv_c_asks is set), objects that are in
-# force do not count, but what others have put into a directory among them does. Reads row_key, CV_LIVE.
-cv_undo_holds() {
-  cv_dec_to "$row_key"
-  cv_undo_dir_holds "$CV_DEC"
-}
-
-# cv_undo_dir_holds DIRECTORY: cv_undo_holds for this directory.
-cv_undo_dir_holds() (
-  for cv_h_entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
-    [ -e "$cv_h_entry" ] || [ -L "$cv_h_entry" ] || continue
-    [ -n "${cv_c_asks:-}" ] || exit 0
-    cv_enc_to "$cv_h_entry"
-    case $CV_LIVE in *"${CV_TAB}path$CV_TAB$CV_ENC$CV_TAB"*) ;; *) exit 0 ;; esac
-    if [ -d "$cv_h_entry" ] && [ ! -L "$cv_h_entry" ] && cv_undo_dir_holds "$cv_h_entry"; then exit 0; fi
-  done
-  exit 1
-)
 
 # cv_undo_is_undone: whether another rollback has taken the row back; somebody changed the object since. A rollback has no rows in force.
 cv_undo_is_undone() {

@@ -61,6 +61,7 @@ pub fn undo_text() -> String {
             include_str!("../sh/undo_rows.sh"),
             include_str!("../sh/undo_judge.sh"),
             include_str!("../sh/undo_sight.sh"),
+            include_str!("../sh/undo_stays.sh"),
             include_str!("../sh/undo_window.sh"),
             include_str!("../sh/undo.sh")
         ]

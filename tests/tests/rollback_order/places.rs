@@ -337,3 +337,47 @@ fn a_link_stays_while_something_declared_lies_behind_it() {
     let pruned = world.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).unwrap().expect(0);
     assert_eq!(files(host), before, "{}", pruned.all());
 }
+
+/// A directory stands where a link or a file was, and somebody has put something into it: it is named and left, and what is older goes back.
+#[test]
+fn a_directory_in_the_place_of_something_else_stays_while_it_holds_what_others_made() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let older = "resources:\n  - file: {path: /srv/older, content: x}\n";
+    let newer = format!(
+        "{older}  - directory: {{path: /srv/l, force: true}}\n  - file: {{path: /srv/l/k, content: k}}\n"
+    );
+    let look = "cd /srv; find . -mindepth 1 -printf '%p %y %m %U %l\\n' | sort";
+    for make in ["mkdir A; ln -s A l", "echo x >l"] {
+        for by_script in [false, true] {
+            let case = format!("{make}, by script: {by_script}");
+            exec(host, &format!("cd /srv; {make}"));
+            let before = exec(host, look);
+            apply(&world, older);
+            apply(&world, &newer);
+            exec(host, "echo t >/srv/l/theirs");
+            if by_script {
+                let left = exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo status $?");
+                assert!(
+                    left.contains("LEFT ALONE     path:/srv/l: it holds") && left.ends_with("status 1"),
+                    "{case}: {left}"
+                );
+                assert!(left.contains("restored       path:/srv/l/k"), "{case}: {left}");
+            } else {
+                rollback(&world, &[]).expect(4).says("/srv/l: it holds /srv/l/theirs, which is not reverted");
+                let left = rollback(&world, &[]);
+                left.says("it holds /srv/l/theirs").says("remove file /srv/older");
+            }
+            assert_eq!(exec(host, "ls /srv/l"), "theirs", "{case}");
+            exec(host, "rm /srv/l/theirs");
+            for _ in 0..2 {
+                match by_script {
+                    true => drop(exec(host, "sh /var/lib/converge/undo.sh; true")),
+                    false => drop(rollback(&world, &[]).expect(0)),
+                }
+            }
+            assert_eq!(exec(host, look), before, "{case}");
+            exec(host, "rm -rf /srv/* /var/lib/converge");
+        }
+    }
+}

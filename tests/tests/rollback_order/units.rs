@@ -190,3 +190,61 @@ fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
         exec(host, "rm -rf /var/lib/converge");
     }
 }
+
+/// Directories before a command that makes a link, the command, and a file behind the link.
+const BEHIND: &str = "
+  - directory: {path: /srv/p}
+  - directory: {path: /srv/p/r}
+  - command: {run: systemctl -q is-active cut && ln -s r /srv/p/l, creates: /srv/p/l, undo: systemctl -q is-active cut && rm /srv/p/l}
+  - file: {path: /srv/p/l/k, content: \"k\\n\"}
+";
+
+/// The command works while the unit runs, and the file behind its link goes before the link does.
+#[test]
+fn a_command_goes_and_comes_between_its_unit_and_what_lies_behind_its_link() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let unit = "
+  - unit: {name: cut, content: \"[Service]\\nExecStart=/bin/sleep infinity\\n\", state: started}";
+    let package = "
+  - package: {name: tree}";
+    let is = || {
+        exec(
+            host,
+            "cd /srv; find . -mindepth 1 -printf '%p %l\\n' | sort; systemctl is-active cut; ls /usr/bin/tree 2>/dev/null; true",
+        )
+    };
+    let none = is();
+    let other = "resources:\n  - file: {path: /srv/o, content: \"o\\n\"}\n";
+    for (before, way) in [
+        (unit.to_owned(), "rollback"),
+        (format!("{package}{unit}"), "rollback"),
+        (format!("{unit}{package}"), "undo.sh"),
+        (unit.to_owned(), "prune"),
+        (format!("{package}{unit}"), "prune"),
+    ] {
+        let case = format!("{before}, {way}");
+        apply(&world, &format!("resources:{before}{BEHIND}"));
+        let made = is();
+        assert!(made.contains("./p/l r\n./p/r \n./p/r/k \nactive"), "{case}: {made}");
+        match way {
+            "rollback" => drop(rollback(&world, &[]).expect(0)),
+            "undo.sh" => {
+                let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                assert!(undone.success(), "{case}: {}{}", undone.stdout, undone.stderr);
+            }
+            _ => {
+                world.only_role("r", other).unwrap();
+                let prune = world.prune_all().unwrap();
+                let pruned = world.converge(&prune.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+                assert_eq!(pruned.code, Some(0), "{case}: {}", pruned.all());
+                assert_eq!(is(), format!("./o \n{none}"), "{case}: {}", pruned.all());
+                let back = rollback(&world, &[]).expect(0);
+                assert_eq!(is(), made, "{case}: {}", back.all());
+                rollback(&world, &[]).expect(0);
+            }
+        }
+        assert_eq!(is(), none, "{case}");
+        exec(host, "rm -rf /var/lib/converge");
+    }
+}

@@ -21,6 +21,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/revert/layers.rs",
             "engine/src/revert/mod.rs",
             "engine/src/revert/order.rs",
+            "engine/src/revert/order/commands.rs",
             "engine/src/revert/order/links.rs",
             "ledger/src/compose.rs",
             "ledger/src/layers.rs",
@@ -55,6 +56,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         "it stops before what it runs with changes, and starts after it",
         &[
             "engine/src/revert/order.rs",
+            "engine/src/revert/order/commands.rs",
             "engine/src/revert/order/unit.rs",
             "engine/src/revert/restarts.rs",
             "planner/src/guard.rs",

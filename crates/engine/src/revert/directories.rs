@@ -1,4 +1,4 @@
-//! Directories that are to be removed, and file systems in memory that are to be unmounted, and that hold more than what is reverted: they stay. Pure.
+//! Directories that are to be removed or replaced, and file systems in memory that are to be unmounted, and that hold more than what is reverted: they stay. Pure.
 
 use crate::revert::layers::{self, Sight};
 use crate::revert::undo::Verdict;
@@ -6,12 +6,17 @@ use converge_ledger::Undo;
 use converge_objects::path::within;
 use converge_objects::{covered, is_container, traits_of};
 use converge_planner::{Knowledge, may_be_packaged};
-use converge_resource::{Answer, Footprint, ObjectId, Probe, decode_field, quote};
+use converge_resource::{Answer, Footprint, ObjectId, Probe, State, decode_field, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the revert takes away what holds other objects.
+/// Whether the revert takes away what holds other objects, or puts a file or a link in its place.
 fn removes_container(undo: &Undo) -> bool {
-    undo.before.is_absent() && is_container(&undo.object, &undo.left)
+    is_container(&undo.object, &undo.left) && is_removal(&undo.object, &undo.before)
+}
+
+/// Whether no directory is left where an object that holds others gets this state.
+fn is_removal(object: &ObjectId, to: &State) -> bool {
+    to.is_absent() || (object.kind == "path" && !is_container(object, to))
 }
 
 /// Asks what the directories hold that runs made, and what the directories of all paths are by their real names, where links lead to them: on each
@@ -116,8 +121,7 @@ pub(crate) fn leave_what_is_not_empty(
         for (_, verdict) in
             all.filter(|((undo, sight), _)| removes_container(undo) && is_in_sight(undo, sight))
         {
-            let goes =
-                matches!(verdict, Verdict::Back(change) if change.object.key == dir && change.to.is_absent());
+            let goes = matches!(verdict, Verdict::Back(change) if change.object.key == dir && is_removal(&change.object, &change.to));
             if goes {
                 *verdict = Verdict::Stays(format!("it holds {path}, which is not reverted"));
             }

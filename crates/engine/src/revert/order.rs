@@ -4,6 +4,7 @@
 //! they come back and after them when they go, accounts around the files that they own, packages as one transaction, units stopped before
 //! all that they run with and started after it, but not while an object needs them. Where nothing depends, the reverse of the order of the runs remains.
 
+mod commands;
 mod links;
 pub(crate) mod namespaces;
 mod pods;
@@ -11,12 +12,10 @@ mod schedule;
 mod unit;
 
 use super::paths::above;
-use super::undo::creates;
+use commands::CommandSides;
 use converge_ledger::{FSTAB, file_system};
-use converge_objects::{
-    PathState, UserState, action_of, chooses_packages, is_action, is_container, traits_of,
-};
-use converge_resource::{Change, DynObject, ObjectId, State};
+use converge_objects::{PathState, UserState, action_of, chooses_packages, is_container, traits_of};
+use converge_resource::{DynObject, ObjectId, State};
 pub(crate) use pods::{Pods, needs_pods};
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -79,7 +78,8 @@ pub(crate) struct Edge {
 
 /// All dependencies among the objects, by their places.
 pub(crate) fn edges(reverts: &[Revert<'_>]) -> Vec<Edge> {
-    let mut found = Edges { reverts, edges: Vec::new() };
+    let mut found = Edges { reverts, edges: Vec::new(), sides: CommandSides::default() };
+    found.sides = found.command_sides();
     found.containment();
     found.mounts();
     found.accounts();
@@ -158,17 +158,21 @@ fn home_of(user: &State) -> Option<String> {
     }
 }
 
-/// The primary group and the others.
-fn groups_of(state: &State) -> Option<(String, BTreeSet<String>)> {
-    match UserState::try_from(state.clone()).ok()? {
-        UserState::User { group, groups, .. } => Some((group, groups)),
-        UserState::Absent => None,
+/// The primary group of a user and the others.
+fn groups_of(state: &State) -> BTreeSet<String> {
+    match UserState::try_from(state.clone()) {
+        Ok(UserState::User { group, mut groups, .. }) => {
+            groups.insert(group);
+            groups
+        }
+        Ok(UserState::Absent) | Err(_) => BTreeSet::new(),
     }
 }
 
 struct Edges<'a> {
     reverts: &'a [Revert<'a>],
     edges: Vec<Edge>,
+    sides: CommandSides,
 }
 
 impl<'a> Edges<'a> {
@@ -240,11 +244,11 @@ impl<'a> Edges<'a> {
                     }
                 }
                 // Objects that were changed where the link leads now go first, those where it led before then after it.
-                for &(link, by) in links.get(folder).into_iter().flatten() {
+                for &(link, _) in links.get(folder).into_iter().flatten() {
                     if at > link {
                         self.need(link, at);
                     } else {
-                        by.into_iter().chain([link]).for_each(|then| self.order(at, then));
+                        self.order(at, link);
                     }
                 }
                 let system =
@@ -337,13 +341,10 @@ impl<'a> Edges<'a> {
         }
         for (at, user) in self.of("user") {
             for (state, comes) in [(user.from, false), (user.to, true)] {
-                let Some((primary, others)) = groups_of(state) else { continue };
-                for name in others.iter().chain([&primary]) {
+                for name in groups_of(state) {
                     match groups.get(name.as_str()) {
                         Some((group, revert)) if comes && revert.comes() => self.need(*group, at),
-                        Some((group, revert)) if !comes && revert.goes() => {
-                            self.add(at, *group, *name == primary)
-                        }
+                        Some((group, revert)) if !comes && revert.goes() => self.need(at, *group),
                         _ => {}
                     }
                 }
@@ -370,6 +371,8 @@ impl<'a> Edges<'a> {
         let changing = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
         for (at, revert) in changing.filter(|(_, r)| roles.contains(r.role())) {
             let before = match revert.object.kind.as_str() {
+                // It lies behind what a command makes, and goes back while that is there: the command goes before the package that it may need.
+                "path" if !revert.to.is_absent() && self.sides.is_before(at, usize::MAX) => continue,
                 // The sources and settings of package managers are a matter of their own order.
                 "path" if chooses_packages(revert.object) => continue,
                 // No package has files in a directory that an item made after it.
@@ -388,37 +391,6 @@ impl<'a> Edges<'a> {
             };
             // All packages are one transaction: one of them stands for all.
             if before { self.order(at, one) } else { self.order(one, at) }
-        }
-    }
-
-    /// A command's own `undo` comes before the edits of what it made are settled: it finds what its guard tells of. One that runs again comes
-    /// before the edits of what it makes.
-    fn commands(&mut self) {
-        let paths: HashMap<&str, usize> =
-            self.of("path").map(|(at, r)| (r.object.key.as_str(), at)).collect();
-        let mut by_item: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (at, revert) in self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
-            if let Some(item) = revert.moved_by.filter(|_| !is_action(revert.object)) {
-                by_item.entry(item).or_default().push(at);
-            }
-        }
-        let is_run = |r: &Revert<'_>| is_undone(r) || action_of(r.object).is_pending(r.from);
-        for (at, command) in self.with(|object| object.action().is_action()).filter(|(_, r)| is_run(r)) {
-            if let Some(made) = creates(command.object) {
-                if let Some(made) = paths.get(made.as_str()) {
-                    self.order(at, *made);
-                }
-                if !is_undone(command) {
-                    let inside = |path: &&str| above(path).any(|folder| folder == made);
-                    paths.iter().filter(|(path, _)| inside(path)).for_each(|(_, then)| self.order(at, *then));
-                }
-            }
-            for &moved in by_item.get(command.item).into_iter().flatten() {
-                // Not older ones of the item: what they have changed is a step of its own.
-                if self.mover(moved, command.item, is_run).is_some_and(|mover| at <= mover) {
-                    self.order(at, moved);
-                }
-            }
         }
     }
 
@@ -445,12 +417,6 @@ impl<'a> Edges<'a> {
             }
         }
     }
-}
-
-/// Whether the revert runs a command's `undo`.
-fn is_undone(revert: &Revert<'_>) -> bool {
-    let change = Change { object: revert.object.clone(), from: revert.from.clone(), to: revert.to.clone() };
-    action_of(revert.object).undoes(&change)
 }
 
 #[cfg(test)]

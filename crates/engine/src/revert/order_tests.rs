@@ -3,23 +3,23 @@ use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
 /// An object in a test: kind, key, from, to, item, and who moved it first.
-type Said = (&'static str, String, String, String, String, Option<String>);
+pub(super) type Said = (&'static str, String, String, String, String, Option<String>);
 
-struct Host {
+pub(super) struct Host {
     reverts: Vec<(ObjectId, State, State, String, Option<String>)>,
     /// The paths to which links lead, by those of the objects.
     real: BTreeMap<String, String>,
 }
 
 impl Host {
-    fn new(said: Vec<Said>) -> Self {
+    pub(super) fn new(said: Vec<Said>) -> Self {
         let one = |(kind, key, from, to, item, moved): Said| {
             (ObjectId::new(kind, key), State::from_line(&from), State::from_line(&to), item, moved)
         };
         Self { reverts: said.into_iter().map(one).collect(), real: BTreeMap::new() }
     }
 
-    fn reverts(&self) -> Vec<Revert<'_>> {
+    pub(super) fn reverts(&self) -> Vec<Revert<'_>> {
         self.reverts
             .iter()
             .map(|(object, from, to, item, moved)| Revert {
@@ -44,20 +44,20 @@ impl Host {
         arrange(&reverts).iter().map(|items| items.iter().map(key).collect()).collect()
     }
 
-    fn flat(&self) -> Vec<String> {
+    pub(super) fn flat(&self) -> Vec<String> {
         self.order().concat()
     }
 }
 
-fn said(kind: &'static str, key: &str, from: &str, to: &str, item: &str) -> Said {
+pub(super) fn said(kind: &'static str, key: &str, from: &str, to: &str, item: &str) -> Said {
     (kind, key.to_owned(), from.to_owned(), to.to_owned(), item.to_owned(), None)
 }
 
-fn file(n: u8) -> String {
+pub(super) fn file(n: u8) -> String {
     format!("file 644 root root 1 {}", format!("{n:02x}").repeat(32))
 }
 
-const DIR: &str = "dir 755 root root";
+pub(super) const DIR: &str = "dir 755 root root";
 
 /// A release that waits for a node which takes pods again is uninstalled before its namespace takes it along.
 #[test]

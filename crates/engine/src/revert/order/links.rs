@@ -1,6 +1,7 @@
 //! Paths that are led back.
 
-use super::{Edges, Revert, is_undone};
+use super::commands::is_undone;
+use super::{Edges, Revert};
 use crate::revert::movers::nearest_older;
 use converge_ledger::led_elsewhere;
 use converge_objects::is_action;

@@ -60,7 +60,7 @@ pub(super) fn is_used(state: &State) -> bool {
     matches!(unit_state(state), Some(UnitState::Unit { enabled, active, .. }) if used(&enabled, &active))
 }
 
-/// Whether a unit may have been started with this: no other unit, no command, nothing with a turn of its own.
+/// Whether a unit may have been started with this, or a command have run with it: no other unit, no command, nothing with a turn of its own.
 pub(super) fn a_unit_may_run_with(object: &ObjectId) -> bool {
     object.kind != "unit"
         && converge_objects::object(&object.kind).is_none_or(|o| {
@@ -96,6 +96,9 @@ impl Edges<'_> {
             let others = things.filter(|at| reverts.get(**at).is_some_and(|r| !serves(unit, r)));
             for &thing in others {
                 match turn {
+                    // A command that it may serve is undone behind the thing, or makes what the thing lies in.
+                    UnitTurn::Stops if self.sides.is_before(thing, at) => {}
+                    UnitTurn::Starts { runs: false } if self.sides.is_after(thing, at) => {}
                     UnitTurn::Stops => self.order(at, thing),
                     UnitTurn::Starts { .. } => self.order(thing, at),
                     UnitTurn::Settles => {}
