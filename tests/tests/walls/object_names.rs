@@ -113,6 +113,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/revert/admission.rs",
             "engine/src/revert/nodes.rs",
             "engine/src/revert/releases.rs",
+            "engine/src/revert/releases/held.rs",
             "engine/src/revert/releases/unset.rs",
             "engine/src/revert/sealed.rs",
             "engine/src/revert/shared.rs",

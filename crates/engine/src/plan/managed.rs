@@ -151,10 +151,8 @@ pub(crate) async fn own(
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
     revert::saved::learn_contents(target, &mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
-    let asked = changed_probes(&undos, known);
-    if prune {
-        target.look(&asked, known).await?;
-    }
+    let asked = if prune { changed_probes(&undos, known) } else { BTreeSet::new() };
+    target.look(&asked, known).await?;
     let of_others = RetainedChanges::of_others(&records.things, &scope);
     leave_those_that_hold_others(target, &mut undos, &of_others, known).await?;
     // The declared items come first: an account that gets another number leaves its old one on files.

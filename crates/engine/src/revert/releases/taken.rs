@@ -85,7 +85,7 @@ pub(crate) fn go_with_their_release(
     gone_with
 }
 
-/// What went with a release that is away, or that helm is taking away, is as it was before the release. Its changes came after it: they stand before it.
+/// Objects that went with a release which is away, or which helm is taking away, are as they were before the release. Their changes came after it: they stand before it.
 fn rest_with_their_release(undos: &[Undo], verdicts: &mut [Verdict], known: &Knowledge) {
     for (at, of_release) in undos.iter().enumerate() {
         let Some((namespace, _)) = release_of(&of_release.object) else { continue };
@@ -154,7 +154,7 @@ mod tests {
         assert!(!claim.iter().any(|verdict| goes(verdict) || with(verdict)), "{claim:?}");
     }
 
-    /// What went with a release that is away is nobody's doing. What was there before it, or is away while the release stands, is.
+    /// An object that went with a release which is away was taken away by nobody else. One that was there before it, or is away while the release stands, was.
     #[test]
     fn what_went_with_a_release_that_is_away_is_as_before() {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"x": "1"}});
