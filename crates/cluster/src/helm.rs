@@ -95,6 +95,11 @@ impl HelmError {
         self.words().contains("another operation")
     }
 
+    /// The release hangs in its removal: helm upgrades nothing then.
+    pub(crate) fn is_half_removed(&self) -> bool {
+        self.words().contains("has no deployed releases")
+    }
+
     /// An object is live that the newest revision does not have: `no ConfigMap with the name "x" found`.
     pub(crate) fn lacks_an_object(&self) -> bool {
         let named = |rest: &str| rest.split('"').nth(1).is_some_and(|after| after.starts_with(" found"));

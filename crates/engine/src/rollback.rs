@@ -7,7 +7,7 @@ use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
-use crate::revert::releases::RetainedChanges;
+use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others};
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };
@@ -359,7 +359,7 @@ async fn plan_back(
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             holders::leave_those_of_others(&mut undos, &ledger, &records.runs, &runs, &project);
             restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
-            let retained = RetainedChanges::by(&undos, &ledger, &runs);
+            let retained = RetainedChanges::by(&undos, &ledger, &records.runs, &runs, &project);
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
@@ -419,6 +419,7 @@ async fn plan_undos(
     asked.extend(revert::shared::own_part_probes(&undos, &known));
     target.look(&asked, &mut known).await?;
     revert::shared::bring_own_part_back(&mut undos, &mut known);
+    leave_those_that_hold_others(target, &mut undos, retained, &mut known).await?;
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
     let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();

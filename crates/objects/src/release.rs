@@ -112,6 +112,11 @@ impl ReleaseState {
         }
     }
 
+    /// Whether objects of it may be missing that nobody but helm took away: nothing of it is in force, or helm is taking it away.
+    pub fn may_lack_objects(&self) -> bool {
+        !matches!(self, Self::Installed { status, .. } if status != UNINSTALLING)
+    }
+
     fn with_status(self, status: &str) -> Self {
         match self {
             Self::Installed { chart, digest, .. } => {

@@ -123,3 +123,15 @@ fn a_way_back_ends_in_what_was_in_force() {
     // As records of older versions have it.
     assert_eq!(one.with_status("pending-install").settled(), ReleaseState::Absent);
 }
+
+#[test]
+fn of_what_helm_has_not_finished_objects_may_be_missing() {
+    let state = |line: &str| ReleaseState::try_from(converge_resource::State::from_line(line)).unwrap();
+    let digest = "a".repeat(64);
+    let with = |status: &str| state(&format!("release {status} c-1 {digest}"));
+    assert!(ReleaseState::Absent.may_lack_objects() && state("begun pending-install c-1").may_lack_objects());
+    assert!(with("uninstalling").may_lack_objects());
+    for status in ["deployed", "failed", "pending-upgrade", "pending-rollback"] {
+        assert!(!with(status).may_lack_objects(), "{status}");
+    }
+}

@@ -213,8 +213,11 @@ fn a_patch_comes_back_behind_the_release_that_brings_its_object() {
 
     // From there, all goes back to the beginning.
     let to = ["--allow-destroy", "k8s:v1/Namespace/held", "--to", &lab.oldest_run()];
-    lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &to[..]].concat()).expect(0);
-    assert_eq!((data(&lab), revisions(&lab)), (Value::Null, 0));
+    for _ in 0..2 {
+        // Another time there is nothing to do, and nobody is accused.
+        lab.converge(&[&["rollback", "--yes", "hosts.yaml"], &to[..]].concat()).expect(0);
+        assert_eq!((data(&lab), revisions(&lab)), (Value::Null, 0));
+    }
     lab.kubectl(&["delete", "namespace", "held", "--ignore-not-found"]);
 }
 

@@ -46,6 +46,40 @@ fn two_projects_that_change_different_fields_take_each_its_own_back() {
     lab.kubectl(&["delete", "configmap", "shared"]);
 }
 
+/// helm deletes an object with all that other projects have set in it, so the release stays until these have taken that back. So it does for what its own role
+/// declares of the object.
+#[test]
+fn a_release_stays_while_another_project_has_changed_its_object() {
+    let lab = Lab::get();
+    let chart = "roles/shared/files/held";
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {x: '1'}}\n";
+    lab.world
+        .write(&format!("{chart}/Chart.yaml"), "{apiVersion: v2, name: held, version: 1.0.0}\n")
+        .unwrap();
+    lab.world.write(&format!("{chart}/templates/map.yaml"), map).unwrap();
+    let release = "  - helm_release: {name: shared, namespace: default, folder: held}\n".to_owned();
+    let both = format!("{release}{}", patch("a", 1));
+    let none = declared(&Value::Null);
+    let live = || lab.value(&["configmap", "shared"], "/metadata/annotations/ex.io~1b");
+    let names =
+        ["configmap default/shared would go with it", "of another project (playbook pb:playbooks/site.yaml"];
+    for role in [&release, &both] {
+        of(&lab, "pa", role, &["apply", "--yes"]).expect(0);
+        of(&lab, "pb", &patch("b", 1), &["apply", "--yes"]).expect(0);
+        says_all(&of(&lab, "pa", role, &["rollback", "--yes"]).expect(4), &names);
+        says_all(&of(&lab, "pa", &none, &["apply", "--yes", "--prune=2"]).expect(4), &names);
+        assert_eq!(live(), Some(json!("1")));
+        of(&lab, "pb", &patch("b", 1), &["plan"]).expect(0);
+        of(&lab, "pb", &patch("b", 1), &["rollback", "--yes"]).expect(0);
+        says_all(&of(&lab, "pa", &none, &["apply", "--yes", "--prune=1"]).expect(0), &["helm uninstall"]);
+        assert_eq!(lab.value(&["configmap", "shared"], "/data"), None);
+    }
+    of(&lab, "pa", &both, &["apply", "--yes"]).expect(0);
+    let refused = of(&lab, "pa", &patch("a", 1), &["apply", "--yes", "--prune"]);
+    says_all(&refused, &["configmap default/shared, declared in the same plan, would go with it"]);
+    of(&lab, "pa", &none, &["apply", "--yes", "--prune=2"]).expect(0);
+}
+
 /// The only item of a project's role: these values of the ConfigMap, or something else where there are none.
 fn declared(data: &Value) -> String {
     if data.is_null() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The event named in `fail` has a hook that fails after some seconds.
 const HOOKS: &str = r#"
-{{- range $event := list "pre-install" "post-install" "pre-upgrade" "post-upgrade" "pre-rollback" }}
+{{- range $event := list "pre-install" "post-install" "pre-upgrade" "post-upgrade" "pre-rollback" "post-delete" }}
 {{- if eq $event $.Values.fail }}
 ---
 apiVersion: batch/v1
@@ -127,10 +127,22 @@ impl<'a> RecoveredRelease<'a> {
     }
 
     /// A run of converge that is killed while its helm is in a hook, until its lock has ended.
-    fn cut_off(&self, command: &str, values: &Value, pending: &str) {
+    fn cut_off(&self, command: &[&str], values: &Value, pending: &str) {
         let values = format!("v={values}");
-        self.killed_in(&mut self.lab.command(&[command, "--yes", "hosts.yaml", "--set", &values]), pending);
-        std::thread::sleep(Duration::from_secs(65));
+        let args = [command, &["--yes", "hosts.yaml", "--set", &values]].concat();
+        self.killed_in(&mut self.lab.command(&args), pending);
+        // As if a minute had gone by.
+        let renewed = r#"{"spec":{"renewTime":"2020-01-01T00:00:00.000000Z"}}"#;
+        self.lab.kubectl(&[
+            "-n",
+            "converge-system",
+            "patch",
+            "lease",
+            "converge",
+            "--type=merge",
+            "-p",
+            renewed,
+        ]);
     }
 
     fn killed_in(&self, command: &mut Command, pending: &str) {
@@ -273,7 +285,7 @@ fn what_a_killed_run_left_hanging_is_its_own() {
     let release = RecoveredRelease::new(&lab, "killed");
     release.apply(&json!({"text": "old"})).expect(0);
     release.cut_off(
-        "apply",
+        &["apply"],
         &json!({"text": "never", "fail": "pre-upgrade", "after": 60}),
         "pending-upgrade",
     );
@@ -284,7 +296,7 @@ fn what_a_killed_run_left_hanging_is_its_own() {
     // A rollback that is killed is gone on with.
     release.apply(&json!({"text": "new", "fail": "pre-rollback", "after": 60})).expect(0);
     release.apply(&json!({"text": "newer"})).expect(0);
-    release.cut_off("rollback", &json!({}), "pending-rollback");
+    release.cut_off(&["rollback"], &json!({}), "pending-rollback");
     let plan = release.run(&["rollback"], &json!({}), false);
     says_all(&plan, &["status pending-rollback → deployed", "which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
@@ -308,7 +320,7 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     lab.role("recovered", &format!("{inputs}resources: []\n"));
     release.run(&["apply", "--yes", "--prune=1"], &json!({}), false).expect(0);
     assert_eq!((release.live(), release.status()), ((None, None), None));
-    release.cut_off("rollback", &json!({}), "pending-install");
+    release.cut_off(&["rollback"], &json!({}), "pending-install");
     release.run(&["plan"], &json!({}), false).says("was left on the way");
     // Now the hook finds a node.
     lab.kubectl(&["label", "nodes", "--all", "nope=1"]);
@@ -384,4 +396,57 @@ fn a_release_with_an_object_that_is_held_is_refused() {
     finalizers("null");
     run(&["apply", "--yes", "--prune=1"]).expect(0);
     assert_eq!((release.live(), release.status()), ((None, None), None));
+}
+
+/// A removal that was killed: what helm has deleted already was taken away by nobody else, and one apply installs the release anew.
+#[test]
+fn a_removal_that_was_killed_is_gone_on_with() {
+    let lab = Lab::get();
+    let release = RecoveredRelease::new(&lab, "halfway");
+    let patch = "  - k8s_patch: {target: configmap/main, namespace: halfway, set: {/data/w: patched}}\n";
+    let role = ROLE.replace("NAMESPACE", "halfway") + patch;
+    lab.role("recovered", &role);
+    let held = |text: &str| json!({"text": text, "fail": "post-delete", "after": 60});
+    release.apply(&held("one")).expect(0);
+    let main = |at: &str| lab.value(&["-n", "halfway", "configmap", "main"], at);
+    let cut_off = |command: &[&str]| {
+        release.cut_off(command, &json!({}), "uninstalling");
+        lab.kubectl(&["-n", "halfway", "delete", "configmap", "main", "--ignore-not-found"]);
+        assert_eq!(release.status().as_deref(), Some("uninstalling"));
+    };
+    // The hook finds a node only then.
+    let finds_a_node = |run: &dyn Fn() -> converge_tests::Ran| {
+        lab.kubectl(&["label", "nodes", "--all", "nope=1"]);
+        let ran = run();
+        lab.kubectl(&["label", "nodes", "--all", "nope-"]);
+        assert!(!ran.all().contains("someone else"), "{}", ran.all());
+        ran
+    };
+    let (inputs, _) = ROLE.split_once("resources:").unwrap();
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    cut_off(&["apply", "--prune=2"]);
+    finds_a_node(&|| release.back());
+    assert_eq!((main("/data/text"), main("/data/w")), (Some(json!("one")), Some(json!("patched"))));
+    assert_eq!(release.status().as_deref(), Some("deployed"));
+
+    cut_off(&["rollback"]);
+    lab.role("recovered", &role);
+    let all = release.run(&["rollback", "--to", &lab.oldest_run()], &json!({}), false);
+    assert!(!all.all().contains("someone else"), "{}", all.all());
+    let applied = finds_a_node(&|| release.apply(&held("two")).expect(0));
+    says_all(&applied, &["hangs in uninstalling: it is installed anew"]);
+    assert_eq!((main("/data/text"), main("/data/w")), (Some(json!("two")), Some(json!("patched"))));
+    release.run(&["plan"], &held("two"), false).expect(0);
+
+    // A helm of somebody else takes the release away: the patch has gone with it, for a prune and a rollback, which may be repeated.
+    lab.kubectl(&["label", "nodes", "--all", "nope=1"]);
+    let gone = release.helm(&["uninstall", "r"]).output().unwrap();
+    lab.kubectl(&["label", "nodes", "--all", "nope-"]);
+    assert!(gone.status.success(), "{gone:?}");
+    lab.role("recovered", &format!("{inputs}resources: []\n"));
+    let oldest = lab.oldest_run();
+    for command in [&["plan", "--prune"][..], &["rollback", "--yes", "--to", &oldest]] {
+        let ran = release.run(command, &json!({}), false);
+        assert!(!ran.all().contains("refused") && !ran.all().contains("someone else"), "{}", ran.all());
+    }
 }

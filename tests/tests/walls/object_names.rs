@@ -17,6 +17,8 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         "files are the tree in which other objects lie: what is above, below and behind a link is decided by their states",
         &[
             "engine/src/plan/managed/orphans.rs",
+            "engine/src/apply/goal.rs",
+            "engine/src/apply/routes.rs",
             "engine/src/revert/directories.rs",
             "engine/src/revert/layers.rs",
             "engine/src/revert/mod.rs",
@@ -115,6 +117,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/revert/admission.rs",
             "engine/src/revert/nodes.rs",
             "engine/src/revert/releases.rs",
+            "engine/src/revert/releases/held.rs",
             "engine/src/revert/releases/unset.rs",
             "engine/src/revert/sealed.rs",
             "engine/src/revert/shared.rs",

@@ -201,7 +201,8 @@ impl Cluster {
         // Without the server helm takes the cluster for one of its own build's version that has nothing but Kubernetes' own kinds.
         let (version, mut apis) = self.inner.api.capabilities().await.map_err(LookError::from)?;
         let comes = brought.iter().any(|api| !apis.contains(api)) && missing.iter().all(brings);
-        if !hangs && !comes {
+        // It is installed anew then.
+        if !hangs && !comes && !said.is_half_removed() {
             return Err(RenderFailure::Refused(said));
         }
         apis.extend(brought);

@@ -1,7 +1,7 @@
 //! The goal of an apply: the declarations of the project, or a saved state. It decides how the rest is planned anew.
 
 use crate::apply::lane::{Lane, element_of};
-use crate::apply::ways::ways;
+use crate::apply::routes::routes;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
@@ -114,8 +114,8 @@ impl Goal {
                     let done: Vec<&Change> =
                         done.flat_map(|(item, _)| item.changes()).map(|c| &c.change).collect();
                     let now = look(target, given_back.into_iter().collect()).await?;
-                    let ways = ways_past(target, &now, &done).await?;
-                    found.extend(elsewhere(&now, &done, &ways, lane.contents()));
+                    let routes = routes_past(target, &now, &done).await?;
+                    found.extend(elsewhere(&now, &done, &routes, lane.contents()));
                 }
                 Ok(found)
             }
@@ -123,8 +123,8 @@ impl Goal {
                 let now = look(target, rolled_back.iter().cloned().collect()).await?;
                 let done: Vec<&Change> =
                     changes.iter().filter(|change| rolled_back.contains(&change.object)).collect();
-                let ways = ways_past(target, &now, &done).await?;
-                Ok(elsewhere(&now, &done, &ways, lane.contents()))
+                let routes = routes_past(target, &now, &done).await?;
+                Ok(elsewhere(&now, &done, &routes, lane.contents()))
             }
         }
     }
@@ -176,23 +176,27 @@ async fn settled(
 }
 
 /// The paths over which the host comes to each object, where the run may have led some of them elsewhere.
-type Ways = BTreeMap<ObjectId, BTreeSet<String>>;
+type Routes = BTreeMap<ObjectId, BTreeSet<String>>;
 
-/// The ways to the objects that were looked at, if these changes turn any links.
-async fn ways_past(target: &Target, now: &PresentStates, changes: &[&Change]) -> Result<Ways, TargetError> {
+/// The routes to the objects that were looked at, if these changes turn any links.
+async fn routes_past(
+    target: &Target,
+    now: &PresentStates,
+    changes: &[&Change],
+) -> Result<Routes, TargetError> {
     let is_turned = |c: &&Change| turns_link(&c.object, &c.from, &c.to);
     if !changes.iter().any(is_turned) {
-        return Ok(Ways::new());
+        return Ok(Routes::new());
     }
     let at_path = now.states.keys().filter(|id| converge_objects::traits_of(id).at_path);
-    ways(target, &at_path.cloned().collect::<Vec<_>>()).await
+    routes(target, &at_path.cloned().collect::<Vec<_>>()).await
 }
 
 /// From where to where these changes, in their order, bring each object. A file shows the name of an account that comes after it.
-fn ends<'a>(changes: &[&'a Change], ways: &Ways) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
+fn ends<'a>(changes: &[&'a Change], routes: &Routes) -> BTreeMap<&'a ObjectId, (&'a State, State)> {
     let is_on_way = |id: &ObjectId, place: &ObjectId| {
-        let mut way = ways.get(id).into_iter().flatten();
-        way.any(|at| place.covers(&ObjectId::new("path", format!("{at}/-"))))
+        let mut route = routes.get(id).into_iter().flatten();
+        route.any(|at| place.covers(&ObjectId::new("path", format!("{at}/-"))))
     };
     let mut ends: BTreeMap<&ObjectId, (&State, State)> = BTreeMap::new();
     for change in changes {
@@ -246,10 +250,10 @@ fn hidden_by(change: &Change) -> Option<ObjectId> {
 fn elsewhere(
     now: &PresentStates,
     changes: &[&Change],
-    ways: &Ways,
+    routes: &Routes,
     held: &BTreeMap<Digest, Content>,
 ) -> Vec<String> {
-    let wanted = ends(changes, ways);
+    let wanted = ends(changes, routes);
     // An object that went with the release that brought it is where it should be.
     let object = |id: &ObjectId| converge_objects::object(&id.kind).filter(|o| o.place() == Place::Cluster);
     let gone = changes.iter().filter(|c| c.to.is_absent());
@@ -458,7 +462,7 @@ mod tests {
             known: Knowledge::default(),
         };
         let wrong = |states: &[(&str, &str)]| {
-            elsewhere(&now(states), &all.iter().collect::<Vec<_>>(), &Ways::new(), &BTreeMap::new()).len()
+            elsewhere(&now(states), &all.iter().collect::<Vec<_>>(), &Routes::new(), &BTreeMap::new()).len()
         };
         assert_eq!(wrong(&[("/srv/a", "dir 755 gon gon"), ("/srv/b", "dir 755 7 root")]), 0);
         assert_eq!(wrong(&[("/srv/a", "dir 755 games gon"), ("/srv/b", "dir 755 u root")]), 2);

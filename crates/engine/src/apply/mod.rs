@@ -12,9 +12,9 @@ pub(crate) mod lane;
 mod outside_plan;
 mod progress;
 mod restart;
+mod routes;
 mod running;
 mod send;
-mod ways;
 mod work;
 
 use crate::apply::fleet::Whole;

@@ -12,7 +12,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::{AccountChanges, Accounts};
-use crate::revert::releases::RetainedChanges;
+use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
 use converge_ledger::{OwnedObject, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
@@ -151,10 +151,10 @@ pub(crate) async fn own(
     layers::settle_what_is_seen(lines.as_mut_slice(), known);
     revert::saved::learn_contents(target, &mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
-    let asked = changed_probes(&undos, known);
-    if prune {
-        target.look(&asked, known).await?;
-    }
+    let asked = if prune { changed_probes(&undos, known) } else { BTreeSet::new() };
+    target.look(&asked, known).await?;
+    let of_others = RetainedChanges::of_others(&records.things, &scope);
+    leave_those_that_hold_others(target, &mut undos, &of_others, known).await?;
     // The declared items come first: an account that gets another number leaves its old one on files.
     let accounts = AccountChanges::of(&plan.items);
     let mut groups = revert::arrange_after(accounts, undos, known, &context.options.allow_destroy);

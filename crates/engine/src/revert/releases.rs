@@ -2,6 +2,7 @@
 //! stay away.
 
 mod brought;
+mod held;
 mod taken;
 mod unset;
 
@@ -18,9 +19,10 @@ use converge_resource::{
     Stop,
 };
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
+pub(crate) use held::leave_those_that_hold_others;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use taken::{go_with_their_release, taken_with};
+pub(crate) use taken::{go_with_their_release, goes_with, taken_with};
 pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.

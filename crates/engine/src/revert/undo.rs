@@ -2,7 +2,7 @@
 
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::from_text;
-use converge_objects::{PackageState, action_of, api_ref, is_action};
+use converge_objects::{PackageState, action_of, api_ref, is_action, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
 use converge_resource::{
     Answer, ApiProbe, ApiRef, Change, Content, Digest, ObjectId, Past, Place, Probe, Reversibility, State,
@@ -219,11 +219,27 @@ pub(crate) fn changed_probes(undos: &[Undo], known: &Knowledge) -> BTreeSet<Prob
         let is_other = |now: &State| !same(&undo.object, now, &undo.before) && !shows(undo, now, known);
         undo.theirs.is_none() && now.is_ok_and(|now| !now.is_absent() && is_other(&now))
     };
-    let probes = undos.iter().filter(changed).filter_map(|undo| owners_probe(&undo.object));
+    let who = |undo: &Undo| owners_probe(&undo.object).or_else(|| revisions_probe(&undo.object));
+    let probes = undos.iter().filter(changed).filter_map(who);
     probes.filter(|probe| !known.knows(probe)).collect()
 }
 
-/// The reason why an object stays that does not show what runs made of it: of one in a cluster with the fields and their managers.
+/// Asks for the revisions of a release.
+fn revisions_probe(object: &ObjectId) -> Option<Probe> {
+    let (namespace, name) = release_of(object)?;
+    Some(Probe::Api(ApiProbe::Release { namespace: namespace.to_owned(), name: name.to_owned() }))
+}
+
+/// The newest revision of a release, for people.
+fn newest_revision(object: &ObjectId, known: &Knowledge) -> Option<String> {
+    let Some(Answer::Api(revisions)) = known.answer(&revisions_probe(object)?) else { return None };
+    let newest = revisions.get(0)?;
+    let word = |at: &str| newest.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let (status, chart, version) = (word("/status"), word("/chart/name"), word("/chart/version"));
+    Some(format!("revision {} is {status}, {chart}-{version}", newest.get("revision")?))
+}
+
+/// The reason why an object stays that does not show what runs made of it: of one in a cluster with the fields and their managers, or the revision.
 pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
     let text = |state: &State| text_of(&undo.object, state, known);
     let fields = || {
@@ -231,8 +247,15 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
         let (before, left) = (text(&undo.before), text(&undo.left)?);
         converge_cluster::changed_by(answer.get("object")?, before.as_ref(), &left)
     };
-    let fields = fields().map(|fields| format!(" ({fields})")).unwrap_or_default();
-    format!("it was changed by {}{fields} and is left as it is", undo.unrecorded.who())
+    let fields = fields().or_else(|| newest_revision(&undo.object, known));
+    let fields = fields.map(|fields| format!(" ({fields})")).unwrap_or_default();
+    let who = undo.unrecorded.who();
+    let is_in_cluster =
+        converge_objects::object(&undo.object.kind).is_some_and(|o| o.place() == Place::Cluster);
+    if is_in_cluster && known.observed(&undo.object).is_ok_and(|now| now.state.is_absent()) {
+        return format!("it was taken away by {who}, and is not made again");
+    }
+    format!("it was changed by {who}{fields} and is left as it is")
 }
 
 /// A workload that a rollback takes away needs no restart.

@@ -412,11 +412,15 @@ impl Resource for HelmRelease {
         let name = known.or(self.packed().map(|a| archive_name(&a.path))).unwrap_or_default();
         let list = rendered.get("manifests").and_then(Value::as_array);
         let mut manifests = list.cloned().unwrap_or_default();
-        spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
+        // Of what is uninstalled before, nothing is left to compare with or to keep.
+        let goes_first = release::recovery(revisions) == Some(Recovery::Uninstall);
+        if !goes_first {
+            spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
+        }
         let mut drift = ReleaseDrift::default();
         // A revision that differs by fields of others alone would change nothing, and its rollback neither.
         let mut compared = manifests.clone();
-        if now != ReleaseState::Absent {
+        if now != ReleaseState::Absent && !goes_first {
             drift = self.installed().drift(view, &manifests)?;
             drift.conflict()?;
             if !self.force_conflicts {

@@ -135,6 +135,7 @@ fn a_release_that_hangs_is_put_right() {
     for (now, older, says) in [
         (revision("pending-upgrade", "v1.2.3"), true, "goes back to revision 2, then it is upgraded"),
         (revision("pending-install", "v1.2.3"), false, "taken away, then it is installed anew"),
+        (revision("uninstalling", "v1.2.3"), false, "revision 3 hangs in uninstalling: it is installed anew"),
         (fails.clone(), true, "revision 3 has failed, it is not in force: revision 2 is"),
         (fails, false, "nothing of the release is in force"),
         (applied, true, "all of it was applied"),

@@ -5,10 +5,10 @@ use crate::revert::order::is_dir;
 use crate::revert::order::namespaces::namespace_of;
 use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
-use crate::revert::{self, layers};
+use crate::revert::{self, layers, releases};
 use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns, turns_link};
 use converge_objects::path::{link_target, within};
-use converge_objects::{action_of, api_ref, is_action, traits_of};
+use converge_objects::{action_of, api_ref, is_action, release_of, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use serde_json::Value;
@@ -111,15 +111,23 @@ pub(super) fn covered<'p>(
     })
 }
 
-/// Objects that the plan leaves there and that would go with this one: those in a namespace, and those of the kind that a definition brings.
+/// Objects that the plan leaves there and that would go with this one: those in a namespace, those of the kind that a definition brings, and those that helm
+/// deletes with a release.
 pub(super) fn goes_with<'d>(
     object: &ObjectId,
     plan: &HostPlan,
     declares: &'d Declares,
     known: &Knowledge,
 ) -> Vec<&'d ObjectId> {
+    let stays = |inner: &&ObjectId| end_of(inner, plan, known).is_none_or(|state| !state.is_absent());
     let Some(outer) = api_ref(object) else {
-        return Vec::new();
+        let now = known.observed(object).ok().filter(|_| release_of(object).is_some());
+        let goes = |from: State| Change { object: object.clone(), from, to: State::absent() };
+        let Some(goes) = now.map(|now| goes(now.state)) else { return Vec::new() };
+        let Some((namespace, manifests)) = releases::taken_with(&goes, known) else { return Vec::new() };
+        let inside =
+            declares.objects.iter().filter(|inner| releases::goes_with(&manifests, namespace, inner));
+        return inside.filter(stays).collect();
     };
     let kind = || {
         let definition = text_of(object, &known.observed(object).ok()?.state, known)?;
@@ -135,7 +143,6 @@ pub(super) fn goes_with<'d>(
         "Namespace" => namespace_of(inner).as_ref() == Some(&outer.name),
         _ => is_of_kind(inner),
     };
-    let stays = |inner: &&ObjectId| end_of(inner, plan, known).is_none_or(|state| !state.is_absent());
     declares.objects.iter().filter(|inner| is_inside(inner)).filter(stays).collect()
 }
 

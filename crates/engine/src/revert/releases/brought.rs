@@ -17,6 +17,12 @@ pub(super) fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
     known.content(&digest).and_then(release::manifests_of).unwrap_or_default()
 }
 
+/// Whether objects of a release may be missing now that nobody but helm took away.
+pub(super) fn may_lack_objects(release: &ObjectId, known: &Knowledge) -> bool {
+    let now = known.observed(release).ok().and_then(|now| ReleaseState::try_from(now.state).ok());
+    now.is_some_and(|now| now.may_lack_objects())
+}
+
 /// The objects that are not there now, while the runs have left them there, each with the release that comes back and brings it: a prune has taken the
 /// release away after what was changed of the object. They are seen later.
 pub(crate) fn brought_back(
@@ -26,7 +32,7 @@ pub(crate) fn brought_back(
 ) -> BTreeMap<ObjectId, ObjectId> {
     let is_gone = |object: &ObjectId| known.observed(object).is_ok_and(|now| now.state.is_absent());
     let release = |undo: &Undo| {
-        let (namespace, _) = release_of(&undo.object).filter(|_| is_gone(&undo.object))?;
+        let (namespace, _) = release_of(&undo.object).filter(|_| may_lack_objects(&undo.object, known))?;
         Some((undo.object.clone(), namespace.to_owned(), manifests(&undo.before, known)))
     };
     let releases: Vec<(ObjectId, String, Vec<Value>)> = undos.iter().filter_map(release).collect();

@@ -1,11 +1,12 @@
 //! Objects that go with a release which a plan takes away: helm deletes all that its manifests name. Pure.
 
-use super::brought::manifests;
+use super::brought::{manifests, may_lack_objects};
+use crate::revert::order::namespaces::namespace_of;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::{api_ref, release, release_of};
 use converge_planner::Knowledge;
-use converge_resource::{Change, ObjectId};
+use converge_resource::{ApiRef, Change, ObjectId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,26 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
     Some((namespace, manifests))
 }
 
+/// Whether an object goes with what helm deletes: it is one of these manifests of a release in `namespace`, lies in a namespace of theirs, or is of a kind that
+/// one of them defines.
+pub(crate) fn goes_with(manifests: &[Value], namespace: &str, object: &ObjectId) -> bool {
+    let (api, space) = (api_ref(object), namespace_of(object));
+    let is_of_kind = |definition: &Value| {
+        let word = |at: &str| definition.pointer(at).and_then(Value::as_str);
+        let of = api.as_ref().and_then(|r| Some((r.api_version.split_once('/')?.0, r.kind.as_str())));
+        of.is_some() && of == word("/spec/group").zip(word("/spec/names/kind"))
+    };
+    manifests.iter().any(|manifest| {
+        let Some(named) = ApiRef::of(manifest) else { return false };
+        let is_inside = match named.kind.as_str() {
+            "Namespace" => space.as_ref() == Some(&named.name),
+            "CustomResourceDefinition" => is_of_kind(manifest),
+            _ => false,
+        };
+        is_inside || api.as_ref().is_some_and(|object| release::is(manifest, object, namespace))
+    })
+}
+
 /// Lets what runs have made or changed of the objects of a release go with it, each returned with its release: one that is refused would go all the same.
 /// An object that would be lost for good, or that another project has changed, keeps the release instead.
 pub(crate) fn go_with_their_release(
@@ -30,6 +51,7 @@ pub(crate) fn go_with_their_release(
 ) -> BTreeMap<ObjectId, ObjectId> {
     let is_there = |object: &ObjectId| known.observed(object).is_ok_and(|now| !now.state.is_absent());
     let mut gone_with = BTreeMap::new();
+    rest_with_their_release(undos, verdicts, known);
     for at in 0..verdicts.len() {
         let Some(Verdict::Back(change)) = verdicts.get(at) else { continue };
         let Some((namespace, manifests)) = taken_with(change, known) else { continue };
@@ -61,6 +83,28 @@ pub(crate) fn go_with_their_release(
         }
     }
     gone_with
+}
+
+/// Objects that went with a release which is away, or which helm is taking away, are as they were before the release. Their changes came after it: they stand before it.
+fn rest_with_their_release(undos: &[Undo], verdicts: &mut [Verdict], known: &Knowledge) {
+    for (at, of_release) in undos.iter().enumerate() {
+        let Some((namespace, _)) = release_of(&of_release.object) else { continue };
+        let is_back = matches!(verdicts.get(at), Some(Verdict::Same | Verdict::Back(_)));
+        if !is_back || !of_release.before.is_absent() || !may_lack_objects(&of_release.object, known) {
+            continue;
+        }
+        let between = of_release.between.iter().flat_map(|(left, found)| [left, found]);
+        let states = between.chain([&of_release.left]).chain(&of_release.open);
+        let manifests: Vec<Value> = states.flat_map(|state| manifests(state, known)).collect();
+        for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()).take(at) {
+            let is_gone = known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
+            let object = api_ref(&undo.object).filter(|_| is_gone && undo.theirs.is_none());
+            let is_of = |object: &ApiRef| manifests.iter().any(|m| release::is(m, object, namespace));
+            if object.is_some_and(|object| is_of(&object)) {
+                *verdict = Verdict::With(of_release.object.clone());
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,5 +152,76 @@ mod tests {
         assert!(retained.iter().any(goes) && retained.iter().any(stays), "helm leaves it: {retained:?}");
         let claim = verdicts("PersistentVolumeClaim", Value::Null);
         assert!(!claim.iter().any(|verdict| goes(verdict) || with(verdict)), "{claim:?}");
+    }
+
+    /// An object that went with a release which is away was taken away by nobody else. One that was there before it, or is away while the release stands, was.
+    #[test]
+    fn what_went_with_a_release_that_is_away_is_as_before() {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"x": "1"}});
+        let mut patched = object.clone();
+        patched["data"]["w"] = json!("1");
+        let [(found, found_text), (left, left_text)] = [K8sState::of(&object), K8sState::of(&patched)];
+        let text = content("c", "1", &Value::Null, &[object]);
+        let verdict = |status: Option<&str>, is_there: bool, is_older: bool| -> Verdict {
+            let installed = |status: &str| -> State {
+                let (status, chart, digest) = (status.to_owned(), "c-1".to_owned(), text.digest().clone());
+                ReleaseState::Installed { status, chart, digest }.into()
+            };
+            let patch = Undo {
+                left: left.clone().into(),
+                before: found.clone().into(),
+                ..undo("k8s", "v1/ConfigMap/n/c", "absent", "absent")
+            };
+            // As a rollback of it left it.
+            let ends = (installed("deployed"), installed("deployed"));
+            let release = Undo { between: vec![ends], ..undo("release", "n/r", "absent", "absent") };
+            let release = match status {
+                None => release,
+                Some(_) => Undo { left: installed("deployed"), ..release },
+            };
+            let mut known = Knowledge::default();
+            [&text, &found_text, &left_text].into_iter().for_each(|c| known.learn_content(c.clone()));
+            let now = status.map_or_else(State::absent, installed);
+            let map = if is_there { patch.left.clone() } else { State::absent() };
+            for (undo, now) in [(&release, now), (&patch, map)] {
+                known.learn(Probe::Object(undo.object.clone()), Answer::Object(Observation::new(now, None)));
+            }
+            let both = if is_older { vec![release, patch] } else { vec![patch, release] };
+            let members = arrange(both, &mut known, &[]).into_iter().flat_map(|group| group.members);
+            let mut of_map = members.filter(|judged| judged.undo.object.kind == "k8s");
+            of_map.next().map(|judged| judged.verdict).unwrap()
+        };
+        let is_with = |verdict: &Verdict| matches!(verdict, Verdict::With(_));
+        assert!(is_with(&verdict(None, false, false)));
+        assert!(matches!(verdict(None, false, true), Verdict::Stays(_)), "it was there before the release");
+        assert!(matches!(verdict(None, true, false), Verdict::Back(_)), "helm has left it");
+        let stays = verdict(Some("deployed"), false, false);
+        assert!(
+            matches!(&stays, Verdict::Stays(why) if why.contains("taken away by someone else")),
+            "{stays:?}"
+        );
+    }
+
+    #[test]
+    fn helm_deletes_what_lies_in_its_namespaces_and_what_its_definitions_define() {
+        let manifests = [
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "inner"}}),
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gads.ex.io"},
+                "spec": {"group": "ex.io", "names": {"kind": "Gad"}}}),
+        ];
+        for (kind, key, goes) in [
+            ("k8s", "v1/ConfigMap/n/c", true),
+            ("k8s", "v1/ConfigMap/other/c", false),
+            ("k8s", "v1/Secret/n/c", false),
+            ("k8s", "v1/Secret/inner/any", true),
+            ("release", "inner/r", true),
+            ("release", "n/r", false),
+            ("k8s", "v1/Namespace/inner", true),
+            ("k8s", "ex.io/v1/Gad/other/g", true),
+            ("k8s", "ex.com/v1/Gad/other/g", false),
+        ] {
+            assert_eq!(goes_with(&manifests, "n", &ObjectId::new(kind, key)), goes, "{key}");
+        }
     }
 }

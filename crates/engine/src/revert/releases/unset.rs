@@ -3,9 +3,11 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::undo::text_of;
-use converge_ledger::{Ledger, SavedChange, SavedOutcome, Undo};
-use converge_objects::is_of_api;
+use converge_ledger::{
+    Ledger, OwnedObject, ProjectName, ProjectScope, RunRecord, SavedChange, SavedOutcome, Undo,
+};
 use converge_objects::k8s::fields::{self, Field, FieldPath};
+use converge_objects::{is_of_api, release_of};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, State};
 use serde_json::Value;
@@ -13,10 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A change that is in force: whether a release has made it, and its states before and after.
 #[derive(Debug)]
-struct InForce {
+pub(super) struct InForce {
     by_release: bool,
-    before: State,
-    after: State,
+    pub before: State,
+    pub after: State,
+    /// The run that made it, for people, where it keeps a release that would take its object along.
+    pub keeps: Option<String>,
 }
 
 /// The changes of a cluster's objects that stay in force, oldest first.
@@ -24,8 +28,30 @@ struct InForce {
 pub(crate) struct RetainedChanges(BTreeMap<ObjectId, Vec<InForce>>);
 
 impl RetainedChanges {
-    /// Those that these reverts of the runs `reverted` leave.
-    pub(crate) fn by(undos: &[Undo], ledger: &Ledger<'_>, reverted: &[usize]) -> Self {
+    /// Those that these reverts of the runs `reverted` leave. Those of other projects keep a release, and those of the project's own that came after it.
+    pub(crate) fn by(
+        undos: &[Undo],
+        ledger: &Ledger<'_>,
+        runs: &[RunRecord],
+        reverted: &[usize],
+        project: &ProjectScope,
+    ) -> Self {
+        let releases = undos.iter().filter(|undo| release_of(&undo.object).is_some());
+        let since = releases.filter_map(|undo| ledger.place(&undo.run)).min();
+        let keeps = |at: usize, change: &SavedChange| {
+            let run = runs.get(at).filter(|_| change.outcome != SavedOutcome::Moved)?;
+            let whose = if ledger.is_of(at, project) {
+                since.filter(|since| *since <= at)?;
+                "which is not reverted".to_owned()
+            } else {
+                format!(
+                    "of another project (playbook {}, inventory {})",
+                    run.playbook_of_project(),
+                    run.inventory
+                )
+            };
+            Some(format!("run {}, {whose}", run.id))
+        };
         let objects: BTreeSet<&ObjectId> = undos.iter().map(|undo| &undo.object).collect();
         let by_release = |change: &SavedChange| change.outcome == SavedOutcome::Moved;
         let goes = |at: usize, change: &SavedChange| {
@@ -33,13 +59,39 @@ impl RetainedChanges {
         };
         let mut retained: BTreeMap<ObjectId, Vec<InForce>> = BTreeMap::new();
         for (at, change) in ledger.changes_in_force() {
-            if is_of_api(&change.object) && change.may_have_happened() && !goes(at, change) {
+            let is_of_cluster = is_of_api(&change.object) || release_of(&change.object).is_some();
+            if is_of_cluster && change.may_have_happened() && !goes(at, change) {
                 let (before, after) = (change.before.clone(), change.after.clone());
-                let change_in_force = InForce { by_release: by_release(change), before, after };
+                let (by_release, keeps) = (by_release(change), keeps(at, change));
+                let change_in_force = InForce { by_release, before, after, keeps };
                 retained.entry(change.object.clone()).or_default().push(change_in_force);
             }
         }
         Self(retained)
+    }
+
+    /// Those that other projects manage: they keep the releases that a prune would take away.
+    pub(crate) fn of_others(things: &[OwnedObject], project: &ProjectScope) -> Self {
+        let others = things.iter().filter(|t| !t.by_product && !project.is(&t.scope));
+        let mut retained: BTreeMap<ObjectId, Vec<InForce>> = BTreeMap::new();
+        for thing in others.filter(|t| is_of_api(&t.object) || release_of(&t.object).is_some()) {
+            let ProjectName { playbook, inventory } = &thing.scope;
+            let run = &thing.run;
+            retained.entry(thing.object.clone()).or_default().push(InForce {
+                by_release: false,
+                before: thing.before.clone(),
+                after: thing.left.clone(),
+                keeps: Some(format!(
+                    "run {run}, of another project (playbook {playbook}, inventory {inventory})"
+                )),
+            });
+        }
+        Self(retained)
+    }
+
+    /// The objects, each with its changes in force.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (&ObjectId, &[InForce])> {
+        self.0.iter().map(|(object, changes)| (object, changes.as_slice()))
     }
 
     /// Brings the contents of these objects' changes.
@@ -107,6 +159,7 @@ impl RetainedChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use converge_ledger::parse_records;
     use converge_objects::k8s::K8sState;
     use serde_json::json;
 
@@ -123,6 +176,7 @@ mod tests {
             by_release: *by_release,
             before: state(before),
             after: state(after),
+            keeps: None,
         });
         let retained = RetainedChanges(BTreeMap::from([(object.clone(), all.collect())]));
         let data = |data: &Value| json!({"data": data});
@@ -151,5 +205,38 @@ mod tests {
         assert_eq!(unset(&[(false, map.clone(), none.clone())], &map, &none), [".data.m"]);
         let more = json!({"a": "1", "m": {"x": "1", "y": "2"}});
         assert_eq!(unset(&[(false, map, none.clone())], &more, &none), [".data.m.x"]);
+    }
+
+    #[test]
+    fn changes_that_stay_in_force_keep_a_release_unless_they_are_older_ones_of_the_project() {
+        let (map, _) = K8sState::of(&json!({"kind": "ConfigMap", "data": {"a": "1"}}));
+        let (map, installed) = (State::from(map), format!("release deployed c-1 {}", "a".repeat(64)));
+        let run = |seq: usize, project: &str, (role, kind, key, after): (&str, &str, &str, &str)| {
+            format!(
+                "run\tr{seq}\nversion\t3\nseq\t{seq}\nplaybook\t{project}.yaml\ninventory\th.yaml\nscope\t{project}.yaml\th.yaml\n\
+                 begin\t0\t{kind}\t{key}\tabsent\t{after}\t{role}/x\t-\nowns\t0\t{role}\ndone\t0\t{after}\nclose\tfinished\t1\n"
+            )
+        };
+        let release = ("one", "release", "n/r", installed.as_str());
+        let object = ("two", "k8s", "v1/ConfigMap/n/c", map.line());
+        let keeps = |runs: [String; 2], narrowed: bool| -> Option<Option<String>> {
+            let records = parse_records(&format!("converge\t6\n{}", runs.concat())).unwrap();
+            assert_eq!(records.broken, Vec::<String>::new());
+            let (playbook, inventory) = ("a.yaml".to_owned(), "h.yaml".to_owned());
+            let (ledger, project) =
+                (Ledger::of(&records.runs), ProjectScope(ProjectName { playbook, inventory }));
+            let (mut undos, reverted) = ledger.revert_from(0, &project, &|_| true);
+            undos.retain(|undo| !narrowed || undo.item == "one/x");
+            let retained = RetainedChanges::by(&undos, &ledger, &records.runs, &reverted, &project);
+            let mut all = retained.objects().flat_map(|(_, changes)| changes).map(|c| c.keeps.clone());
+            all.next()
+        };
+        let (first, then) = (run(1, "a", release), run(2, "a", object));
+        let of_other = "run r2, of another project (playbook b.yaml, inventory h.yaml)".to_owned();
+        assert_eq!(keeps([first.clone(), run(2, "b", object)], false), Some(Some(of_other)));
+        let not_reverted = "run r2, which is not reverted".to_owned();
+        assert_eq!(keeps([first.clone(), then.clone()], true), Some(Some(not_reverted)));
+        assert_eq!(keeps([first, then], false), None);
+        assert_eq!(keeps([run(1, "a", object), run(2, "a", release)], true), Some(None));
     }
 }

@@ -13,15 +13,15 @@ const LINKS: usize = 40;
 /// Where each path leads that was looked at; `None` for what is no link.
 type Leads = BTreeMap<String, Option<String>>;
 
-/// All paths that are passed on the way to each of these objects, by names or by links.
-pub(super) async fn ways(
+/// All paths that are passed on the route to each of these objects, by names or by links.
+pub(super) async fn routes(
     target: &Target,
     objects: &[ObjectId],
 ) -> Result<BTreeMap<ObjectId, BTreeSet<String>>, TargetError> {
     let mut leads = Leads::new();
-    // One look for each link of the longest way.
+    // One look for each link of the longest route.
     for _ in 0..LINKS {
-        let open: BTreeSet<String> = objects.iter().flat_map(|id| way(&id.key, &leads).1).collect();
+        let open: BTreeSet<String> = objects.iter().flat_map(|id| route(&id.key, &leads).1).collect();
         if open.is_empty() {
             break;
         }
@@ -33,11 +33,11 @@ pub(super) async fn ways(
             (path, found.ok().and_then(|found| link_target(&found.state)))
         }));
     }
-    Ok(objects.iter().map(|id| (id.clone(), way(&id.key, &leads).0)).collect())
+    Ok(objects.iter().map(|id| (id.clone(), route(&id.key, &leads).0)).collect())
 }
 
-/// The paths on the way to one, and those of which it is not known yet whether they are links.
-fn way(key: &str, leads: &Leads) -> (BTreeSet<String>, BTreeSet<String>) {
+/// The paths on the route to one, and those of which it is not known yet whether they are links.
+fn route(key: &str, leads: &Leads) -> (BTreeSet<String>, BTreeSet<String>) {
     let names = |path: &str| path.split('/').map(str::to_owned).collect::<VecDeque<String>>();
     let mut passed = BTreeSet::new();
     let mut rest = names(key);
@@ -90,11 +90,11 @@ mod tests {
         let links = [("/k", "d/../l"), ("/l", "/srv/A"), ("/loop", "loop")];
         let mut leads: Leads = links.map(|(path, target)| (path.to_owned(), Some(target.to_owned()))).into();
         let text = |paths: BTreeSet<String>| paths.into_iter().collect::<Vec<_>>().join(" ");
-        assert_eq!(text(way("/k/x", &leads).1), "/d");
+        assert_eq!(text(route("/k/x", &leads).1), "/d");
         leads.extend(["/d", "/srv", "/srv/A"].map(|path| (path.to_owned(), None)));
-        let (passed, open) = way("/k/x", &leads);
+        let (passed, open) = route("/k/x", &leads);
         assert_eq!((text(passed), text(open)), ("/d /k /l /srv /srv/A".to_owned(), String::new()));
-        assert_eq!(text(way("/loop/x", &leads).0), "/loop");
-        assert_eq!(text(way("/srv/b/c", &leads).1), "/srv/b");
+        assert_eq!(text(route("/loop/x", &leads).0), "/loop");
+        assert_eq!(text(route("/srv/b/c", &leads).1), "/srv/b");
     }
 }
