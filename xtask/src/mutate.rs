@@ -112,8 +112,8 @@ const MUTATIONS: &[Mutation] = &[
     mutation("managed.rs", "if folded.insert(run.id.clone()) {", "folded.insert(run.id.clone());\n        {"),
     mutation(
         "base.rs",
-        "Owned { between, ..thing.clone() }",
-        "Owned { between, before: thing.left.clone(), ..thing.clone() }",
+        "OwnedObject { between, ..thing.clone() }",
+        "OwnedObject { between, before: thing.left.clone(), ..thing.clone() }",
     ),
     mutation("base.rs", "flags.push_str(\",by\");", ""),
     mutation("base.rs", "open: rest.get(2)", "open: rest.get(9)"),

@@ -15,6 +15,18 @@ CV_AWK_LEADS='
     function is_below(key, dir) { return index(octal(key), octal(dir) "\\0057") == 1 }
     BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }'
 
+# cv_undo_routes RUN: where the paths of a run that makes or leads links really are: `route KEY PATH` for each to which the host comes over a link.
+cv_undo_routes() (
+  lines=$(cv_journal_of "$1")
+  case $lines in *"${CV_TAB}link "*) ;; *) return 0 ;; esac
+  printf '%s\n' "$lines" | awk -F '\t' '($1 == "begin" || $1 == "moved") && $3 == "path" && $4 ~ /^\/./ && !($4 in seen) { seen[$4]; print $4 }' |
+    while IFS= read -r key; do
+      dir=${key%/*}
+      real=$(cd -P "${dir:-/}" 2>/dev/null && pwd) || continue
+      [ "${real%/}" = "$dir" ] || printf 'route\t%s\t%s/%s\n' "$key" "${real%/}" "${key##*/}"
+    done
+)
+
 # cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS LED.
 # LAST is the line that the run left, `?` when it did not come to say so; OPEN is then the line from which its last step set out, else `?`.
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
@@ -28,7 +40,7 @@ cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
   cv_u_steps=" $(printf '%s' "${CV_LIVE:-}" | awk -F '\t' -v run="$1" '$1 == run { printf "%s ", $2 }')"
-  cv_journal_of "$1" | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
+  { cv_undo_routes "$1" && cv_journal_of "$1"; } | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
     # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
     function lost_path(kind, key) { return at_path(kind) && key !~ /^(\/|\\0057)/ }
     # Whether a row is a step of a path that leads it elsewhere, and whether foreign code has put a link in the place of a directory by it.
@@ -51,8 +63,19 @@ cv_undo_rows() {
       }
       return substr(out, 2)
     }
-    # Whether it lies behind a link that a command of the run has made: it goes back while that is there.
-    function is_behind_made(i,  p) { for (p in link) if (is_below(key[i], p)) return 1; return 0 }
+    # Whether it lies behind a link that the run has made or led, also through one of others, or in what a command has mounted: it goes back while that is
+    # there.
+    function is_behind_link(i,  p) {
+      for (p in link) if (is_below(key[i], p) || ((key[i] in real) && link[p] != "" && is_below(real[key[i]], link[p]) && !is_below(key[i], link[p]))) return 1
+      return 0
+    }
+    # Where a link leads, by its line; nothing where that is not plain.
+    function target(path, line,  to) {
+      to = substr(lead(line), 6)
+      if (to ~ /^\\0/ || ("/" to "/") ~ /\/\.\.\//) return ""
+      sub(/[^\/]*$/, "", path)
+      return to ~ /^\// ? to : path to
+    }
     # Whether a step of a path is a row of its own, behind this one.
     function is_own(i, older,   m) {
       if (!leads(i)) return 0
@@ -74,7 +97,9 @@ cv_undo_rows() {
       kind[n] = $3; key[n] = $4; before[n] = $5; after[n] = $6; item[n] = $7; moved[n] = (what == "moved")
       flags[n] = says && !index("," $8 ",", ",sensitive,") ? "-" : "sensitive"
       if ($3 == "command" && !moved[n]) command[$7] = n
-      if (moved[n] && ($7 in command)) { made[$4]; if ($3 == "path" && $5 == "absent" && lead($6) ~ /^link:/) link[$4] }
+      if (moved[n] && ($7 in command)) made[$4]
+      if (moved[n] && $3 == "mount" && $6 != "absent") link[$4] = ""
+      if ($3 == "path" && lead($6) ~ /^link:/ && lead($5) != "dir" && lead($5) != lead($6)) link[$4] = target($4, $6)
     }
     function starts(i,  b, a) {
       if (kind[i] != "unit" || split(before[i], b, " ") != 4 || b[3] != "active") return 0
@@ -89,6 +114,7 @@ cv_undo_rows() {
     }
     ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || lost_path($3, $4)) { next }
     $1 == "begin" || $1 == "moved" { take($1) }
+    $1 == "route" { real[$2] = $3 }
     # Where the host could not look, it is not known whether the change happened; a line that was cut short says nothing.
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
@@ -118,7 +144,7 @@ cv_undo_rows() {
       if (!turn) turn = first
       for (i = n; i > 0; i--) {
         c = command[item[i]]
-        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !is_behind_made(i) && !of_new(i)
+        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !is_behind_link(i) && !of_new(i)
         if (kind[i] == "") continue
         # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
         if (kind[i] == "mount" && after[i] != "absent")

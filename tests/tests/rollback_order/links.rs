@@ -289,3 +289,40 @@ fn what_lies_behind_a_link_that_a_command_leads_goes_back_also_through_a_second_
         }
     }
 }
+
+/// A package of the same run goes after both: what lies behind a link or a mount goes back while that is there.
+#[test]
+fn what_lies_behind_a_link_goes_back_before_it_beside_a_package_too() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let lead =
+        "command: {run: ln -sfn B /srv/l, unless: test $(readlink /srv/l) = B, undo: ln -sfn A /srv/l}";
+    let cases = [
+        ("link: {path: /srv/n, target: B}", "true", "/srv/n/x"),
+        ("directory: {path: /srv/d}\n  - link: {path: /srv/d/n, target: /srv/B}", "true", "/srv/d/n/x"),
+        (lead, "ln -s l k", "/srv/k/x"),
+        ("command: {run: ln -s /srv/B /srv/n, creates: /srv/n, undo: rm /srv/n}", "ln -s n k", "/srv/k/x"),
+        (
+            "directory: {path: /srv/m}\n  - command: {run: mount --bind /srv/B /srv/m, unless: mountpoint -q /srv/m, undo: umount /srv/m}",
+            "true",
+            "/srv/m/x",
+        ),
+    ];
+    for (first, links, file) in cases {
+        for by_script in [false, true] {
+            exec(host, &format!("cd /srv; mkdir A B; echo a0 >A/x; echo b0 >B/x; ln -s A l; {links}"));
+            let before = files(host);
+            apply(
+                &world,
+                &format!(
+                    "resources:\n  - package: {{name: tree}}\n  - {first}\n  - file: {{path: {file}, content: two}}\n"
+                ),
+            );
+            assert_eq!(exec(host, "cat /srv/A/x /srv/B/x"), "a0\ntwo", "{first}");
+            let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
+            assert!(!by_script || said.ends_with("status 0"), "{first}: {said}");
+            assert_eq!(files(host), before, "{first}, by script {by_script}: {said}");
+            exec(host, "rm -rf /srv/* /var/lib/converge");
+        }
+    }
+}

@@ -371,8 +371,10 @@ impl<'a> Edges<'a> {
         let changing = reverts.iter().enumerate().filter(|(_, r)| r.from != r.to);
         for (at, revert) in changing.filter(|(_, r)| roles.contains(r.role())) {
             let before = match revert.object.kind.as_str() {
-                // It lies behind what a command makes, and goes back while that is there: the command goes before the package that it may need.
-                "path" if !revert.to.is_absent() && self.sides.is_before(at, usize::MAX) => continue,
+                // It goes back while what a command has made, or a link, is there: that goes before the package that it may need.
+                "path" if !revert.to.is_absent() && self.sides.is_bound(at) => continue,
+                // The command brings it back, and nothing comes between the two.
+                "path" if revert.moved_by.is_some() && self.sides.is_after(at, 0) => continue,
                 // The sources and settings of package managers are a matter of their own order.
                 "path" if chooses_packages(revert.object) => continue,
                 // No package has files in a directory that an item made after it.

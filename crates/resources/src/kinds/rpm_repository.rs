@@ -59,7 +59,7 @@ pub struct RpmRepository {
     key_url: Option<String>,
     /// A key file that is on the host, in place of a key of its own: `/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-release`.
     signed_by: Option<String>,
-    /// Whether dnf uses it without being told to (`--enablerepo`). The metadata of one that is not enabled are not fetched.
+    /// Whether dnf uses it without being told to. The metadata of one that is not enabled are not fetched.
     #[serde(default = "yes")]
     enabled: bool,
     /// From 1 (its packages first) to 99, that of a repository that says none.

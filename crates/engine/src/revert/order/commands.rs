@@ -1,7 +1,7 @@
 //! Commands among the reverts: what was changed in what they make, and what they work with.
 
 use super::unit::{UnitTurn, a_unit_may_run_with, turn_of};
-use super::{Edges, Revert, is_dir, place};
+use super::{Edges, Revert, is_dir};
 use crate::revert::paths::above;
 use crate::revert::undo::creates;
 use converge_objects::{action_of, is_action};
@@ -24,12 +24,20 @@ fn is_run(revert: &Revert<'_>) -> bool {
 pub(super) struct CommandSides {
     before: BTreeSet<(usize, usize)>,
     after: BTreeSet<(usize, usize)>,
+    /// The same for the links and mounts behind which an object is seen.
+    behind: BTreeSet<(usize, usize)>,
 }
 
 impl CommandSides {
     /// Whether the object goes with a command that is reverted before what stands at this place: nothing of that comes before the object then.
     pub(super) fn is_before(&self, object: usize, place: usize) -> bool {
         self.before.range((object, 0)..(object, place)).next().is_some()
+    }
+
+    /// Whether the object goes while something else is still there: what a command makes, or the link or mount behind which it is seen.
+    pub(super) fn is_bound(&self, object: usize) -> bool {
+        self.is_before(object, usize::MAX)
+            || self.behind.range((object, 0)..=(object, usize::MAX)).next().is_some()
     }
 
     /// Whether the object lies in what the command makes.
@@ -81,11 +89,11 @@ impl<'a> Edges<'a> {
                 }
             }
         }
-        let links = self.links();
+        let turned = self.turned();
         for (at, inner) in self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
-            let Some(key) = place(inner.object) else { continue };
-            for (link, by) in above(key).filter_map(|folder| links.get(folder)).flatten() {
-                sides.before.extend(by.filter(|_| at < *link).map(|by| (at, by)));
+            for (place, command) in turned.around(inner).filter(|(place, _)| at < *place) {
+                sides.behind.insert((at, place));
+                sides.before.extend(command.map(|command| (at, command)));
             }
         }
         sides
@@ -94,7 +102,7 @@ impl<'a> Edges<'a> {
     /// Commands among what lies in what they make, and among what they may work with: the directories and mounts in which they make it, and what of their
     /// role was there when they ran. What that is to a command is not recorded.
     pub(super) fn commands(&mut self) {
-        let (before, after) = (self.sides.before.clone(), self.sides.after.clone());
+        let (before, after) = (&self.sides.before | &self.sides.behind, self.sides.after.clone());
         before.into_iter().for_each(|(object, command)| self.order(object, command));
         after.into_iter().for_each(|(object, command)| self.order(command, object));
         for (at, command) in self.commands_that_run() {

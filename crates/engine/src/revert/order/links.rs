@@ -1,13 +1,58 @@
 //! Paths that are led back.
 
 use super::commands::is_undone;
-use super::{Edges, Revert};
+use super::{Edges, Revert, place};
 use crate::revert::movers::nearest_older;
-use converge_ledger::led_elsewhere;
+use crate::revert::paths::above;
+use converge_ledger::{led_elsewhere, turns_link};
 use converge_objects::is_action;
+use converge_objects::path::{led_to, link_target};
 use std::collections::HashMap;
 
+/// Links and mounts that go or are turned, each by the path that it is at or leads to: its place, and the command whose `undo` does that.
+#[derive(Default)]
+pub(super) struct TurnedPaths<'a> {
+    at: HashMap<&'a str, Vec<(usize, Option<usize>)>>,
+    behind: HashMap<String, Vec<(usize, Option<usize>)>>,
+}
+
+impl TurnedPaths<'_> {
+    /// Those over which the host comes to an object: by its name, or since its real place is one to which a link leads and which its name does not say.
+    pub(super) fn around(&self, inner: &Revert<'_>) -> impl Iterator<Item = (usize, Option<usize>)> {
+        let key = place(inner.object).unwrap_or_default();
+        let real = inner.real.unwrap_or_default();
+        let led = above(real).filter(|dir| !above(key).any(|own| own == *dir));
+        let by_name = above(key).filter_map(|dir| self.at.get(dir)).flatten();
+        by_name
+            .chain(led.filter_map(|dir| self.behind.get(dir)).flatten())
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+}
+
 impl<'a> Edges<'a> {
+    /// The links and mounts of which another object is seen behind them after their revert.
+    pub(super) fn turned(&self) -> TurnedPaths<'a> {
+        let mut turned = TurnedPaths::default();
+        let command =
+            |at: usize, revert: &Revert<'_>| revert.moved_by.and_then(|item| self.mover(at, item, is_undone));
+        for (at, revert) in self.of("path").filter(|(_, r)| turns_link(r.object, r.from, r.to)) {
+            let Some(target) = link_target(revert.from) else { continue };
+            let one = (at, command(at, revert));
+            turned.at.entry(revert.object.key.as_str()).or_default().push(one);
+            let behind = led_to(&revert.object.key, &target);
+            behind.into_iter().for_each(|dir| turned.behind.entry(dir).or_default().push(one));
+        }
+        for (at, revert) in self.with(|object| object.traits().mounts).filter(|(_, r)| r.goes()) {
+            // Without a command its own order is enough.
+            if let Some(command) = command(at, revert) {
+                turned.at.entry(revert.object.key.as_str()).or_default().push((at, Some(command)));
+            }
+        }
+        turned
+    }
+
     /// The steps back of each path that runs have led elsewhere, each with the command whose `undo` leads it back.
     pub(super) fn links(&self) -> HashMap<&'a str, Vec<(usize, Option<usize>)>> {
         let led = |(_, r): &(usize, &Revert<'_>)| {
