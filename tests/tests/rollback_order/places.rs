@@ -313,29 +313,28 @@ fn a_directory_goes_for_a_link_to_one_with_the_same_names() {
     }
 }
 
-/// A link goes back in no prune while something declared lies behind it: that would be another object from then on.
+/// A link goes back in no prune while something declared lies behind it, also through a second link: that would be another object from then on.
 #[test]
 fn a_link_stays_while_something_declared_lies_behind_it() {
     let world = world();
     let host = &world.hosts()[0];
-    exec(host, "cd /srv; mkdir a b; echo a >a/x; echo b >b/x; ln -s a l");
-    let before = files(host);
-    let line = "  - line: {path: /srv/l/x, line: more}\n";
-    apply(&world, "resources:\n  - link: {path: /srv/l, target: b}\n");
-    world.only_role("r", &format!("resources:\n{line}")).unwrap();
-    let planned = world.converge(&["plan", "--prune", "hosts.yaml"]).unwrap();
-    let why = "path:/srv/l/x, declared in the same plan, would be another one behind it";
-    assert!(planned.all().contains(why), "{}", planned.all());
-    let applied = world.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).unwrap();
-    assert_eq!(
-        exec(host, "cd /srv; readlink l; cat a/x b/x | xargs").trim(),
-        "b\na b more",
-        "{}",
-        applied.all()
-    );
-    world.only_role("r", "resources: []\n").unwrap();
-    let pruned = world.converge(&["apply", "--yes", "--prune=2", "hosts.yaml"]).unwrap().expect(0);
-    assert_eq!(files(host), before, "{}", pruned.all());
+    for file in ["/srv/l/x", "/srv/k/x"] {
+        exec(host, "cd /srv; mkdir a b; echo a >a/x; echo b >b/x; ln -s a l; ln -s l k");
+        let before = files(host);
+        apply(&world, "resources:\n  - link: {path: /srv/l, target: b}\n");
+        world.only_role("r", &format!("resources:\n  - line: {{path: {file}, line: more}}\n")).unwrap();
+        let planned = world.converge(&["plan", "--prune", "hosts.yaml"]).unwrap();
+        let why = format!("path:{file}, declared in the same plan, would be another one behind /srv/l");
+        assert!(planned.all().contains(&why), "{}", planned.all());
+        let applied = world.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).unwrap();
+        let found = exec(host, "cd /srv; readlink l; cat a/x b/x | xargs");
+        assert_eq!(found.trim(), "b\na b more", "{}", applied.all());
+        for _ in 0..2 {
+            rollback(&world, &[]).expect(0);
+        }
+        assert_eq!(files(host), before, "{file}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
 }
 
 /// A directory stands where a link or a file was, and somebody has put something into it: it is named and left, and what is older goes back.

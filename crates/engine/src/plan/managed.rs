@@ -196,11 +196,13 @@ fn leave_what_declared_ones_need(
         }
     }
     for undo in undos.iter_mut() {
-        if let Some((first, more)) = behind(undo, declares).split_first() {
+        if let Some((first, more)) = behind(undo, declares, known).split_first() {
             let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            undo.theirs = Some(format!(
-                "{first}{and}, declared in the same plan, would be another one behind it: declare the link again, or take these out of the role first"
-            ));
+            let why = format!(
+                "{first}{and}, declared in the same plan, would be another one behind {}: declare the link again, or take these out of the role first",
+                undo.object.key
+            );
+            undo.theirs = Some(why);
         }
     }
     for undo in undos {

@@ -7,7 +7,7 @@ use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers, releases};
 use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns, turns_link};
-use converge_objects::path::{link_target, within};
+use converge_objects::path::{led_to, link_target, within};
 use converge_objects::{action_of, api_ref, is_action, release_of, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
@@ -146,15 +146,21 @@ pub(super) fn goes_with<'d>(
     declares.objects.iter().filter(|inner| is_inside(inner)).filter(stays).collect()
 }
 
-/// The declared paths below a link that goes back to another end: another object would be seen there.
-pub(super) fn behind<'d>(undo: &Undo, declares: &'d Declares) -> Vec<&'d ObjectId> {
+/// The declared paths behind a link that goes back to another end, also through a second link: another object would be seen there.
+pub(super) fn behind<'d>(undo: &Undo, declares: &'d Declares, known: &Knowledge) -> Vec<&'d ObjectId> {
     if !turns_link(&undo.object, &undo.left, &undo.before) {
         return Vec::new();
     }
-    let is_below = |inner: &&ObjectId| {
-        traits_of(inner).at_path && **inner != undo.object && within(&inner.key, &undo.object.key)
+    let target = link_target(&undo.left).and_then(|target| led_to(&undo.object.key, &target));
+    let is_led = |inner: &ObjectId| {
+        let by_link = |target| known.real(inner).is_some_and(|real| within(real, target));
+        target.as_ref().is_some_and(|target| by_link(target) && !within(&inner.key, target))
     };
-    declares.objects.iter().filter(is_below).collect()
+    let is_behind = |inner: &&ObjectId| {
+        let is_other = traits_of(inner).at_path && **inner != undo.object;
+        is_other && (within(&inner.key, &undo.object.key) || is_led(inner))
+    };
+    declares.objects.iter().filter(is_behind).collect()
 }
 
 /// The state of an object after the declared items.
