@@ -190,20 +190,20 @@ fn leave_what_declared_ones_need(
     known: &Knowledge,
 ) -> BTreeSet<ObjectId> {
     let mut later = BTreeSet::new();
-    for undo in undos.iter_mut().filter(|undo| undo.before.is_absent()) {
-        if let Some(why) = refused_for(&goes_with(&undo.object, plan, declares, known)) {
-            undo.theirs = Some(why);
-        }
-    }
     for undo in undos.iter_mut() {
-        if let Some((first, more)) = behind(undo, declares, known).split_first() {
-            let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            let why = format!(
-                "{first}{and}, declared in the same plan, would be another one behind {}: declare the link again, or take these out of the role first",
-                undo.object.key
+        let inside = || goes_with(&undo.object, plan, declares, known);
+        let inside = if undo.before.is_absent() { inside() } else { Vec::new() };
+        let gone =
+            refused_for(&inside, "would go with it: declare it again, or take these out of the role too");
+        let other = || {
+            let link = &undo.object.key;
+            let then = format!(
+                "would be another one behind {link}: declare the link again, or take these out of the role first"
             );
-            undo.theirs = Some(why);
-        }
+            refused_for(&behind(undo, declares, known), &then)
+        };
+        let why = gone.or_else(other);
+        undo.theirs = why.or(undo.theirs.take());
     }
     for undo in undos {
         let Some((above, changes)) = covered(&undo.object, plan, declares, known) else { continue };
@@ -248,14 +248,12 @@ const OTHERS: &str = "what is left of it belongs to others";
 /// The command that takes up what a prune has left.
 const PRUNE_AGAIN: &str = "converge apply --prune";
 
-/// The reason why something stays for those that are declared and would go with it.
-fn refused_for(inside: &[&ObjectId]) -> Option<String> {
+/// The reason why something stays for those that are declared, and what would become of them.
+fn refused_for(inside: &[&ObjectId], then: &str) -> Option<String> {
     let (first, more) = inside.split_first()?;
     let first = api_ref(first).map_or_else(|| first.to_string(), |r| r.shown());
     let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    Some(format!(
-        "{first}{and}, declared in the same plan, would go with it: declare it again, or take these out of the role too"
-    ))
+    Some(format!("{first}{and}, declared in the same plan, {then}"))
 }
 
 const DECLARED: &str = "other lines of it are declared";
