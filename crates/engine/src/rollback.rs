@@ -126,11 +126,7 @@ async fn plan_to(
         if let Some(run) = place.and_then(|at| records.runs.get(at))
             && !place.is_some_and(|at| ledger.is_of(at, &context.project_of(host)))
         {
-            let message = format!(
-                "run {id} is of another project: playbook {}, inventory {}",
-                run.playbook_of_project(),
-                run.inventory
-            );
+            let message = format!("run {id} is of another project: {}", run.named_project());
             let help = "name that playbook and inventory: a rollback stays within one project";
             return Err(Diagnostic::error("other-project", message).help(help).into());
         }
@@ -357,9 +353,9 @@ async fn plan_back(
             };
             let mut undos = brought_along(undos);
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
-            holders::leave_those_of_others(&mut undos, &ledger, &records.runs, &runs, &project);
+            holders::leave_those_of_others(&mut undos, &ledger, &runs, &project);
             restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
-            let retained = RetainedChanges::by(&undos, &ledger, &records.runs, &runs, &project);
+            let retained = RetainedChanges::by(&undos, &ledger, &runs, &project);
             let ids = runs.iter().filter_map(|at| records.runs.get(*at)).map(|r| r.id.clone()).collect();
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);

@@ -15,11 +15,11 @@ CV_AWK_LEADS='
     function is_below(key, dir) { return index(octal(key), octal(dir) "\\0057") == 1 }
     BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }'
 
-# cv_undo_routes RUN: where the paths of a run that makes or leads links really are: `route KEY PATH` for each to which the host comes over a link.
+# cv_undo_routes LINES: where the paths of a run that makes or leads links really are, by its journal: `route KEY PATH` for each to which the host comes
+# over a link.
 cv_undo_routes() (
-  lines=$(cv_journal_of "$1")
-  case $lines in *"${CV_TAB}link "*) ;; *) return 0 ;; esac
-  printf '%s\n' "$lines" | awk -F '\t' '($1 == "begin" || $1 == "moved") && $3 == "path" && $4 ~ /^\/./ && !($4 in seen) { seen[$4]; print $4 }' |
+  case $1 in *"${CV_TAB}link "*) ;; *) return 0 ;; esac
+  printf '%s\n' "$1" | awk -F '\t' '($1 == "begin" || $1 == "moved") && $3 == "path" && $4 ~ /^\/./ && !($4 in seen) { seen[$4]; print $4 }' |
     while IFS= read -r key; do
       dir=${key%/*}
       real=$(cd -P "${dir:-/}" 2>/dev/null && pwd) || continue
@@ -40,7 +40,8 @@ cv_undo_rows() {
   cv_u_says=
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
   cv_u_steps=" $(printf '%s' "${CV_LIVE:-}" | awk -F '\t' -v run="$1" '$1 == run { printf "%s ", $2 }')"
-  { cv_undo_routes "$1" && cv_journal_of "$1"; } | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
+  cv_u_lines=$(cv_journal_of "$1")
+  { cv_undo_routes "$cv_u_lines" && printf '%s\n' "$cv_u_lines"; } | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
     # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
     function lost_path(kind, key) { return at_path(kind) && key !~ /^(\/|\\0057)/ }
     # Whether a row is a step of a path that leads it elsewhere, and whether foreign code has put a link in the place of a directory by it.

@@ -11,6 +11,13 @@ pub struct ProjectName {
     pub inventory: String,
 }
 
+/// For people, as it is named in records.
+impl std::fmt::Display for ProjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "playbook {}, inventory {}", self.playbook, self.inventory)
+    }
+}
+
 impl ProjectName {
     /// `converge_project` of the inventory, where it says one.
     pub fn project(&self) -> Option<&str> {

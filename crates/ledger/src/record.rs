@@ -70,6 +70,11 @@ impl RunRecord {
         self.scope.project().map_or_else(|| self.playbook.clone(), |name| format!("{name}:{}", self.playbook))
     }
 
+    /// Its playbook and inventory as the operator named them, for people.
+    pub fn named_project(&self) -> ProjectName {
+        ProjectName { playbook: self.playbook_of_project(), inventory: self.inventory.clone() }
+    }
+
     /// The roles whose items it was to work on, or did work on.
     pub fn roles(&self) -> BTreeSet<&str> {
         let changed = self.changes.iter().map(|c| &c.item);

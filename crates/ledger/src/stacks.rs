@@ -334,6 +334,17 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// A run that a rollback of this project leaves in force, for people: which, and whose.
+    pub fn run_in_force(&self, at: usize, project: &ProjectScope) -> Option<String> {
+        let run = self.runs.get(at)?;
+        let whose = if self.is_of(at, project) {
+            "which is not reverted".to_owned()
+        } else {
+            format!("of another project ({})", run.named_project())
+        };
+        Some(format!("run {}, {whose}", run.id))
+    }
+
     /// Where a run stands.
     pub fn place(&self, id: &str) -> Option<usize> {
         self.runs.iter().position(|r| r.id == id)
@@ -464,10 +475,9 @@ impl<'a> Ledger<'a> {
         let last = theirs.last().and_then(|step| self.runs.get(step.run));
         let why = last.map(|run| {
             format!(
-                "the later run {} of another project changed it too (playbook {}, inventory {}): it is left as it is",
+                "the later run {} of another project changed it too ({}): it is left as it is",
                 run.id,
-                run.playbook_of_project(),
-                run.inventory
+                run.named_project()
             )
         });
         let changes = theirs.into_iter().filter_map(|step| self.change(step));

@@ -1,7 +1,7 @@
 //! The package index that apt has of one repository. The key NAME stands for `/etc/apt/sources.list.d/NAME.sources`.
 
 use converge_resource::{
-    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
+    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_digest,
 };
 
 /// The state of a repository's lists.
@@ -13,24 +13,7 @@ pub enum AptListsState {
     Lists(Digest),
 }
 
-impl AptListsState {
-    fn words(&self) -> Vec<String> {
-        match self {
-            Self::Absent => vec!["absent".to_owned()],
-            Self::Lists(of) => vec!["lists".to_owned(), of.to_string()],
-        }
-    }
-
-    fn read(words: &[&str]) -> Option<Self> {
-        match words {
-            ["absent"] => Some(Self::Absent),
-            ["lists", of] => Some(Self::Lists(Digest::from_hex(of)?)),
-            _ => None,
-        }
-    }
-}
-
-state_of_words!(AptListsState);
+state_of_digest!(AptListsState, Lists, "lists");
 
 /// The object.
 pub struct AptLists;

@@ -16,14 +16,8 @@ cv_see_apt_lists() (
     return 0
   }
   for key; do
-    if [ ! -f "$CV_APT_SOURCES/$key.sources" ]; then
-      echo '- absent'
-      continue
-    fi
-    sum=$(sha256sum <"$CV_APT_SOURCES/$key.sources")
-    sum=${sum%% *} record=
-    if [ -r "$CV_ROOT/lists/$key" ]; then read -r record <"$CV_ROOT/lists/$key"; fi
-    if [ "${record:-$sum}" = "$sum" ] && [ -n "$(cv_apt_targets "$key")" ]; then
+    sum=$(cv_index_of "$CV_APT_SOURCES/$key.sources" "$CV_ROOT/lists/$key")
+    if [ -n "$sum" ] && [ -n "$(cv_apt_targets "$key")" ]; then
       printf -- '- lists %s\n' "$sum"
     else
       echo '- absent'
@@ -44,9 +38,7 @@ cv_apply_apt_lists() (
   case $2 in
   'lists '*)
     want=${2#lists }
-    sum=
-    [ ! -f "$file" ] || sum=$(sha256sum <"$file")
-    if [ "${sum%% *}" = "$want" ]; then
+    if [ "$(cv_index_of "$file" /dev/null)" = "$want" ]; then
       out=$(apt-get update -q -o Dir::Etc::sourcelist="$file" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
         -o APT::Update::Error-Mode=any -o Acquire::Retries=2 </dev/null 2>&1) && [ -n "$(cv_apt_targets "$1")" ] || {
         printf '%s\n' "$out" | tail -n 20 >&2

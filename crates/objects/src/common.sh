@@ -145,6 +145,15 @@ cv_bounded() {
   if command -v timeout >/dev/null 2>&1; then timeout "$cv_b_limit" "$@"; else "$@"; fi
 }
 
+# cv_index_of FILE RECORD: the digest of the file that names a repository, unless RECORD says that what is fetched belongs to another content of it.
+# Nothing where there is no such file.
+cv_index_of() (
+  [ -f "$1" ] || exit 0
+  sum=$(sha256sum <"$1") record=
+  if [ -r "$2" ]; then read -r record <"$2"; fi
+  case ${record:-${sum%% *}} in "${sum%% *}") printf '%s\n' "${sum%% *}" ;; esac
+)
+
 # cv_write_record FILE TEXT: one line in a file of our own, whole or not at all.
 cv_write_record() {
   (

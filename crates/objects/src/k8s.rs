@@ -8,7 +8,7 @@ use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{
     ApiRef, BroughtObjects, ClusterPart, Content, Contents, Digest, Disruption, DriftScript, DynClusterPart,
     DynEffects, DynSharedObject, Effects, ErasedObject, Facets, Object, Past, Reversibility, SharedObject,
-    state_of_words,
+    state_of_digest,
 };
 use fields::Field;
 use serde_json::{Map, Value};
@@ -23,30 +23,15 @@ pub enum K8sState {
     Present(Digest),
 }
 
+state_of_digest!(K8sState, Present, "object");
+
 impl K8sState {
-    fn words(&self) -> Vec<String> {
-        match self {
-            Self::Absent => vec!["absent".to_owned()],
-            Self::Present(digest) => vec!["object".to_owned(), digest.to_string()],
-        }
-    }
-
-    fn read(words: &[&str]) -> Option<Self> {
-        match words {
-            ["absent"] => Some(Self::Absent),
-            ["object", digest] => Digest::from_hex(digest).map(Self::Present),
-            _ => None,
-        }
-    }
-
     /// Of an object as the server gives it, with the content that the state names.
     pub fn of(object: &Value) -> (Self, Content) {
         let content = Content::new(text(&normalised(object)).into_bytes());
         (Self::Present(content.digest().clone()), content)
     }
 }
-
-state_of_words!(K8sState);
 
 /// Annotations about the origin of an object, which are not part of its state. All but the first tell the origin of a
 /// workload's pods: a restart moves them.

@@ -412,6 +412,11 @@ pub fn within(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether the host comes to this path over a link to `place`: its real path lies there, and its name does not say so.
+pub fn is_led(path: &str, real: &str, place: &str) -> bool {
+    within(real, place) && !within(path, place)
+}
+
 /// Content above this many bytes is not saved before it is replaced.
 pub const SAVE_LIMIT: u64 = 100 << 20;
 

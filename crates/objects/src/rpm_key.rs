@@ -1,6 +1,6 @@
 //! A key whose signatures of packages rpm trusts. The key is its whole fingerprint.
 
-use converge_resource::{Digest, DriftScript, Facets, Object, Step, state_of_words};
+use converge_resource::{Digest, DriftScript, Facets, Object, Step, state_of_digest};
 
 /// The state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,24 +11,7 @@ pub enum RpmKeyState {
     Key(Digest),
 }
 
-impl RpmKeyState {
-    fn words(&self) -> Vec<String> {
-        match self {
-            Self::Absent => vec!["absent".to_owned()],
-            Self::Key(text) => vec!["key".to_owned(), text.to_string()],
-        }
-    }
-
-    fn read(words: &[&str]) -> Option<Self> {
-        match words {
-            ["absent"] => Some(Self::Absent),
-            ["key", text] => Some(Self::Key(Digest::from_hex(text)?)),
-            _ => None,
-        }
-    }
-}
-
-state_of_words!(RpmKeyState);
+state_of_digest!(RpmKeyState, Key, "key");
 
 /// The object.
 pub struct RpmKey;

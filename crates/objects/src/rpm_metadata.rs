@@ -1,7 +1,7 @@
 //! The metadata that dnf has of one repository. The key NAME stands for `/etc/yum.repos.d/NAME.repo`.
 
 use converge_resource::{
-    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_words,
+    BroughtObjects, Digest, DynEffects, Effects, ErasedObject, Facets, Object, Traits, state_of_digest,
 };
 
 /// The state of a repository's metadata.
@@ -13,24 +13,7 @@ pub enum RpmMetadataState {
     Metadata(Digest),
 }
 
-impl RpmMetadataState {
-    fn words(&self) -> Vec<String> {
-        match self {
-            Self::Absent => vec!["absent".to_owned()],
-            Self::Metadata(of) => vec!["metadata".to_owned(), of.to_string()],
-        }
-    }
-
-    fn read(words: &[&str]) -> Option<Self> {
-        match words {
-            ["absent"] => Some(Self::Absent),
-            ["metadata", of] => Some(Self::Metadata(Digest::from_hex(of)?)),
-            _ => None,
-        }
-    }
-}
-
-state_of_words!(RpmMetadataState);
+state_of_digest!(RpmMetadataState, Metadata, "metadata");
 
 /// The object.
 pub struct RpmMetadata;

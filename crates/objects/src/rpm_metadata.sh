@@ -33,14 +33,8 @@ cv_see_rpm_metadata() (
   }
   cv_rpm_cache_to
   for key; do
-    if [ ! -f "$CV_RPM_REPOS/$key.repo" ]; then
-      echo '- absent'
-      continue
-    fi
-    sum=$(sha256sum <"$CV_RPM_REPOS/$key.repo")
-    sum=${sum%% *} record=
-    if [ -r "$CV_ROOT/lists/rpm/$key" ]; then read -r record <"$CV_ROOT/lists/rpm/$key"; fi
-    if [ "${record:-$sum}" = "$sum" ] && cv_rpm_fetched "$key"; then
+    sum=$(cv_index_of "$CV_RPM_REPOS/$key.repo" "$CV_ROOT/lists/rpm/$key")
+    if [ -n "$sum" ] && cv_rpm_fetched "$key"; then
       printf -- '- metadata %s\n' "$sum"
     else
       echo '- absent'
@@ -62,9 +56,7 @@ cv_apply_rpm_metadata() (
   case $2 in
   'metadata '*)
     want=${2#metadata }
-    sum=
-    [ ! -f "$file" ] || sum=$(sha256sum <"$file")
-    if [ "${sum%% *}" = "$want" ]; then
+    if [ "$(cv_index_of "$file" /dev/null)" = "$want" ]; then
       # With -y dnf takes the key that the file names.
       out=$(cv_bounded 600 dnf -q -y --disablerepo='*' --enablerepo="$1" --setopt="$1.skip_if_unavailable=0" makecache --refresh </dev/null 2>&1) &&
         cv_rpm_fetched "$1" || {

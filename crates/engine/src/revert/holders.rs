@@ -1,6 +1,6 @@
 //! Accounts that something belongs to which is not reverted: they stay. Pure, and by the records alone: what a program or a content names is not in them.
 
-use converge_ledger::{Ledger, OwnedObject, ProjectScope, RunRecord, SavedChange, Undo};
+use converge_ledger::{Ledger, OwnedObject, ProjectScope, SavedChange, Undo};
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,6 @@ fn removed(undos: &mut [Undo]) -> impl Iterator<Item = &mut Undo> {
 pub(crate) fn leave_those_of_others(
     undos: &mut [Undo],
     ledger: &Ledger<'_>,
-    runs: &[RunRecord],
     reverted: &[usize],
     project: &ProjectScope,
 ) {
@@ -41,17 +40,8 @@ pub(crate) fn leave_those_of_others(
         let since = ledger.place(&undo.run).unwrap_or(0);
         let holder = holders.get(&undo.object).copied().filter(|(at, _)| *at >= since);
         undo.theirs = holder.and_then(|(at, change)| {
-            let run = runs.get(at)?;
-            let whose = if ledger.is_of(at, project) {
-                "which is not reverted".to_owned()
-            } else {
-                format!(
-                    "of another project (playbook {}, inventory {})",
-                    run.playbook_of_project(),
-                    run.inventory
-                )
-            };
-            Some(format!("{} of run {}, {whose}, belongs to it: it is left as it is", change.object, run.id))
+            let run = ledger.run_in_force(at, project)?;
+            Some(format!("{} of {run}, belongs to it: it is left as it is", change.object))
         });
     }
 }

@@ -39,7 +39,7 @@ fn stay(runs: &[String], role: Option<&str>) -> Vec<(String, String)> {
     let (ledger, project) = (Ledger::of(&records.runs), project("a"));
     let (mut undos, reverted) = ledger.revert_from(0, &project, &|_| true);
     undos.retain(|u| role.is_none_or(|role| u.item.starts_with(&format!("{role}/"))));
-    leave_those_of_others(&mut undos, &ledger, &records.runs, &reverted, &project);
+    leave_those_of_others(&mut undos, &ledger, &reverted, &project);
     let stay = undos.into_iter().filter_map(|u| Some((u.object.to_string(), u.theirs?)));
     stay.filter(|(object, _)| !object.starts_with("path")).collect()
 }

@@ -1,7 +1,7 @@
 //! Links that the run makes, leads elsewhere or replaces: a path below one is another file from then on.
 
 use super::VirtualHost;
-use converge_objects::path::{led_to, link_target, within};
+use converge_objects::path::{is_led, led_to, link_target, within};
 use converge_objects::traits_of;
 use converge_resource::{ObjectId, Observation, State, Stop, Wait};
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ impl VirtualHost<'_> {
         let was = was.and_then(|target| led_to(&object.key, &target));
         let was = was.map(|place| self.real(&ObjectId::new("path", place)).key);
         let through = |other: &ObjectId| {
-            let led = |place: &String| within(&self.real(other).key, place) && !within(&other.key, place);
+            let led = |place: &String| is_led(&other.key, &self.real(other).key, place);
             is_below(other, &object.key) || (traits_of(other).at_path && was.as_ref().is_some_and(led))
         };
         let elsewhere: BTreeSet<ObjectId> =
@@ -75,9 +75,7 @@ impl VirtualHost<'_> {
             let found = self.known.observed(object);
             if !is_below(object, &relinked.path) {
                 let real = found.ok().and_then(|found| found.real);
-                let led = |place: &String| {
-                    real.as_ref().is_some_and(|real| within(real, place)) && !within(&object.key, place)
-                };
+                let led = |place: &String| real.as_ref().is_some_and(|real| is_led(&object.key, real, place));
                 if relinked.was.as_ref().is_some_and(led) {
                     return wait();
                 }

@@ -309,3 +309,28 @@ macro_rules! state_of_words {
         }
     };
 }
+
+/// The same for a state that is `absent`, or one word and a digest: the variants `Absent` and `$variant(Digest)`.
+#[macro_export]
+macro_rules! state_of_digest {
+    ($state:ident, $variant:ident, $word:literal) => {
+        impl $state {
+            fn words(&self) -> Vec<String> {
+                match self {
+                    Self::Absent => vec!["absent".to_owned()],
+                    Self::$variant(digest) => vec![$word.to_owned(), digest.to_string()],
+                }
+            }
+
+            fn read(words: &[&str]) -> Option<Self> {
+                match words {
+                    ["absent"] => Some(Self::Absent),
+                    [$word, digest] => $crate::Digest::from_hex(digest).map(Self::$variant),
+                    _ => None,
+                }
+            }
+        }
+
+        $crate::state_of_words!($state);
+    };
+}

@@ -2,16 +2,15 @@
 
 use super::Declares;
 use crate::revert::order::is_dir;
-use crate::revert::order::namespaces::namespace_of;
+use crate::revert::order::namespaces::goes_along;
 use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, text_of};
 use crate::revert::{self, layers, releases};
 use converge_ledger::{KnownState, OwnedObject, ProjectScope, Undo, UnrecordedRuns, turns_link};
-use converge_objects::path::{led_to, link_target, within};
+use converge_objects::path::{is_led, led_to, link_target, within};
 use converge_objects::{action_of, api_ref, is_action, release_of, traits_of};
 use converge_planner::{HostPlan, Item, Knowledge};
-use converge_resource::{ApiRef, Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
-use serde_json::Value;
+use converge_resource::{Change, Naming, ObjectId, Probe, RunAnswer, State, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The things of this scope that are no longer declared, in the order in which they became managed. A command whose text alone has changed is no such
@@ -129,21 +128,10 @@ pub(super) fn goes_with<'d>(
             declares.objects.iter().filter(|inner| releases::goes_with(&manifests, namespace, inner));
         return inside.filter(stays).collect();
     };
-    let kind = || {
-        let definition = text_of(object, &known.observed(object).ok()?.state, known)?;
-        let word = |at: &str| definition.pointer(at).and_then(Value::as_str).map(str::to_owned);
-        Some((word("/spec/group")?, word("/spec/names/kind")?))
-    };
-    let kind = (outer.kind == "CustomResourceDefinition").then(kind).flatten();
-    let is_of_kind = |inner: &ObjectId| {
-        let group = |r: &ApiRef| r.api_version.split_once('/').map(|(group, _)| group.to_owned());
-        api_ref(inner).is_some_and(|r| group(&r).map(|group| (group, r.kind)) == kind && kind.is_some())
-    };
-    let is_inside = |inner: &ObjectId| match outer.kind.as_str() {
-        "Namespace" => namespace_of(inner).as_ref() == Some(&outer.name),
-        _ => is_of_kind(inner),
-    };
-    declares.objects.iter().filter(|inner| is_inside(inner)).filter(stays).collect()
+    let now = known.observed(object).ok().filter(|_| outer.kind == "CustomResourceDefinition");
+    let text = now.and_then(|now| text_of(object, &now.state, known));
+    let inside = declares.objects.iter().filter(|inner| goes_along(&outer, text.as_ref(), inner));
+    inside.filter(stays).collect()
 }
 
 /// The declared paths behind a link that goes back to another end, also through a second link: another object would be seen there.
@@ -152,13 +140,11 @@ pub(super) fn behind<'d>(undo: &Undo, declares: &'d Declares, known: &Knowledge)
         return Vec::new();
     }
     let target = link_target(&undo.left).and_then(|target| led_to(&undo.object.key, &target));
-    let is_led = |inner: &ObjectId| {
-        let by_link = |target| known.real(inner).is_some_and(|real| within(real, target));
-        target.as_ref().is_some_and(|target| by_link(target) && !within(&inner.key, target))
-    };
     let is_behind = |inner: &&ObjectId| {
+        let by_link =
+            || target.as_ref().zip(known.real(inner)).is_some_and(|(to, real)| is_led(&inner.key, real, to));
         let is_other = traits_of(inner).at_path && **inner != undo.object;
-        is_other && (within(&inner.key, &undo.object.key) || is_led(inner))
+        is_other && (within(&inner.key, &undo.object.key) || by_link())
     };
     declares.objects.iter().filter(is_behind).collect()
 }
@@ -265,8 +251,8 @@ pub(super) fn name_other_projects(
         let other = others.iter().find(as_left);
         undo.theirs = other.filter(|_| now.state != undo.left).map(|other| {
             format!(
-                "another project manages it too, since run {} (playbook {}, inventory {}), and has changed it: it is left as it is",
-                other.run, other.scope.playbook, other.scope.inventory
+                "another project manages it too, since run {} ({}), and has changed it: it is left as it is",
+                other.run, other.scope
             )
         });
     }

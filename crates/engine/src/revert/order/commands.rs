@@ -91,7 +91,7 @@ impl<'a> Edges<'a> {
         }
         let turned = self.turned();
         for (at, inner) in self.reverts.iter().enumerate().filter(|(_, r)| r.from != r.to) {
-            for (place, command) in turned.around(inner).filter(|(place, _)| at < *place) {
+            for (place, command) in turned.around(inner).into_iter().filter(|(place, _)| at < *place) {
                 sides.behind.insert((at, place));
                 sides.before.extend(command.map(|command| (at, command)));
             }

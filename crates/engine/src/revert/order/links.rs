@@ -18,16 +18,12 @@ pub(super) struct TurnedPaths<'a> {
 
 impl TurnedPaths<'_> {
     /// Those over which the host comes to an object: by its name, or since its real place is one to which a link leads and which its name does not say.
-    pub(super) fn around(&self, inner: &Revert<'_>) -> impl Iterator<Item = (usize, Option<usize>)> {
+    pub(super) fn around(&self, inner: &Revert<'_>) -> Vec<(usize, Option<usize>)> {
         let key = place(inner.object).unwrap_or_default();
         let real = inner.real.unwrap_or_default();
         let led = above(real).filter(|dir| !above(key).any(|own| own == *dir));
         let by_name = above(key).filter_map(|dir| self.at.get(dir)).flatten();
-        by_name
-            .chain(led.filter_map(|dir| self.behind.get(dir)).flatten())
-            .copied()
-            .collect::<Vec<_>>()
-            .into_iter()
+        by_name.chain(led.filter_map(|dir| self.behind.get(dir)).flatten()).copied().collect()
     }
 }
 

@@ -3,12 +3,31 @@
 use super::{Edges, Revert};
 use converge_objects::{api_ref, release_of};
 use converge_resource::{ApiRef, ObjectId};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// The namespace in which an object lies, or those of a release.
 pub(crate) fn namespace_of(object: &ObjectId) -> Option<String> {
     let of_release = || release_of(object).map(|(namespace, _)| namespace.to_owned());
     api_ref(object).map_or_else(of_release, |r| r.namespace)
+}
+
+/// Whether another object goes with this one of the API: it lies in that namespace, or is of the kind that this definition, by its text, defines.
+pub(crate) fn goes_along(outer: &ApiRef, text: Option<&Value>, inner: &ObjectId) -> bool {
+    let defined = || {
+        let word = |at: &str| text?.pointer(at).and_then(Value::as_str);
+        word("/spec/group").zip(word("/spec/names/kind"))
+    };
+    match outer.kind.as_str() {
+        "Namespace" => namespace_of(inner).as_ref() == Some(&outer.name),
+        "CustomResourceDefinition" => defined().is_some_and(|(group, kind)| {
+            let is_of = |r: ApiRef| {
+                r.api_version.split_once('/').is_some_and(|(of, _)| of == group) && r.kind == kind
+            };
+            api_ref(inner).is_some_and(is_of)
+        }),
+        _ => false,
+    }
 }
 
 impl Edges<'_> {

@@ -1,7 +1,7 @@
 //! Objects that go with a release which a plan takes away: helm deletes all that its manifests name. Pure.
 
 use super::brought::{manifests, may_lack_objects};
-use crate::revert::order::namespaces::namespace_of;
+use crate::revert::order::namespaces::goes_along;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::{api_ref, release, release_of};
@@ -25,20 +25,12 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
 /// Whether an object goes with what helm deletes: it is one of these manifests of a release in `namespace`, lies in a namespace of theirs, or is of a kind that
 /// one of them defines.
 pub(crate) fn goes_with(manifests: &[Value], namespace: &str, object: &ObjectId) -> bool {
-    let (api, space) = (api_ref(object), namespace_of(object));
-    let is_of_kind = |definition: &Value| {
-        let word = |at: &str| definition.pointer(at).and_then(Value::as_str);
-        let of = api.as_ref().and_then(|r| Some((r.api_version.split_once('/')?.0, r.kind.as_str())));
-        of.is_some() && of == word("/spec/group").zip(word("/spec/names/kind"))
-    };
+    let api = api_ref(object);
     manifests.iter().any(|manifest| {
-        let Some(named) = ApiRef::of(manifest) else { return false };
-        let is_inside = match named.kind.as_str() {
-            "Namespace" => space.as_ref() == Some(&named.name),
-            "CustomResourceDefinition" => is_of_kind(manifest),
-            _ => false,
-        };
-        is_inside || api.as_ref().is_some_and(|object| release::is(manifest, object, namespace))
+        ApiRef::of(manifest).is_some_and(|outer| {
+            goes_along(&outer, Some(manifest), object)
+                || api.as_ref().is_some_and(|object| release::is(manifest, object, namespace))
+        })
     })
 }
 

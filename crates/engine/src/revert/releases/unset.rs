@@ -3,9 +3,7 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::undo::text_of;
-use converge_ledger::{
-    Ledger, OwnedObject, ProjectName, ProjectScope, RunRecord, SavedChange, SavedOutcome, Undo,
-};
+use converge_ledger::{Ledger, OwnedObject, ProjectScope, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::fields::{self, Field, FieldPath};
 use converge_objects::{is_of_api, release_of};
 use converge_planner::Knowledge;
@@ -32,25 +30,14 @@ impl RetainedChanges {
     pub(crate) fn by(
         undos: &[Undo],
         ledger: &Ledger<'_>,
-        runs: &[RunRecord],
         reverted: &[usize],
         project: &ProjectScope,
     ) -> Self {
         let releases = undos.iter().filter(|undo| release_of(&undo.object).is_some());
         let since = releases.filter_map(|undo| ledger.place(&undo.run)).min();
         let keeps = |at: usize, change: &SavedChange| {
-            let run = runs.get(at).filter(|_| change.outcome != SavedOutcome::Moved)?;
-            let whose = if ledger.is_of(at, project) {
-                since.filter(|since| *since <= at)?;
-                "which is not reverted".to_owned()
-            } else {
-                format!(
-                    "of another project (playbook {}, inventory {})",
-                    run.playbook_of_project(),
-                    run.inventory
-                )
-            };
-            Some(format!("run {}, {whose}", run.id))
+            let is_later = !ledger.is_of(at, project) || since.is_some_and(|since| since <= at);
+            ledger.run_in_force(at, project).filter(|_| is_later && change.outcome != SavedOutcome::Moved)
         };
         let objects: BTreeSet<&ObjectId> = undos.iter().map(|undo| &undo.object).collect();
         let by_release = |change: &SavedChange| change.outcome == SavedOutcome::Moved;
@@ -75,15 +62,11 @@ impl RetainedChanges {
         let others = things.iter().filter(|t| !t.by_product && !project.is(&t.scope));
         let mut retained: BTreeMap<ObjectId, Vec<InForce>> = BTreeMap::new();
         for thing in others.filter(|t| is_of_api(&t.object) || release_of(&t.object).is_some()) {
-            let ProjectName { playbook, inventory } = &thing.scope;
-            let run = &thing.run;
             retained.entry(thing.object.clone()).or_default().push(InForce {
                 by_release: false,
                 before: thing.before.clone(),
                 after: thing.left.clone(),
-                keeps: Some(format!(
-                    "run {run}, of another project (playbook {playbook}, inventory {inventory})"
-                )),
+                keeps: Some(format!("run {}, of another project ({})", thing.run, thing.scope)),
             });
         }
         Self(retained)
@@ -159,7 +142,7 @@ impl RetainedChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converge_ledger::parse_records;
+    use converge_ledger::{ProjectName, parse_records};
     use converge_objects::k8s::K8sState;
     use serde_json::json;
 
@@ -227,7 +210,7 @@ mod tests {
                 (Ledger::of(&records.runs), ProjectScope(ProjectName { playbook, inventory }));
             let (mut undos, reverted) = ledger.revert_from(0, &project, &|_| true);
             undos.retain(|undo| !narrowed || undo.item == "one/x");
-            let retained = RetainedChanges::by(&undos, &ledger, &records.runs, &reverted, &project);
+            let retained = RetainedChanges::by(&undos, &ledger, &reverted, &project);
             let mut all = retained.objects().flat_map(|(_, changes)| changes).map(|c| c.keeps.clone());
             all.next()
         };
