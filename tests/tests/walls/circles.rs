@@ -5,7 +5,9 @@
 
 use super::code::without_tests;
 use super::table;
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// Circles that stay: the crate, its files, and why.
 const JUSTIFIED: &[(&str, &[&str], &str)] = &[
@@ -27,9 +29,24 @@ const JUSTIFIED: &[(&str, &[&str], &str)] = &[
 /// The place of a name: `["a", "b", "Name"]`.
 type Path = Vec<String>;
 
-/// A file of a crate: its code, and the names that its `use` items bring, each with its path as written and whether it is re-exported.
+/// A `use` item, with its visibility.
+static USE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([\w\s:,{}*]+);").unwrap());
+
+/// The beginning of an item, with its name.
+static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b(?:fn|struct|enum|trait|type|const|static|macro_rules!)\s+(\w+)").unwrap()
+});
+
+/// A path of several parts.
+static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\w+(?:::\w+)+").unwrap());
+
+/// A file of a crate: its words, the paths in it, what it defines, and the names that its `use` items bring, each with its path as written and
+/// whether it is re-exported.
 struct Module {
-    code: String,
+    words: BTreeSet<String>,
+    paths: BTreeSet<Path>,
+    defined: BTreeSet<String>,
     names: BTreeMap<String, (Path, bool)>,
 }
 
@@ -69,19 +86,21 @@ impl Module {
         let code = without_tests(text);
         let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         let code = code.join("\n");
-        let item = regex::Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([\w\s:,{}*]+);").unwrap();
         let mut names = BTreeMap::new();
-        for found in item.captures_iter(&code) {
+        for found in USE.captures_iter(&code) {
             let mut brought = Vec::new();
             names_of(&found[2], &[], &mut brought);
             let again = found.get(1).is_some();
             names.extend(brought.into_iter().map(|(name, path)| (name, (path, again))));
         }
-        Self { code: item.replace_all(&code, "").into_owned(), names }
-    }
-
-    fn says(&self, pattern: &str) -> bool {
-        regex::Regex::new(pattern).unwrap().is_match(&self.code)
+        let code = USE.replace_all(&code, "");
+        let words = code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        Self {
+            words: words.map(str::to_owned).collect(),
+            paths: PATH.find_iter(&code).map(|found| path_of(found.as_str())).collect(),
+            defined: DEFINITION.captures_iter(&code).map(|found| found[1].to_owned()).collect(),
+            names,
+        }
     }
 }
 
@@ -119,8 +138,7 @@ fn home(modules: &BTreeMap<Path, Module>, own: &[String], path: &[String], depth
     let (file, rest) = full.split_at(at);
     if let Some(name) = rest.first().filter(|_| depth < 6)
         && let Some((path, _)) = modules[file].names.get(name)
-        && !modules[file]
-            .says(&format!(r"\b(fn|struct|enum|trait|type|const|static|macro_rules!)\s+{name}\b"))
+        && !modules[file].defined.contains(name)
         && let Some(found) = home(modules, file, &[path, &rest[1..]].concat(), depth + 1)
     {
         return Some(found);
@@ -130,13 +148,11 @@ fn home(modules: &BTreeMap<Path, Module>, own: &[String], path: &[String], depth
 
 /// The other files of the crate that each file uses.
 fn uses(modules: &BTreeMap<Path, Module>) -> BTreeMap<Path, BTreeSet<Path>> {
-    let written = regex::Regex::new(r"\b\w+(?:::\w+)+").unwrap();
     let of = |own: &Path, module: &Module| {
-        let mut paths: BTreeSet<Path> =
-            written.find_iter(&module.code).map(|found| path_of(found.as_str())).collect();
+        let mut paths = module.paths.clone();
         for (name, (path, again)) in &module.names {
             // A re-export that the file does not use itself is no use.
-            if !again || module.says(&format!(r"\b{name}\b")) {
+            if !again || module.words.contains(name) {
                 paths.insert(path.clone());
             }
             // `module::name`, where the module is brought by a `use`.

@@ -1,7 +1,8 @@
 //! The code of a file that is no test.
 
 use regex::Regex;
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
 
 /// The words that begin an item, with those of its visibility and qualifiers.
 const ITEMS: [&str; 16] = [
@@ -84,8 +85,22 @@ fn item(tokens: &[(usize, &str)]) -> usize {
     at
 }
 
-/// The text without the items behind `#[cfg(test)]`; its lines keep their numbers.
+/// The text without the items behind `#[cfg(test)]`; its lines keep their numbers. Several tests look at each file, and it is divided once.
 pub(crate) fn without_tests(text: &str) -> String {
+    static DONE: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    if !text.contains("cfg(test)") {
+        return text.to_owned();
+    }
+    if let Some(code) = DONE.lock().unwrap().get(text) {
+        return code.clone();
+    }
+    let code = cut_tests(text);
+    DONE.lock().unwrap().insert(text.to_owned(), code.clone());
+    code
+}
+
+/// As [`without_tests`], of a text that has not been divided yet.
+fn cut_tests(text: &str) -> String {
     const ATTRIBUTE: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let tokens = tokens(text);
     let is_attribute =

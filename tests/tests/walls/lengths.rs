@@ -1,8 +1,10 @@
 //! No file of Rust or shell, and no function, is so long that nobody reads it to its end.
 
 use super::{ends, files, is_code, root};
+use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// The most lines of a file.
 const MOST: usize = 500;
@@ -38,11 +40,13 @@ fn no_file_is_longer_than_five_hundred_lines() {
 
 /// The functions of a file with the number of their lines: from `fn` to the brace that closes it, as rustfmt lays them out.
 fn functions(text: &str) -> Vec<(String, usize)> {
-    let begin = regex::Regex::new(r"^( *)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe )*fn (\w+)").unwrap();
+    static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^( *)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe )*fn (\w+)").unwrap()
+    });
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some(names) = begin.captures(line).filter(|_| !line.ends_with([';', '}'])) else { continue };
+        let Some(names) = BEGIN.captures(line).filter(|_| !line.ends_with([';', '}'])) else { continue };
         let (close, declared) = (format!("{}}}", &names[1]), format!("{})", &names[1]));
         let mut rest =
             lines[at..].iter().take_while(|line| !(line.starts_with(&declared) && line.ends_with(';')));

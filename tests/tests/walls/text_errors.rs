@@ -2,8 +2,10 @@
 
 use super::code::without_tests;
 use super::{files, is_code, root};
+use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Functions that may give a text as their error: the file, the function, and why no type can name the cause.
 const TEXT_IS_THE_ERROR: &[(&str, &str, &str)] =
@@ -14,7 +16,7 @@ fn text_errors(text: &str) -> Vec<String> {
     let code = without_tests(text);
     let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
-    let function = regex::Regex::new(r"\bfn (\w+)").unwrap();
+    static FUNCTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bfn (\w+)").unwrap());
     let is_text = |error: &str| matches!(error.trim(), "String" | "&str" | "&'static str");
     let has_text = |start: usize| {
         // The arguments up to the bracket that closes them, as far as no other bracket is open.
@@ -38,7 +40,7 @@ fn text_errors(text: &str) -> Vec<String> {
     };
     let starts = code.match_indices("Result<").map(|(at, found)| at + found.len());
     let name = |at: usize| {
-        let last = function.captures_iter(&code[..at]).last();
+        let last = FUNCTION.captures_iter(&code[..at]).last();
         last.map_or_else(|| "-".to_owned(), |found| found[1].to_owned())
     };
     starts.filter(|at| has_text(*at)).map(name).collect()

@@ -2,7 +2,9 @@
 
 use super::code::without_tests;
 use super::{files, is_code, root};
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// Folders whose types are named after those of another level: kinds after objects, arguments after commands, documents after what they show.
 const LEVELS: [&str; 3] = ["resources/src/kinds/", "cli/src/args/", "render/src/documents"];
@@ -30,11 +32,14 @@ const NOUNS: &[(&str, &str)] = &[
 
 /// The names of the types that a file defines, but for its tests.
 fn defined(text: &str) -> BTreeSet<String> {
+    static ITEM: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?m)^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait)|(?:pub(?:\([^)]*\))?\s+)?type)\s+([A-Z]\w*)",
+        )
+        .unwrap()
+    });
     let code = without_tests(text);
-    let item = regex::Regex::new(
-        r"(?m)^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait)|(?:pub(?:\([^)]*\))?\s+)?type)\s+([A-Z]\w*)",
-    );
-    item.unwrap().captures_iter(&code).map(|found| found[1].to_owned()).collect()
+    ITEM.captures_iter(&code).map(|found| found[1].to_owned()).collect()
 }
 
 #[test]
@@ -74,7 +79,7 @@ fn no_type_is_a_bare_participle() {
         .flat_map(|folder| files(folder, is_code))
         .flat_map(|path| defined(&std::fs::read_to_string(path).unwrap()))
         .collect();
-    let participle = regex::Regex::new("^[A-Z][a-z]+ed$").unwrap();
+    let participle = Regex::new("^[A-Z][a-z]+ed$").unwrap();
     let found: Vec<&String> = all.iter().filter(|name| participle.is_match(name)).collect();
     let is_noun = |name: &str| NOUNS.iter().any(|(noun, _)| *noun == name);
     let wrong: Vec<_> = found.iter().filter(|name| !is_noun(name)).collect();

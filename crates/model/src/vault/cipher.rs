@@ -51,33 +51,40 @@ impl Keys {
         mac.update(bytes);
         Some(mac)
     }
+
+    /// The HMAC and the encrypted text, as [`seal`] makes them.
+    fn seal(&self, plain: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+        let pad = BLOCK - plain.len() % BLOCK;
+        let mut text = plain.to_vec();
+        text.extend(std::iter::repeat_n(u8::try_from(pad).ok()?, pad));
+        self.stream(&mut text)?;
+        Some((self.mac(&text)?.finalize().into_bytes().to_vec(), text))
+    }
+
+    fn open(&self, mac: &[u8], text: &[u8]) -> Result<Zeroizing<Vec<u8>>, CipherError> {
+        let expected = self.mac(text).ok_or(CipherError::Mac)?;
+        expected.verify_slice(mac).map_err(|_| CipherError::Mac)?;
+        let mut text = Zeroizing::new(text.to_vec());
+        self.stream(&mut text).ok_or(CipherError::Padding)?;
+        let pad = text.last().copied().map(usize::from).filter(|pad| (1..=BLOCK).contains(pad));
+        let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(CipherError::Padding)?;
+        if text.iter().skip(length).any(|byte| usize::from(*byte) != text.len() - length) {
+            return Err(CipherError::Padding);
+        }
+        text.truncate(length);
+        Ok(text)
+    }
 }
 
 /// Encrypts. `None` only where the cipher refuses the length (more than 2^70 bytes).
 pub(super) fn seal(plain: &[u8], password: &[u8], salt: &[u8]) -> Option<VaultParts> {
-    let keys = Keys::of(password, salt);
-    let pad = BLOCK - plain.len() % BLOCK;
-    let mut text = plain.to_vec();
-    text.extend(std::iter::repeat_n(u8::try_from(pad).ok()?, pad));
-    keys.stream(&mut text)?;
-    let mac = keys.mac(&text)?.finalize().into_bytes().to_vec();
+    let (mac, text) = Keys::of(password, salt).seal(plain)?;
     Some(VaultParts { salt: salt.to_vec(), mac, text })
 }
 
 /// Decrypts, after the HMAC was compared in constant time.
 pub(super) fn open(sealed: &VaultParts, password: &[u8]) -> Result<Zeroizing<Vec<u8>>, CipherError> {
-    let keys = Keys::of(password, &sealed.salt);
-    let mac = keys.mac(&sealed.text).ok_or(CipherError::Mac)?;
-    mac.verify_slice(&sealed.mac).map_err(|_| CipherError::Mac)?;
-    let mut text = Zeroizing::new(sealed.text.clone());
-    keys.stream(&mut text).ok_or(CipherError::Padding)?;
-    let pad = text.last().copied().map(usize::from).filter(|pad| (1..=BLOCK).contains(pad));
-    let length = pad.and_then(|pad| text.len().checked_sub(pad)).ok_or(CipherError::Padding)?;
-    if text.iter().skip(length).any(|byte| usize::from(*byte) != text.len() - length) {
-        return Err(CipherError::Padding);
-    }
-    text.truncate(length);
-    Ok(text)
+    Keys::of(password, &sealed.salt).open(&sealed.mac, &sealed.text)
 }
 
 #[cfg(test)]
@@ -85,23 +92,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_sealed_opens_with_the_same_password_alone() {
+        let sealed = seal(b"text", b"pw", b"salt").unwrap();
+        assert_eq!(**open(&sealed, b"pw").unwrap(), *b"text");
+        assert_eq!(open(&sealed, b"pW").unwrap_err(), CipherError::Mac);
+        assert_eq!(
+            open(&VaultParts { salt: b"Salt".to_vec(), ..sealed }, b"pw").unwrap_err(),
+            CipherError::Mac
+        );
+    }
+
+    /// The keys of one password: making them is what takes long.
+    #[test]
     fn there_and_back_for_every_padding() {
+        let keys = Keys::of(b"pw", b"salt");
         for length in 0..=17 {
             let plain: Vec<u8> = (0..length).collect();
-            let sealed = seal(&plain, b"pw", b"salt").unwrap();
-            assert_eq!(*open(&sealed, b"pw").unwrap(), plain);
-            assert_eq!(open(&sealed, b"pW").unwrap_err(), CipherError::Mac);
+            let (mac, text) = keys.seal(&plain).unwrap();
+            assert_eq!(*keys.open(&mac, &text).unwrap(), plain);
         }
     }
 
     #[test]
     fn every_changed_bit_is_found() {
-        let sealed = seal(b"text", b"pw", b"salt").unwrap();
-        for at in 0..sealed.text.len() {
-            let mut other =
-                VaultParts { salt: sealed.salt.clone(), mac: sealed.mac.clone(), text: sealed.text.clone() };
-            other.text[at] ^= 1;
-            assert_eq!(open(&other, b"pw").unwrap_err(), CipherError::Mac);
+        let keys = Keys::of(b"pw", b"salt");
+        let (mac, text) = keys.seal(b"text").unwrap();
+        for bit in 0..8 * text.len() {
+            let mut other = text.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(keys.open(&mac, &other).unwrap_err(), CipherError::Mac);
         }
     }
 }
