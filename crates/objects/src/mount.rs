@@ -24,11 +24,25 @@ pub enum MountState {
 }
 
 impl MountState {
-    /// Whether both are mounts of the same device or path, which differ in their options at most.
+    /// Whether the other state becomes this one by a remount: both are mounts of the same device or path, and differ at most in options that a remount
+    /// changes. The size of a file system in memory stays in a remount that does not name it.
     #[must_use]
     pub fn is_remount_of(&self, other: &Self) -> bool {
-        matches!((other, self), (Self::Mount { source: a, bind: c, .. }, Self::Mount { source: b, bind: d, .. })
-            if a == b && c == d)
+        let (
+            Self::Mount { source: a, bind: c, options: from, fstype },
+            Self::Mount { source: b, bind: d, options: to, .. },
+        ) = (other, self)
+        else {
+            return false;
+        };
+        let has = |options: &str, key: &str| {
+            options
+                .split(',')
+                .any(|option| option.strip_prefix(key).is_some_and(|rest| rest.starts_with('=')))
+        };
+        let stays = |key: &&str| has(from, key) && !has(to, key);
+        let in_memory = matches!(fstype.as_str(), "tmpfs" | "ramfs") && c.is_none();
+        a == b && c == d && !(in_memory && ["size", "nr_blocks", "nr_inodes"].iter().any(stays))
     }
 
     fn words(&self) -> Vec<String> {
@@ -246,5 +260,22 @@ mod tests {
         assert!(Mount::opaque(&MountState::Absent, &mount("ro")));
         assert_eq!(Mount::title("/m", &mount("rw"), &mount("ro")), "change the options of /m");
         assert!(MountState::try_from(State::from_line("mount a b")).is_err());
+        // Controller and host decide alike.
+        let dir = tempfile::tempdir().unwrap();
+        for (from, to, remount) in [
+            ("rw,relatime", "rw,size=1m", true),
+            ("rw,size=1024k", "rw,size=2m,mode=755", true),
+            ("rw,size=1024k", "rw,relatime", false),
+            ("rw,size=1024k,mode=755", "rw,size=1m", true),
+            ("rw,size=1024k,nr_inodes=9", "rw,size=1m", false),
+            ("rw,size=1024k", "defaults", false),
+        ] {
+            assert_eq!(mount(to).is_remount_of(&mount(from)), remount, "{from} to {to}");
+            for shell in shells(dir.path()) {
+                let script = "cv_mount_remounts tmpfs - \"$1\" \"$2\"";
+                let output = shell.run(dir.path(), script, &[from, to], b"");
+                assert_eq!(output.status.success(), remount, "{}: {from} to {to}", shell.name);
+            }
+        }
     }
 }

@@ -105,9 +105,10 @@ cv_mount_held() (
   at=$1 want=$2
   set -- $now
   case "${1:-} ${3:-} ${5:-}" in 'mount tmpfs -' | 'mount ramfs -') ;; *) return 0 ;; esac
-  was="$2 $3 $5"
+  was="$2 $3 $5" type=$3 had=$4
   set -- $want
-  [ "$was" = "${2:-} ${3:-} ${5:-}" ] || find "$at" -xdev -mindepth 1 2>/dev/null | sed -n '1p;1q'
+  if [ "$was" = "${2:-} ${3:-} ${5:-}" ] && cv_mount_remounts "$type" - "$had" "${4:-}"; then return; fi
+  find "$at" -xdev -mindepth 1 2>/dev/null | sed -n '1p;1q'
 )
 
 # A success of mount(8) counts: the kernel spells options and devices in its own way, and the next look judges them.
@@ -190,7 +191,7 @@ cv_apply_mount() (
   fi
   set -f
   set -- $now
-  was="$2 $5"
+  was="$2 $5" had=${4:-} memory=${3:-}
   set -- $want
   is="$2 $5"
   cv_dec_to "$2"
@@ -201,7 +202,7 @@ cv_apply_mount() (
   options=$CV_DEC
   cv_dec_to "$5"
   bind=$CV_DEC
-  if [ "$was" = "$is" ]; then
+  if [ "$was" = "$is" ] && cv_mount_remounts "$memory" "$bind" "$had" "$options"; then
     # Options that are left out fall back to their defaults.
     how=remount
     [ "$bind" = - ] || how=remount,bind
@@ -230,6 +231,15 @@ cv_apply_mount() (
   fi
   return 1
 )
+
+# cv_mount_remounts TYPE BIND HAD OPTIONS: whether a remount makes these options of the ones that a mount has (`MountState::is_remount_of`): a file
+# system in memory keeps its size in a remount that does not name it.
+cv_mount_remounts() {
+  case $1/$2 in tmpfs/- | ramfs/-) ;; *) return 0 ;; esac
+  for cv_m_key in size nr_blocks nr_inodes; do
+    case ",$3" in *",$cv_m_key="*) case ",$4" in *",$cv_m_key="*) ;; *) return 1 ;; esac ;; esac
+  done
+}
 
 # cv_mount_defaults OPTIONS: the opposites of the flags that these options do not name, with a comma at the end.
 cv_mount_defaults() {

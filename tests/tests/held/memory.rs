@@ -72,6 +72,14 @@ fn a_plan_says_that_the_content_of_a_file_system_in_memory_will_be_gone() {
     };
     role("tmpfs", "tmpfs");
     world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    // A size that it had not before goes only with a new mount.
+    let options = || exec(host, "findmnt -n -o OPTIONS /mnt/m");
+    let before = options();
+    role("tmpfs", "tmpfs, options: [size=1m]");
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert!(options().contains("size=1024k"), "{}", options());
+    world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(options(), before);
     // An empty one comes back as it was.
     role("/srv/other", "bind");
     let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);

@@ -82,8 +82,9 @@ fn value(name: &str, text: &str) -> String {
     }
 }
 
-/// Whether a mount with these options, as the kernel shows them, is what these written options ask for.
-fn satisfied(shown: &str, written: &[&str]) -> bool {
+/// Whether a mount with these options, as the kernel shows them, is what these written options ask for. An option with a value that is not shown has the
+/// kernel's own; a tmpfs always shows a size that it was given.
+fn satisfied(fstype: &str, shown: &str, written: &[&str]) -> bool {
     let shown: Vec<&str> = shown.split(',').collect();
     // mount(8): `user` and `users` imply three flags, which may be taken back.
     let user = written.iter().any(|w| matches!(*w, "user" | "users" | "owner" | "group"));
@@ -96,7 +97,10 @@ fn satisfied(shown: &str, written: &[&str]) -> bool {
     FLAGS.iter().all(|flag| shown.contains(flag) == (written.contains(flag) || implied(flag)))
         && written.iter().filter_map(|w| w.split_once('=')).all(|(name, wanted)| {
             let now = shown.iter().filter_map(|s| s.split_once('=')).find(|(n, _)| *n == name);
-            now.is_none_or(|(_, now)| value(name, now) == value(name, wanted) || wanted.ends_with('%'))
+            let is_default = !(fstype == "tmpfs" && name == "size") || wanted.trim_end_matches('%') == "0";
+            now.map_or(is_default, |(_, now)| {
+                value(name, now) == value(name, wanted) || wanted.ends_with('%')
+            })
         })
 }
 
@@ -235,7 +239,7 @@ impl Mount {
                 Some(_) => *shown_bind == bind,
                 None => typed && self.is_source(view, source)?,
             };
-            if same && (*shown == options.join(",") || satisfied(shown, &options)) {
+            if same && (*shown == options.join(",") || satisfied(fstype, shown, &options)) {
                 return Ok(now);
             }
             if same {

@@ -102,10 +102,13 @@ fn options_are_compared_as_the_kernel_shows_them() {
         ("rw,relatime,size=1048576k", "size=1g", true),
         ("rw,relatime,size=1048576k", "size=50%", true),
         ("rw,relatime,size=1048576k", "size=2G", false),
+        ("rw,relatime", "size=1m", false),
+        ("rw,relatime", "size=0", true),
+        ("rw,relatime", "nr_inodes=9", true),
         ("rw,noatime,mode=1777", "noatime,mode=01777", true),
     ] {
         let written: Vec<&str> = written.split(',').filter(|o| !o.is_empty()).collect();
-        assert_eq!(satisfied(shown, &written), same, "{shown}: {written:?}");
+        assert_eq!(satisfied("tmpfs", shown, &written), same, "{shown}: {written:?}");
     }
 }
 
