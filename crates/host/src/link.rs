@@ -64,12 +64,10 @@ impl Link {
         let is_open = || self.heart.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         match error {
             ShellError::Exhausted { time, .. } => budget::used_up(&self.host, *time),
-            ShellError::Closed { said, .. } if said.contains("signal TERM") && is_open() => {
-                TargetError::Unreachable(format!(
-                    "the host has ended this run by itself: it heard nothing of this controller for {} s (was the controller suspended, or the network cut?); what it has done stands in its records, and the next run goes on from there",
-                    SILENCE
-                ))
-            }
+            ShellError::Closed { terminated: true, .. } if is_open() => TargetError::Unreachable(format!(
+                "the host has ended this run by itself: it heard nothing of this controller for {} s (was the controller suspended, or the network cut?); what it has done stands in its records, and the next run goes on from there",
+                SILENCE
+            )),
             error => lost(&self.session, error),
         }
     }
@@ -80,7 +78,7 @@ impl Link {
             tokio::time::sleep(LOOK).await;
         }
         let said = "the host was silent while it waited".to_owned();
-        self.lost(&ShellError::Closed { said, open: Vec::new() })
+        self.lost(&ShellError::closed(said, Vec::new()))
     }
 
     /// Makes the loop on the host skip what has not begun.
@@ -246,7 +244,7 @@ impl Aside {
         match (error, results.into_iter().next()) {
             (Some(error), _) => Err(error),
             (None, Some(result)) => Ok(result),
-            (None, None) => Err(ShellError::Closed { said: "no answer".to_owned(), open: Vec::new() }),
+            (None, None) => Err(ShellError::closed("no answer".to_owned(), Vec::new())),
         }
     }
 }

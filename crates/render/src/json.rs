@@ -363,6 +363,7 @@ pub fn snapshots_json(all: &[HostSnapshots]) -> Value {
                         "roles": s.roles,
                         "purpose": s.purpose,
                         "changes": s.changes,
+                        "forgotten": s.forgotten,
                         "finished": s.finished,
                         "rolled_back_by": s.rolled_back_by,
                     })

@@ -2,7 +2,7 @@
 
 use crate::auth;
 use crate::connection::{Connection, Handler, KeyDecision, Lookup};
-use crate::error::ConnectError;
+use crate::error::{ConnectError, ConnectPhase};
 use crate::jump;
 use crate::known_hosts::KnownHosts;
 use crate::stream::{Duplex, Ear, FirstWords, ProxyProgram, QuickAckStream};
@@ -57,7 +57,7 @@ struct Limit<'a> {
 }
 
 impl Limit<'_> {
-    async fn on<T>(&self, during: &'static str, work: impl Future<Output = T>) -> Result<T, ConnectError> {
+    async fn on<T>(&self, during: ConnectPhase, work: impl Future<Output = T>) -> Result<T, ConnectError> {
         timeout_at(self.at, work).await.map_err(|_| ConnectError::Timeout {
             host: self.target.name.clone(),
             address: self.target.address.clone(),
@@ -140,7 +140,7 @@ async fn attempt(
         accept_new: options.accept_new,
         decided: Arc::clone(&decided),
     };
-    let shaken = limit.on("the SSH handshake", client::connect_stream(config, stream, handler)).await;
+    let shaken = limit.on(ConnectPhase::Handshake, client::connect_stream(config, stream, handler)).await;
     let line = heard.line();
     if !line.is_empty() {
         trail.push(Mark::Greeted { line: line.clone() });
@@ -149,7 +149,7 @@ async fn attempt(
     trail.extend(decided.trusted);
     let mut handle =
         shaken?.map_err(|error| decided.refused.unwrap_or_else(|| protocol_error(target, error, &line)))?;
-    limit.on("the login", auth::login(&mut handle, target, options, trail)).await??;
+    limit.on(ConnectPhase::Login, auth::login(&mut handle, target, options, trail)).await??;
     Ok(Connection { handle, _hop: hop.map(Arc::clone) })
 }
 
@@ -161,7 +161,7 @@ async fn forward(
 ) -> Result<ChannelStream<Msg>, ConnectError> {
     let address = target.address.trim_start_matches('[').trim_end_matches(']');
     let opening = hop.handle.channel_open_direct_tcpip(address, u32::from(target.port), "127.0.0.1", 0);
-    let opened = limit.on("the connection from the jump host", opening).await?;
+    let opened = limit.on(ConnectPhase::Tunnel, opening).await?;
     let last = target.jumps.last().map(|hop| hop.name.clone()).unwrap_or_default();
     let channel = opened.map_err(|error| {
         let why = match error {
@@ -217,7 +217,7 @@ async fn dial(
         reason,
     };
     let name = target.address.trim_start_matches('[').trim_end_matches(']');
-    let found = limit.on("looking the name up", tokio::net::lookup_host((name, target.port))).await?;
+    let found = limit.on(ConnectPhase::NameLookup, tokio::net::lookup_host((name, target.port))).await?;
     let addresses: Vec<SocketAddr> = found.map_err(|error| dns(error.to_string()))?.collect();
     trail.push(Mark::Resolved {
         name: name.to_owned(),
@@ -252,7 +252,7 @@ async fn dial(
             address: target.address.clone(),
             port: target.port,
             limit: target.connect_timeout,
-            during: "the TCP connection",
+            during: ConnectPhase::Tcp,
         }),
     }
 }

@@ -32,6 +32,33 @@ pub struct ShownKey {
     pub line: String,
 }
 
+/// A phase of a connection, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectPhase {
+    /// The name's addresses are asked for.
+    NameLookup,
+    /// One of them is dialled.
+    Tcp,
+    /// The jump host opens a connection.
+    Tunnel,
+    /// Keys are exchanged, and the host's key is checked.
+    Handshake,
+    /// The user logs in.
+    Login,
+}
+
+impl std::fmt::Display for ConnectPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NameLookup => "looking the name up",
+            Self::Tcp => "the TCP connection",
+            Self::Tunnel => "the connection from the jump host",
+            Self::Handshake => "the SSH handshake",
+            Self::Login => "the login",
+        })
+    }
+}
+
 /// The reason why there is no session with a host.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -74,7 +101,7 @@ pub enum ConnectError {
         /// The limit.
         limit: Duration,
         /// The phase that was not finished.
-        during: &'static str,
+        during: ConnectPhase,
     },
     /// The server refused the login.
     #[error("{host}: {address} refused the login of {user}; tried: {}; the server offers: {}.{}", list(.tried), list(.offered), hint(.notes))]
@@ -302,6 +329,8 @@ pub enum ShellError {
     Closed {
         /// Last words on standard error.
         said: String,
+        /// Whether the shell was ended by `SIGTERM`, as the host's watchdog does it.
+        terminated: bool,
         /// Items without an end.
         open: Vec<u32>,
     },
@@ -334,6 +363,14 @@ pub enum ShellError {
     /// The batch is malformed: a caller's mistake.
     #[error("malformed batch: {0}")]
     BadBatch(String),
+}
+
+impl ShellError {
+    /// The connection or the shell ended, and nothing tells by which signal.
+    #[must_use]
+    pub fn closed(said: String, open: Vec<u32>) -> Self {
+        Self::Closed { said, terminated: false, open }
+    }
 }
 
 fn seconds(limit: &Duration) -> String {

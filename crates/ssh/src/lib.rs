@@ -28,7 +28,7 @@ mod trail;
 
 pub use batch::{Batch, Because, ShellEvent, ShellItem, ShellItemResult, ShellOutcome, Status, Stderr};
 pub use config::ClientConfig;
-pub use error::{ConnectError, FileLine, ShellError, ShownKey};
+pub use error::{ConnectError, ConnectPhase, FileLine, ShellError, ShownKey};
 pub use files::expand;
 pub use jump_pool::JumpPool;
 pub use keyring::{KeyFileError, KeyRing, is_locked, locked_keys};

@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use russh::client::Msg;
-use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
+use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -12,6 +13,9 @@ use tokio::time::{Instant, timeout_at};
 /// The longest time for a program's last output to come after its end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// The number of the signal, the same on every system that runs a controller.
+const SIGTERM: i32 = 15;
+
 /// A part of a program's output.
 #[derive(Debug)]
 pub(crate) enum ProgramOutput {
@@ -19,8 +23,23 @@ pub(crate) enum ProgramOutput {
     Out(Bytes),
     /// Standard error.
     Err(Bytes),
-    /// The program ended, or the server refused to start it; a sentence.
-    Ended(String),
+    /// The program ended, or the server refused to start it.
+    Ended(ProgramEnd),
+}
+
+/// The end of a program.
+#[derive(Debug)]
+pub(crate) struct ProgramEnd {
+    /// A sentence; empty where nobody tells.
+    pub words: String,
+    /// Whether it was ended by `SIGTERM`.
+    pub terminated: bool,
+}
+
+impl From<String> for ProgramEnd {
+    fn from(words: String) -> Self {
+        Self { words, terminated: false }
+    }
 }
 
 /// The program's input.
@@ -53,7 +72,7 @@ pub(crate) enum OutputReader {
     Ssh {
         half: ChannelReadHalf,
         /// The end of the program, and the deadline for its last output: sshd may report the end first.
-        ended: Option<(String, Instant)>,
+        ended: Option<(ProgramEnd, Instant)>,
         _slot: OwnedSemaphorePermit,
     },
     Local(mpsc::Receiver<ProgramOutput>),
@@ -77,12 +96,13 @@ impl OutputReader {
                     Some(ChannelMsg::Data { data }) => return Some(ProgramOutput::Out(data)),
                     Some(ChannelMsg::ExtendedData { data, ext: 1 }) => return Some(ProgramOutput::Err(data)),
                     Some(ChannelMsg::ExitStatus { exit_status }) => {
-                        format!("the shell ended with status {exit_status}")
+                        format!("the shell ended with status {exit_status}").into()
                     }
-                    Some(ChannelMsg::ExitSignal { signal_name, .. }) => {
-                        format!("the shell was ended by signal {signal_name:?}")
-                    }
-                    Some(ChannelMsg::Failure) => "sshd refused to run a command".to_owned(),
+                    Some(ChannelMsg::ExitSignal { signal_name, .. }) => ProgramEnd {
+                        words: format!("the shell was ended by signal {signal_name:?}"),
+                        terminated: matches!(signal_name, Sig::TERM),
+                    },
+                    Some(ChannelMsg::Failure) => "sshd refused to run a command".to_owned().into(),
                     Some(_) => continue,
                 };
                 *ended = Some((how, Instant::now() + LAST_WORDS));
@@ -131,12 +151,15 @@ async fn pump(
         // If both streams are closed or have no reader, the loop ends with its input, so this does not wait for ever.
         None => child.wait().await,
     };
-    let said = match ended {
-        Ok(status) => format!("the shell ended: {status}"),
-        Err(error) => format!("the shell is lost: {error}"),
+    let end = match ended {
+        Ok(status) => ProgramEnd {
+            words: format!("the shell ended: {status}"),
+            terminated: status.signal() == Some(SIGTERM),
+        },
+        Err(error) => format!("the shell is lost: {error}").into(),
     };
     // The receiver may have gone first.
-    drop(tx.send(ProgramOutput::Ended(said)).await);
+    drop(tx.send(ProgramOutput::Ended(end)).await);
 }
 
 async fn chunk(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {

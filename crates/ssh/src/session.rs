@@ -144,7 +144,7 @@ impl Session {
         connection: &Connection,
         start: &ShellStart,
     ) -> Result<(InputWriter, OutputReader), ShellError> {
-        let closed = |error: russh::Error| ShellError::Closed { said: error.to_string(), open: Vec::new() };
+        let closed = |error: russh::Error| ShellError::closed(error.to_string(), Vec::new());
         // The semaphore is never closed.
         let slot = Arc::clone(&self.inner.channels)
             .acquire_owned()

@@ -132,6 +132,8 @@ pub struct SnapshotEntry {
     pub purpose: String,
     /// The number of changes that it made
     pub changes: usize,
+    /// The number of objects that it has taken out of management for good, among the changes
+    pub forgotten: usize,
     /// Whether it has finished
     pub finished: bool,
     /// The run that rolled it back

@@ -197,8 +197,8 @@ impl Actor {
             Some(ProgramOutput::Err(bytes)) if self.started => self.stderr(&bytes),
             Some(ProgramOutput::Out(bytes)) => self.starting(&bytes, 0),
             Some(ProgramOutput::Err(bytes)) => self.starting(&bytes, 1),
-            Some(ProgramOutput::Ended(how)) => Err(self.ended(&how)),
-            None => Err(self.ended("")),
+            Some(ProgramOutput::Ended(end)) => Err(self.ended(&end)),
+            None => Err(self.ended(&String::new().into())),
         }
     }
 

@@ -319,9 +319,11 @@ async fn hosts_that_break_the_rules_get_an_error_and_never_hang() {
     assert_eq!((&results[0].outcome, &results[1].outcome), (&ShellOutcome::Lost, &ShellOutcome::Unknown));
     let (_, error) = fake(&fluent("echo \"$m S 1 0 -\"; echo last words >&2; exit 9"), options()).await;
     assert!(
-        matches!(&error, ShellError::Closed { said, open } if said.contains("last words") && *open == [1, 2]),
+        matches!(&error, ShellError::Closed { said, terminated: false, open } if said.contains("last words") && *open == [1, 2]),
         "{error}"
     );
+    let (_, error) = fake(&fluent("echo \"$m S 1 0 -\"; kill -TERM $$"), options()).await;
+    assert!(matches!(&error, ShellError::Closed { terminated: true, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ impl QueuedBatch {
     /// The shell is already gone.
     pub(crate) fn refuse(self) {
         let open = self.batch.open();
-        self.batch.say(Err(ShellError::Closed { said: "it had ended before this batch".to_owned(), open }));
+        self.batch.say(Err(ShellError::closed("it had ended before this batch".to_owned(), open)));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Actor, PART};
 use crate::batch::Batch;
 use crate::error::ShellError;
-use crate::pipes::InputWriter;
+use crate::pipes::{InputWriter, ProgramEnd};
 use crate::program::{Prompt, kill_script};
 use crate::session::Session;
 use crate::target::Become;
@@ -127,13 +127,13 @@ impl Actor {
     }
 
     /// The error for an end of the program at this point.
-    pub(super) fn ended(&mut self, how: &str) -> ShellError {
+    pub(super) fn ended(&mut self, end: &ProgramEnd) -> ShellError {
         let rest = [self.out.rest(), self.err.rest()];
         let said = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
             .map(|text| String::from_utf8_lossy(text).trim().to_owned());
         let mut said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
-        if !how.is_empty() {
-            said.push(how.to_owned());
+        if !end.words.is_empty() {
+            said.push(end.words.clone());
         }
         let said = last(&said.join("; "));
         if self.started {
@@ -145,7 +145,7 @@ impl Actor {
                 };
             }
             let open = self.open();
-            return ShellError::Closed { said, open };
+            return ShellError::Closed { said, terminated: end.terminated, open };
         }
         match &self.become_ {
             Become::User { method, user, .. } => {
