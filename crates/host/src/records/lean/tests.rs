@@ -3,7 +3,7 @@ use crate::records::{library, readable_library};
 use std::process::Command;
 
 /// Every host gets this text. It only may grow for a reason.
-const MOST_SENT: usize = 275_000;
+const MOST_SENT: usize = 276_000;
 
 /// Bash has read this: each function as it prints it, and the variables.
 fn as_bash_reads(text: &str) -> String {
