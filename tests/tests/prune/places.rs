@@ -66,7 +66,7 @@ fn a_file_below_a_link_is_pruned_where_the_link_leads_on_and_left_where_it_does_
     }
 }
 
-/// What lies below a place at which the same run mounts something else is out of sight when its turn comes: the plan says so, and the rest of the run is made.
+/// A file below a place at which the same run mounts something else is out of sight when its turn comes: the plan says so, and the rest of the run is made.
 #[test]
 fn what_a_mount_of_the_same_run_hides_is_refused_in_the_plan() {
     let world = world();
