@@ -65,7 +65,7 @@ async fn run_on(
     let link = crate::connect::sessions::link(context, host).await?;
     let item =
         ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script.to_owned()) };
-    let mut events = link.shell.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
+    let mut events = link.run(&Batch::of(vec![item])).map_err(|e| link.lost(&e))?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut ran = RanCommand::default();
     let mut ended = false;

@@ -239,7 +239,7 @@ impl Engine {
         let links = std::mem::take(&mut *self.0.pool.links.lock().await);
         let closing = links.into_values().filter_map(Arc::into_inner).map(|link| {
             // A host that no longer answers must not hold up the end.
-            tokio::time::timeout(Duration::from_secs(2), link.shell.close())
+            tokio::time::timeout(Duration::from_secs(2), link.close())
         });
         side_by_side(closing.collect()).await;
     }

@@ -50,7 +50,7 @@ pub(crate) async fn script(
 ) -> Result<RunAnswer, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let item = ShellItem { stderr: Stderr::Separate, timeout: Some(limit), ..ShellItem::new(1, script) };
-    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
     }
@@ -74,7 +74,7 @@ pub(crate) async fn keep_all_runs(context: &RunContext, host: &str) -> Result<()
     let link = crate::connect::sessions::link(context, host).await?;
     let prelude = Some("CV_KEEP_RUNS=100000 CV_KEEP_KB=1000000000".to_owned());
     let batch = Batch { prelude, ..Batch::default() };
-    let (_, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+    let (_, error) = link.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
     error.map_or(Ok(()), |error| Err(link.lost(&error)))
 }
 

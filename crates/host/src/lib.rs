@@ -7,5 +7,6 @@ mod link;
 mod observe;
 pub mod records;
 mod run;
+mod taught;
 
 pub use link::{Aside, Link};

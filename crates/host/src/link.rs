@@ -3,10 +3,13 @@
 use crate::budget;
 use crate::facts::Groups;
 use crate::heartbeat::Heart;
-use crate::records::{SILENCE, library};
+use crate::records::SILENCE;
+use crate::taught::TaughtShell;
 use converge_executor::TargetError;
 use converge_ledger::NewBase;
-use converge_ssh::{Batch, Become, Room, Session, Shell, ShellError, ShellItem, ShellItemResult, Stderr};
+use converge_ssh::{
+    Batch, Become, Events, Room, Session, ShellError, ShellItem, ShellItemResult, Stderr, Traffic,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +22,7 @@ pub struct Link {
     /// The inventory's name of it.
     pub host: String,
     /// Where its items run.
-    pub shell: Shell,
+    shell: TaughtShell,
     session: Session,
     become_: Become,
     /// Beats while a run is open in this session.
@@ -42,12 +45,9 @@ impl Link {
     pub async fn open(host: &str, session: Session, become_: Become) -> Result<Self, TargetError> {
         let lost = |error: ShellError| lost(&session, &error);
         let shell = session.shell(&become_).await.map_err(lost)?;
-        // Nothing waits for this answer: the first questions follow in the same packet.
-        let prelude = Batch { prelude: Some(library().to_owned()), ..Batch::default() };
-        let _answers = shell.run(&prelude).map_err(lost)?;
         Ok(Self {
             host: host.to_owned(),
-            shell,
+            shell: TaughtShell::new(shell),
             session,
             become_,
             facts: Mutex::new(None),
@@ -70,6 +70,45 @@ impl Link {
             )),
             error => lost(&self.session, error),
         }
+    }
+
+    /// Sends a batch, behind the functions that it uses and the shell has not read yet, and returns at once.
+    ///
+    /// # Errors
+    /// As of `Shell::run`.
+    pub fn run(&self, batch: &Batch) -> Result<Events, ShellError> {
+        self.shell.run(batch)
+    }
+
+    /// The same, and waits for its end.
+    ///
+    /// # Errors
+    /// As of `Shell::run_to_end`.
+    pub async fn run_to_end(
+        &self,
+        batch: &Batch,
+    ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
+        self.shell.run_to_end(batch).await
+    }
+
+    /// Sends questions, for whose answers there is so much room. A program that only a host with dnf needs travels once the host has said that it has dnf.
+    pub(crate) async fn ask_within(
+        &self,
+        batch: &Batch,
+        room: &mut Room,
+    ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
+        self.shell.ask_within(batch, room).await
+    }
+
+    /// The traffic between this machine and the host so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.shell.shell.traffic()
+    }
+
+    /// Ends the shell.
+    pub async fn close(self) {
+        self.shell.shell.close().await;
     }
 
     /// Waits until the connection is gone: while nothing is asked of the host nobody else sees that. Why the host is left out then.
@@ -112,9 +151,7 @@ impl Link {
     /// The session is over.
     pub async fn aside(&self) -> Result<Aside, ShellError> {
         let shell = self.session.shell(&self.become_).await?;
-        // As for the session's own shell: nothing waits for this answer.
-        let _answers = shell.run(&Batch { prelude: Some(library().to_owned()), ..Batch::default() })?;
-        Ok(Aside(shell))
+        Ok(Aside(TaughtShell::new(shell)))
     }
 
     /// Runs one script there.
@@ -227,7 +264,7 @@ impl Default for KnownFacts {
 }
 
 /// A shell of its own on a host.
-pub struct Aside(Shell);
+pub struct Aside(TaughtShell);
 
 impl Aside {
     /// Runs a script.

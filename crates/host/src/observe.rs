@@ -36,7 +36,7 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
     }
     let batch = Batch::of(items);
     let mut room = crate::budget::with(*link.room(), questions.probes);
-    let answered = link.shell.run_within(&batch, &mut room).await;
+    let answered = link.ask_within(&batch, &mut room).await;
     *link.room() = room;
     let (results, error) = answered?;
     if let Some(error) = error {

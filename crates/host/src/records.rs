@@ -1,16 +1,18 @@
 //! The records of a host: how they are written there, and how they are read here.
 //!
-//! They lie in [`ROOT`] on the host itself. All writing is done by shell functions ([`library`]) that the session has
-//! read once; this module builds the calls and reads what they print. `undo.sh` beside the records holds the same
+//! They lie in [`ROOT`] on the host itself. All writing is done by shell functions that the session
+//! reads when they are first used; this module builds the calls and reads what they print. `undo.sh` beside the records holds the same
 //! functions, with their comments, and needs no `converge`.
 
 mod group;
 mod item;
 mod lean;
+mod parts;
 mod together;
 mod units;
 pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
+pub(crate) use parts::KnownParts;
 pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
 
@@ -28,14 +30,8 @@ pub const LOCKED: i32 = 75;
 /// Status of [`open_script`] when the host cannot take records (no root, a foreign format, a full disk); it prints why.
 pub const UNFIT: i32 = 76;
 
-/// All shell functions of objects and records, as a session is given them before all else: without comments and indentation.
-pub fn library() -> &'static str {
-    static LEAN: LazyLock<String> = LazyLock::new(|| lean::lean(&readable_library()));
-    &LEAN
-}
-
-/// The same as people read it.
-fn readable_library() -> String {
+/// All shell functions of objects and records, as people read them, file by file.
+fn texts() -> Vec<&'static str> {
     let runtime = [
         include_str!("../sh/records.sh"),
         include_str!("../sh/run.sh"),
@@ -48,7 +44,20 @@ fn readable_library() -> String {
         include_str!("../sh/switch.sh"),
         include_str!("../sh/answers.sh"),
     ];
-    format!("{}\n{}", converge_objects::shell_library(), runtime.join("\n"))
+    converge_objects::shell_texts().into_iter().chain(runtime).collect()
+}
+
+/// The same as one text.
+fn readable_library() -> String {
+    texts().join("\n")
+}
+
+/// All of it, as a session comes to be given it in a run; without the program for dnf where the host does not have that.
+#[cfg(test)]
+fn library(has_dnf: bool) -> String {
+    let mut known = KnownParts::default();
+    known.has_dnf = Some(has_dnf);
+    known.lesson(std::iter::once("cv_see_$kind"), false).text
 }
 
 /// The text of `undo.sh`: constant for one version of this program.

@@ -49,7 +49,7 @@ impl Link {
     /// Ends the run's record and gives the lock back.
     async fn end(&self, run: &str, end: RunEnd) {
         let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
-        if let Ok((_, Some(error))) | Err(error) = self.shell.run_to_end(&batch).await {
+        if let Ok((_, Some(error))) | Err(error) = self.run_to_end(&batch).await {
             tracing::warn!(host = self.host, %error, "the run's record could not be ended");
         }
     }
@@ -97,7 +97,7 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
             .map(|(piece, text)| item(2, piece, Some(&text))),
     );
     let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
-    let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
     let bare = |said: &str| without_name(&link.host, said.trim());
     match error {
         // The lock is someone else's, or the host cannot take records: its own words say which.
@@ -127,7 +127,7 @@ async fn install_undo(link: &Link) -> Result<(), TargetError> {
 
 /// Runs an item that writes `what`: the host is refused where it fails.
 async fn demand(link: &Link, item: ShellItem, what: &str) -> Result<(), TargetError> {
-    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     match (results.first(), error) {
         (_, Some(error)) => Err(link.lost(&error)),
         (Some(result), None) if result.success() => Ok(()),
@@ -149,7 +149,7 @@ fn item(id: u32, piece: Piece, input: Option<&Content>) -> ShellItem {
 
 async fn history(link: &Link) -> Result<Records, TargetError> {
     let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, records::list_script()) };
-    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
     }

@@ -88,7 +88,7 @@ fn controller_and_host_agree_on_whether_a_planned_state_was_reached() {
         }
     }
     // No kind has a rule of its own on the host alone.
-    for line in crate::shell_library().lines() {
+    for line in crate::registry::shell_library().lines() {
         let Some(kind) = line.strip_prefix("cv_same_").and_then(|l| l.split('(').next()) else { continue };
         assert!(cases.iter().any(|(k, ..)| *k == kind), "cv_same_{kind} is not compared");
     }

@@ -157,6 +157,11 @@ cv_path_far() {
   cv_p_real=
   # Links lead there: the names that its files go by really.
   [ $cv_p_how -ne 0 ] || [ "$CV_AT_DIR" = "$1" ] || cv_p_real=$CV_AT_DIR/
+  # Links lead there, and to nothing: the names that its files would go by.
+  if [ $cv_p_how -eq 2 ] && [ "$cv_g_hops" -gt 0 ] && [ -z "$CV_FAR" ]; then
+    cv_p_real=${CV_AT_DIR%/}/
+    case $cv_p_real in *//* | */./* | */../*) cv_p_real= ;; esac
+  fi
   if [ $cv_p_how -eq 0 ] && [ -z "$CV_FAR" ]; then
     # Links led to a safe directory.
     for cv_p_name in $2; do cv_path_called "$1/$cv_p_name" "$cv_p_name"; done
@@ -169,7 +174,14 @@ cv_path_far() {
       cv_enc_to "$CV_WHY"
       printf '! %s\n' "$CV_ENC"
       ;;
-    *) echo '- absent' ;;
+    *)
+      if [ -n "$cv_p_real" ]; then
+        cv_enc_to "$cv_p_real$cv_p_name"
+        printf -- '-=%s absent\n' "$CV_ENC"
+      else
+        echo '- absent'
+      fi
+      ;;
     esac
   done
 }

@@ -121,16 +121,16 @@ pub fn is_container(object: &ObjectId, state: &State) -> bool {
     }
 }
 
-/// The shell functions of all objects and the helpers that they share. Read once per shell; see [`converge_resource::Object::SHELL`].
-pub fn shell_library() -> String {
-    let mut text = concat!(include_str!("common.sh"), "\n", include_str!("walk.sh")).to_owned();
-    text.push('\n');
-    text.push_str(certificates::KUBEADM_FILES);
-    for object in OBJECTS {
-        text.push('\n');
-        text.push_str(object.shell());
-    }
-    text
+/// The shell functions of all objects and the helpers that they share, file by file; see [`converge_resource::Object::SHELL`].
+pub fn shell_texts() -> Vec<&'static str> {
+    let shared = [include_str!("common.sh"), include_str!("walk.sh"), certificates::KUBEADM_FILES];
+    shared.into_iter().chain(OBJECTS.iter().map(|object| object.shell())).collect()
+}
+
+/// The same as one text.
+#[cfg(test)]
+pub(crate) fn shell_library() -> String {
+    shell_texts().join("\n")
 }
 
 #[cfg(test)]

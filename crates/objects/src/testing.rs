@@ -73,7 +73,7 @@ impl Shell {
     pub fn run(&self, root: &Path, script: &str, args: &[&str], stdin: &[u8]) -> Output {
         let library = root.join("library.sh");
         if !library.exists() {
-            std::fs::write(&library, crate::shell_library()).unwrap();
+            std::fs::write(&library, crate::registry::shell_library()).unwrap();
         }
         let mut command = match &self.path {
             // The shell itself is named in full: the applets are all that PATH offers.

@@ -345,6 +345,7 @@ cv_apply_unit() (
     # Links of a former file may still enable it.
     disabled | static) systemctl -q disable -- "$unit" || return 1 ;;
     esac
+    case "$is $was $active $unit" in masked*' active active '*.socket) cv_unit_listen "$unit" || return 1 ;; esac
   fi
   case $active in
   active)
@@ -405,6 +406,13 @@ cv_apply_unit() (
   fi
   cv_unit_record "$unit" "$started"
 )
+
+# cv_unit_listen SOCKET: a socket that was masked while it ran counts as active and listens no more, until it is started again. What runs behind it has
+# its sockets and would not let it start.
+# shellcheck disable=SC2046
+cv_unit_listen() {
+  systemctl -q is-active -- $(cv_unit_word "$1" Triggers) 2>/dev/null || systemctl restart -- "$1"
+}
 
 # cv_units_settled UNIT...: services whose start returns before their programs have proved themselves are watched for a second, all at once. Those
 # that do not run are in cv_u_dead, one a line; status 1: there are some.

@@ -117,7 +117,8 @@ cv_gone() {
 
 # cv_go DIR: goes there, following links only where nobody but root can place one. The caller is a subshell. Status 0: it is there, and
 # CV_FAR says whether others may change what is in it; 1: it must not, CV_WHY says why; 2: there is no such directory.
-# CV_AT_UID is the owner of the directory, CV_AT_MODE its mode, CV_AT_DIR its path as far as it has been walked.
+# CV_AT_UID is the owner of the directory, CV_AT_MODE its mode, CV_AT_DIR its path as far as it has been walked; of one that is not there, and to which
+# cv_g_hops links lead, the path at which it would be.
 cv_go() {
   cv_g_rest=${1#/} CV_AT_DIR= cv_g_hops=0 CV_FAR=
   while :; do
@@ -147,6 +148,7 @@ cv_go() {
       continue
     } ;; esac
     cv_g_seen=$(stat -c '%f:%a:%u:%g' -- "$cv_g_next" 2>&1) || {
+      CV_AT_DIR=$cv_g_next/$cv_g_rest
       cv_gone "$cv_g_next" "$cv_g_seen"
       return
     }

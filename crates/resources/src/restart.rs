@@ -230,9 +230,12 @@ impl Wish {
                 "add `masked: false`",
             ));
         }
+        // systemd ends a timer that is masked while it runs, as failed: it is stopped before.
+        let ends = enabled == "masked" && unit.name.ends_with(".timer");
         let active = match self.running {
             Some(UnitActivity::Started) => "active",
             Some(UnitActivity::Stopped) if runs => "inactive",
+            _ if runs && ends => "inactive",
             _ => unit.active,
         };
         let same = |started: Option<&str>| UnitState::Unit {

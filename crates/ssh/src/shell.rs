@@ -107,63 +107,7 @@ impl Shell {
         room: &mut Room,
     ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
         let mut events = self.run(batch)?;
-        let mut results: Vec<ShellItemResult> = batch
-            .items
-            .iter()
-            .map(|item| ShellItemResult {
-                id: item.id,
-                outcome: ShellOutcome::Unknown,
-                output: Vec::new(),
-                stderr: Vec::new(),
-                cut: false,
-            })
-            .collect();
-        let index: HashMap<u32, usize> =
-            batch.items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
-        let mut failed = None;
-        let begun = Instant::now();
-        loop {
-            let event = match room.next(&mut events, begun).await {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(time) => {
-                    let over = |r: &&ShellItemResult| {
-                        matches!(r.outcome, ShellOutcome::Unknown | ShellOutcome::Lost)
-                    };
-                    let open = results.iter().filter(over).map(|r| r.id).collect();
-                    failed = Some(ShellError::Exhausted { time, open });
-                    break;
-                }
-            };
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            };
-            let (ShellEvent::Started(id)
-            | ShellEvent::Output { id, .. }
-            | ShellEvent::Finished { id, .. }
-            | ShellEvent::Skipped { id, .. }) = event;
-            let Some(result) = index.get(&id).and_then(|at| results.get_mut(*at)) else {
-                continue;
-            };
-            match event {
-                ShellEvent::Started(_) => result.outcome = ShellOutcome::Lost,
-                ShellEvent::Output { bytes, stderr, .. } => {
-                    let into = if stderr { &mut result.stderr } else { &mut result.output };
-                    into.extend_from_slice(&bytes);
-                }
-                ShellEvent::Finished { status, duration, cut, .. } => {
-                    result.outcome = ShellOutcome::Finished { status, duration };
-                    result.cut = cut;
-                }
-                ShellEvent::Skipped { because, .. } => result.outcome = ShellOutcome::Skipped(because),
-            }
-        }
-        room.time = room.time.map(|time| time.saturating_sub(begun.elapsed()));
-        Ok((results, failed))
+        Ok(events.gather(batch, room).await)
     }
 
     /// Waits until all batches have ended, then ends the shell.
@@ -219,6 +163,71 @@ pub struct Events {
 }
 
 impl Events {
+    /// Waits for the end of the batch that they are of. The results are in the order of its items.
+    pub async fn gather(
+        &mut self,
+        batch: &Batch,
+        room: &mut Room,
+    ) -> (Vec<ShellItemResult>, Option<ShellError>) {
+        let mut results: Vec<ShellItemResult> = batch
+            .items
+            .iter()
+            .map(|item| ShellItemResult {
+                id: item.id,
+                outcome: ShellOutcome::Unknown,
+                output: Vec::new(),
+                stderr: Vec::new(),
+                cut: false,
+            })
+            .collect();
+        let index: HashMap<u32, usize> =
+            batch.items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
+        let mut failed = None;
+        let begun = Instant::now();
+        loop {
+            let event = match room.next(self, begun).await {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(time) => {
+                    let over = |r: &&ShellItemResult| {
+                        matches!(r.outcome, ShellOutcome::Unknown | ShellOutcome::Lost)
+                    };
+                    let open = results.iter().filter(over).map(|r| r.id).collect();
+                    failed = Some(ShellError::Exhausted { time, open });
+                    break;
+                }
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let (ShellEvent::Started(id)
+            | ShellEvent::Output { id, .. }
+            | ShellEvent::Finished { id, .. }
+            | ShellEvent::Skipped { id, .. }) = event;
+            let Some(result) = index.get(&id).and_then(|at| results.get_mut(*at)) else {
+                continue;
+            };
+            match event {
+                ShellEvent::Started(_) => result.outcome = ShellOutcome::Lost,
+                ShellEvent::Output { bytes, stderr, .. } => {
+                    let into = if stderr { &mut result.stderr } else { &mut result.output };
+                    into.extend_from_slice(&bytes);
+                }
+                ShellEvent::Finished { status, duration, cut, .. } => {
+                    result.outcome = ShellOutcome::Finished { status, duration };
+                    result.cut = cut;
+                }
+                ShellEvent::Skipped { because, .. } => result.outcome = ShellOutcome::Skipped(because),
+            }
+        }
+        room.time = room.time.map(|time| time.saturating_sub(begun.elapsed()));
+        (results, failed)
+    }
+
     /// The next event. A `Finished` of an item with separate standard error may come after later items' events.
     pub async fn next(&mut self) -> Option<Result<ShellEvent, ShellError>> {
         let event = self.rx.recv().await?;

@@ -65,3 +65,29 @@ fn a_file_below_a_link_is_pruned_where_the_link_leads_on_and_left_where_it_does_
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
+
+/// A file below a place at which the same run mounts something else is out of sight when its turn comes: the plan says so, and the rest of the run is made.
+#[test]
+fn what_a_mount_of_the_same_run_hides_is_refused_in_the_plan() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "umount /srv/m 2>/dev/null; rm -rf /srv/*; mkdir /srv/b; cp /etc/fstab /root/fstab");
+    playbook(&world, "base");
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--limit", "h1", "hosts.yaml"]].concat());
+    let directory = "  - name: place\n    directory: {path: /srv/m}\n";
+    let memory =
+        "  - name: mount\n    mount: {path: /srv/m, source: tmpfs, fstype: tmpfs, options: size=1m}\n";
+    let bind = "  - name: mount\n    mount: {path: /srv/m, source: /srv/b, fstype: none, options: bind}\n";
+    let inside = "  - name: inside\n    file: {path: /srv/m/in, content: \"in\\n\"}\n";
+    for first in [memory, ""] {
+        role(&world, "base", &format!("resources:\n{directory}{first}{inside}"));
+        on_h1(&["apply", "--yes"]).expect(0);
+        role(&world, "base", &format!("resources:\n{directory}{bind}"));
+        let why = "the plan changes what is mounted at /srv/m first";
+        on_h1(&["plan", "--prune"]).expect(2).says(why);
+        let pruned = on_h1(&["apply", "--yes", "--prune"]).says(why);
+        assert!(!pruned.all().contains("was planned as"), "{}", pruned.all());
+        assert_eq!(exec(host, "findmnt -no FSROOT /srv/m | grep -c /srv/b; ls /srv/m"), "1");
+        exec(host, "umount /srv/m; rm -rf /srv/m /var/lib/converge; cp /root/fstab /etc/fstab");
+    }
+}

@@ -380,3 +380,24 @@ fn a_directory_in_the_place_of_something_else_stays_while_it_holds_what_others_m
         }
     }
 }
+
+/// A link of an earlier run leads to nothing: what lies behind it is planned where this run makes that, and goes back with it.
+#[test]
+fn a_link_that_leads_to_nothing_is_followed_where_the_run_makes_its_target() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let link = "resources:\n  - name: place\n    directory: {path: /srv/p}\n  - name: link\n    link: {path: /srv/p/cur, target: r1}\n";
+    let made = "  - name: made\n    directory: {path: /srv/p/r1}\n  - name: file\n    file: {path: /srv/p/r1/y, content: \"y\\n\"}\n";
+    let edit = "  - name: edit\n    line: {path: /srv/p/cur/y, line: L}\n  - name: new\n    file: {path: /srv/p/cur/z, content: \"z\\n\"}\n";
+    let package = "  - name: package\n    package: {name: tree}\n";
+    for before in ["", package] {
+        apply(&world, link);
+        apply(&world, &format!("{link}{before}{made}{edit}")).says("create file /srv/p/cur/z");
+        assert_eq!(exec(host, "cat /srv/p/r1/y /srv/p/r1/z"), "y\nL\nz");
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+        rollback(&world, &[]).expect(0);
+        assert_eq!(exec(host, "ls -A /srv/p; readlink /srv/p/cur"), "cur\nr1");
+        rollback(&world, &[]).expect(0);
+        assert_eq!(exec(host, "ls /srv"), "");
+    }
+}

@@ -248,3 +248,62 @@ fn a_command_goes_and_comes_between_its_unit_and_what_lies_behind_its_link() {
         exec(host, "rm -rf /var/lib/converge");
     }
 }
+
+/// The plan of a mask is what systemd makes of it: it ends a timer, and a socket no longer listens until it is started again.
+#[test]
+fn what_runs_is_masked_as_planned_and_works_again_after_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let unit = |name: &str, text: &str| {
+        exec(
+            host,
+            &format!(
+                "mkdir -p /usr/local/lib/systemd/system; printf '{text}' >/usr/local/lib/systemd/system/{name}"
+            ),
+        );
+    };
+    let timer = "[Timer]\\nOnCalendar=daily\\n[Install]\\nWantedBy=timers.target\\n";
+    let service = "[Service]\\nExecStart=/bin/sleep infinity\\n";
+    for name in ["once.service", "each@.service", "seen.service", "runs.service"] {
+        unit(name, service);
+    }
+    unit("heard.service", "[Service]\\nExecStart=/bin/sh -c \"head -n 1 <&3 >/run/heard\"\\n");
+    unit("once.timer", timer);
+    unit("each@.timer", timer);
+    unit("heard.socket", "[Socket]\\nListenFIFO=/run/heard.fifo\\n[Install]\\nWantedBy=sockets.target\\n");
+    unit("seen.path", "[Path]\\nPathExists=/run/seen\\n[Install]\\nWantedBy=paths.target\\n");
+    let units = "once.timer each@x.timer heard.socket seen.path runs.service once.service";
+    exec(
+        host,
+        "systemctl daemon-reload; systemctl -q enable --now once.timer each@x.timer heard.socket seen.path; systemctl start runs",
+    );
+    let shown = format!("systemctl show -p Id -p UnitFileState -p ActiveState --value {units} | xargs");
+    let found = exec(host, &shown);
+    let role = units.split(' ').fold("resources:\n".to_owned(), |role, name| {
+        format!("{role}  - name: {name}\n    service: {{name: {name}, masked: true}}\n")
+    });
+    for way in ["rollback", "undo.sh"] {
+        let applied = apply(&world, &role);
+        applied.says("mask and stop once.timer").says("mask and stop each@x.timer");
+        assert_eq!(
+            exec(host, &format!("systemctl is-active {units} | xargs")),
+            "inactive inactive active active active inactive"
+        );
+        world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0).says("nothing to change");
+        if way == "rollback" {
+            rollback(&world, &[]).expect(0);
+        } else {
+            let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+            assert!(undone.success(), "{}{}", undone.stdout, undone.stderr);
+        }
+        assert_eq!(exec(host, &shown), found, "{way}");
+        exec(host, "rm -f /run/heard; timeout 5 sh -c 'echo word >/run/heard.fifo'");
+        until_exec(host, 10, "test -s /run/heard");
+    }
+    exec(
+        host,
+        &format!(
+            "systemctl -q disable {units} 2>/dev/null; systemctl stop {units}; cd /usr/local/lib/systemd/system; rm once.* each@* heard.* seen.* runs.service; systemctl daemon-reload"
+        ),
+    );
+}

@@ -325,7 +325,7 @@ fn acted((status, said): &(Status, String)) -> AutoRevertResult {
 async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), AskError> {
     let item = converge_ssh::ShellItem { timeout: Some(within), ..converge_ssh::ShellItem::new(1, script) };
     let batch = Batch::of(vec![item]);
-    let asked = tokio::time::timeout(within + PAUSE, link.shell.run_to_end(&batch)).await;
+    let asked = tokio::time::timeout(within + PAUSE, link.run_to_end(&batch)).await;
     match asked {
         Err(_) => Err(AskError::Late(within.as_secs())),
         Ok(Err(error) | Ok((_, Some(error)))) => Err(error.into()),
@@ -340,5 +340,5 @@ async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, S
 
 /// Ends a session that was for one question.
 async fn leave(link: Link) {
-    drop(tokio::time::timeout(Duration::from_secs(2), link.shell.close()).await);
+    drop(tokio::time::timeout(Duration::from_secs(2), link.close()).await);
 }

@@ -70,7 +70,7 @@ impl HostRun {
         let items = work.items(Vec::new(), &mut 1);
         let prelude = std::mem::take(&mut self.sending.resume).then(|| host::resume_script(&self.run));
         let stop_file = Some(host::stop_file(&self.run));
-        let said = link.shell.run_to_end(&Batch { prelude, stop_file, items }).await;
+        let said = link.run_to_end(&Batch { prelude, stop_file, items }).await;
         if let Ok((results, None)) = said {
             match results.last().map(|r| &r.outcome) {
                 Some(ShellOutcome::Finished { status, duration }) if !status.success() => {
@@ -116,7 +116,7 @@ impl HostRun {
         crate::connect::sessions::keep_link(&self.context, &link).await;
         let said = converge_ssh::ShellItem::new(2, "cat /run/converge-restart 2>/dev/null");
         let batch = Batch::of(vec![work.after_restart(0), said]);
-        let answer = link.shell.run_to_end(&batch).await;
+        let answer = link.run_to_end(&batch).await;
         let output = match &answer {
             Ok((results, _)) => results.last().map(|r| String::from_utf8_lossy(&r.output).into_owned()),
             Err(_) => None,
@@ -153,7 +153,7 @@ impl HostRun {
         let left = deadline.saturating_duration_since(Instant::now());
         let batch = Batch::of(vec![work.after_restart(left.as_secs())]);
         let link = Arc::clone(self.target.host()?);
-        let (results, error) = match link.shell.run_to_end(&batch).await {
+        let (results, error) = match link.run_to_end(&batch).await {
             Ok(answer) => answer,
             Err(error) => return Err(unknown(self, link.lost(&error))),
         };
@@ -211,7 +211,7 @@ async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
         ..converge_ssh::ShellItem::new(1, script)
     };
     let batch = Batch::of(vec![item]);
-    let (results, error) = link.shell.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
     }

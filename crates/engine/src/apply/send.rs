@@ -101,7 +101,7 @@ impl HostRun {
         let stop_file = host::stop_file(&self.run);
         let prelude = self.prelude(link, &works);
         let batch = Batch { prelude, stop_file: Some(stop_file.clone()), items };
-        let mut events = match link.shell.run(&batch) {
+        let mut events = match link.run(&batch) {
             Ok(events) => events,
             Err(error) => return Err(link.lost(&error)),
         };
@@ -118,7 +118,7 @@ impl HostRun {
             };
             let event = match event {
                 None => {
-                    self.context.tell_traffic(&link.host, Some(link.shell.traffic()));
+                    self.context.tell_traffic(&link.host, Some(link.traffic()));
                     return Ok(());
                 }
                 Some(Ok(event)) => event,

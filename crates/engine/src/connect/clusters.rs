@@ -125,7 +125,7 @@ async fn endpoint_through(
     let path = quote(&path);
     let script = format!("[ -e {path} ] || exit {NO_FILE}; cat -- {path}");
     let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, script) };
-    let (results, error) = link.shell.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
+    let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {
         return Err(link.lost(&error));
     }

@@ -213,7 +213,7 @@ impl Target {
     /// The traffic of its session so far; nothing of a cluster: its client does not count.
     pub fn traffic(&self) -> Option<Traffic> {
         match self {
-            Self::Host(link, _) => Some(link.shell.traffic()),
+            Self::Host(link, _) => Some(link.traffic()),
             Self::Cluster(_) => None,
         }
     }

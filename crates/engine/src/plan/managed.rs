@@ -20,7 +20,7 @@ use converge_objects::{api_ref, is_action, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
 use orphans::{
-    autoremovable, autoremove_probe, behind, companions, contents, covered, goes_with, is_given_back,
+    autoremovable, autoremove_probe, behind, companions, contents, covered, goes_with, hidden, is_given_back,
     name_other_projects, orphaned, other_names, remains,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,7 +202,7 @@ fn leave_what_declared_ones_need(
             );
             refused_for(&behind(undo, declares, known), &then)
         };
-        let why = gone.or_else(other);
+        let why = gone.or_else(other).or_else(|| hidden(&undo.object, plan, known));
         undo.theirs = why.or(undo.theirs.take());
     }
     for undo in undos {

@@ -7,6 +7,11 @@ pub(super) fn lean(text: &str) -> String {
     reader.read().map_or_else(|| text.to_owned(), |()| reader.lean)
 }
 
+/// Whether all quotes and parentheses of the text are closed.
+pub(super) fn is_closed(text: &str) -> bool {
+    ShellReader::new(text).read().is_some()
+}
+
 /// The thing that encloses a place in the text.
 #[derive(Clone, Copy)]
 enum Inside {

@@ -50,7 +50,7 @@ fn hosts() -> Vec<Host> {
         .map(|name| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::create_dir(dir.path().join("files")).unwrap();
-            std::fs::write(dir.path().join("library"), library()).unwrap();
+            std::fs::write(dir.path().join("library"), library(true)).unwrap();
             let applets = dir.path().join("applets");
             std::fs::create_dir(&applets).unwrap();
             let made = Command::new("busybox").arg("--install").arg("-s").arg(&applets).status();

@@ -26,7 +26,7 @@ pub struct Service {
     state: Option<UnitActivity>,
     /// Whether it starts at boot.
     enabled: Option<bool>,
-    /// Whether it is barred from starting at all. To lift it, say `enabled` too.
+    /// Whether it is barred from starting at all. To lift it, say `enabled` too. What runs goes on, but for a timer: that is stopped first.
     masked: Option<bool>,
     /// The names of earlier resources of this role: when one of them is no longer what the unit was started with,
     /// it is restarted.
@@ -284,6 +284,16 @@ mod tests {
             settled(json!({"name": "ssh", "masked": true}), "unit enabled active -"),
             "unit masked active -"
         );
+    }
+
+    #[test]
+    fn a_timer_that_is_masked_is_stopped() {
+        for name in ["apt-daily.timer", "a@b.timer"] {
+            let view = FakeView::new()
+                .has(unit_id(name), converge_resource::State::from_line("unit enabled active -"));
+            let after = settle(&read::<Service>(json!({"name": name, "masked": true})), view);
+            assert_eq!(after.line(&unit_id(name)), "unit masked inactive -");
+        }
     }
 
     #[test]

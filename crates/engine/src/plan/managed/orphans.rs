@@ -110,6 +110,21 @@ pub(super) fn covered<'p>(
     })
 }
 
+/// The reason why an object stays above which the plan mounts or unmounts something: it is out of sight then, or gone with it.
+pub(super) fn hidden(object: &ObjectId, plan: &HostPlan, known: &Knowledge) -> Option<String> {
+    let changes = plan.items.iter().flat_map(Item::changes).map(|c| &c.change);
+    let mut places = changes.filter_map(converge_objects::covered).filter(|_| traits_of(object).at_path);
+    let real = known.real(object);
+    let lies_in = |place: &ObjectId| {
+        object.key.starts_with(&place.key) || real.is_some_and(|real| real.starts_with(&place.key))
+    };
+    let place = places.find(lies_in)?;
+    Some(format!(
+        "the plan changes what is mounted at {} first, and it is out of sight then: prune it before, or take that mount out of the role",
+        place.key.trim_end_matches('/')
+    ))
+}
+
 /// Objects that the plan leaves there and that would go with this one: those in a namespace, those of the kind that a definition brings, and those that helm
 /// deletes with a release.
 pub(super) fn goes_with<'d>(

@@ -2,8 +2,8 @@ use super::lean;
 use crate::records::{library, readable_library};
 use std::process::Command;
 
-/// Every host gets this text. It only may grow for a reason.
-const MOST_SENT: usize = 275_000;
+/// A host without dnf gets this text in a run. It only may grow for a reason.
+const MOST_SENT: usize = 243_000;
 
 /// Bash has read this: each function as it prints it, and the variables.
 fn as_bash_reads(text: &str) -> String {
@@ -18,7 +18,7 @@ fn as_bash_reads(text: &str) -> String {
 
 #[test]
 fn bash_reads_the_same_functions_in_what_is_sent_as_in_what_people_read() {
-    let (sent, readable) = (as_bash_reads(library()), as_bash_reads(&readable_library()));
+    let (sent, readable) = (as_bash_reads(&library(true)), as_bash_reads(&readable_library()));
     assert!(readable.matches("cv_order ()").count() == 1 && readable.len() > 200_000);
     for (sent, readable) in sent.lines().zip(readable.lines()) {
         assert_eq!(sent, readable);
@@ -28,7 +28,8 @@ fn bash_reads_the_same_functions_in_what_is_sent_as_in_what_people_read() {
 
 #[test]
 fn what_is_sent_has_no_comments_and_no_indentation_and_is_short() {
-    let (sent, readable) = (library(), readable_library());
+    let (sent, readable) = (library(false), readable_library());
+    let sent = sent.as_str();
     assert!(sent.len() <= MOST_SENT, "{} of {} bytes", sent.len(), readable.len());
     let comments = |text: &str| text.lines().filter(|line| line.trim_start().starts_with('#')).count();
     // Those that are left stand in programs of awk and sed.

@@ -157,7 +157,7 @@ fn undo_sh_and_the_ledger_agree_on_what_is_in_force() {
         cv_lines_of() {{ while IFS= read -r line; do printf '%s\\n' \"$line\"; done <\"$dir/$case.$1\"; }}
         dir=$1
         while read -r case runs; do cv_live; echo \"end $case\"; done <\"$dir/orders\"",
-        library()
+        library(true)
     );
     let file = dir.path().join("script");
     std::fs::write(&file, script).unwrap();
