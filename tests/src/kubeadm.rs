@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use crate::{Ran, World, exec, link_roles, until};
+use crate::{Error, Ran, World, exec, link_roles, until};
 use converge_lab::kube::{Part, Repositories, ensure};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
@@ -97,6 +97,53 @@ impl Cluster {
             "children": {"k8s_control_plane": {"hosts": first}, "k8s_workers": {"hosts": workers}},
         }});
         self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
+    }
+
+    /// Puts programs of the names `snap` and `k8s` on a host: the snap k8s is then what the repositories have, in the layout of the real one.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub fn offer_snap(&self, host: &Host) -> Result<(), Error> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("stand_ins/k8s_snap");
+        let put = |path: &str, bytes: &[u8]| -> Result<(), Error> {
+            let script = format!("mkdir -p /opt/k8s-snap && cat > {path} && chmod 755 {path}");
+            host.exec_with_input(&script, bytes)?;
+            Ok(())
+        };
+        for entry in std::fs::read_dir(here)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let folder = if name == "snap" { "/usr/bin" } else { "/opt/k8s-snap" };
+            put(&format!("{folder}/{name}"), &std::fs::read(&path)?)?;
+        }
+        put("/opt/k8s-snap/packages", (self.repositories.snap_packages().join("\n") + "\n").as_bytes())?;
+        put("/opt/k8s-snap/sandbox", self.repositories.sandbox_image().as_bytes())?;
+        exec(host, &format!("ln -sfn {} /opt/k8s-snap/images", Repositories::IMAGES));
+        Ok(())
+    }
+
+    /// Writes an inventory of hosts that the role `k8s_snap` makes nodes of, with its playbook.
+    ///
+    /// # Panics
+    /// It cannot be written.
+    pub fn write_snap_inventory(&self, name: &str, control_planes: &[usize], workers: &[usize]) {
+        self.world.write("playbooks/snap.yaml", &PLAYBOOK.replace("[k8s]", "[k8s_snap]")).unwrap();
+        let hosts = |numbers: &[usize]| -> Map<_, _> {
+            let host = |n: &usize| self.host(*n);
+            let vars = |h: &Host| json!({"ansible_host": h.address().to_string()});
+            numbers.iter().map(host).map(|h| (h.name().to_owned(), vars(h))).collect()
+        };
+        let mut vars = self.world.lab().variables();
+        vars.insert("converge_playbook".to_owned(), json!("playbooks/snap.yaml"));
+        vars.insert("ansible_timeout".to_owned(), json!(30));
+        vars.insert("k8s_snap_channel".to_owned(), json!("1.36-classic/stable"));
+        // On the disk: no overlay lies on the overlay that the rest of a test host is.
+        vars.insert("k8s_snap_containerd_base".to_owned(), json!("/var/lib/containerd"));
+        let inventory = json!({"all": {
+            "vars": vars,
+            "children": {"k8s_control_plane": {"hosts": hosts(control_planes)}, "k8s_workers": {"hosts": hosts(workers)}},
+        }});
+        self.world.write(name, &inventory.to_string()).unwrap();
     }
 
     /// The variables of the older version: itself, and its repository. `older` of [`Cluster::with_older`] alone has them.

@@ -243,6 +243,7 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
         "`cargo xtask demo cluster` runs it, on a whole cluster",
     ),
     ("converge apply … --limit NAME --allow-destroy kubeadm:node", "k8s_nodes", "a whole cluster"),
+    ("converge apply … --limit NAME --allow-destroy k8s_snap:node", "k8s_role", "a whole cluster"),
     ("converge apply --role time_slicing", "cluster", "a cluster with NVIDIA's operator"),
     (
         "converge test roles/exporter",

@@ -88,6 +88,7 @@ fn certificates_inputs_and_nodes_come_and_go() {
     let changed = json!({
         "k8s_kubelet": {"failCgroupV1": false, "maxPods": 77},
         "k8s_kube_proxy": {"conntrack": {"maxPerCore": 0}, "metricsBindAddress": "0.0.0.0:10249"},
+        "k8s_proxy_mode": "iptables",
         "k8s_cluster": {"etcd": etcd, "apiServer": {
             "certSANs": ["api.cluster.example", "192.0.2.7"], "extraArgs": [{"name": "max-requests-inflight", "value": "321"}],
         }, "scheduler": {"extraVolumes": [
@@ -101,7 +102,8 @@ fn certificates_inputs_and_nodes_come_and_go() {
         .says("the API server's names")
         .says("change the configuration of kubeadm in the cluster")
         .says("change the configuration of the kubelets in the cluster")
-        .says("metricsBindAddress '' → 0.0.0.0:10249");
+        .says("metricsBindAddress '' → 0.0.0.0:10249")
+        .says("mode '' → iptables");
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
     let retained =
         cluster.kubectl("-n kube-system get configmap kubelet-config -o 'jsonpath={.data.kubelet}'");

@@ -214,6 +214,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("kubeadm_control_plane", "of a control plane that kubeadm has made: k8s_nodes.rs"),
     ("kubeadm_config", "of a cluster that kubeadm has made: k8s_nodes.rs"),
     ("kubeadm_upgrade", "of a cluster that kubeadm has made: k8s_role.rs"),
+    ("k8s_snap", "only a bootstrap or a join, as of kubeadm: k8s_role.rs"),
     ("kubeadm", "only an init or a join, which a host that somebody made a node refuses: k8s_role.rs"),
 ];
 

@@ -227,7 +227,10 @@ fn the_reference_systems_are_sound_and_in_order() {
         ),
         ("trainer-ci", &["nvidia_driver", "gpu_host", "docker_runtime", "gpu_ready", "trainer_runtimes"]),
         ("pytorch-cloud", &["device_plugin", "arc_controller", "arc_runner_set"]),
-        ("amd-mi300", &["k8s", "pod_network", "amd_device_plugin", "arc_controller", "arc_runner_set"]),
+        (
+            "amd-mi300",
+            &["ipvs", "k8s", "pod_network", "amd_device_plugin", "arc_controller", "arc_runner_set"],
+        ),
     ] {
         let inventory = format!("inventories/{system}.yaml");
         let (code, text, err) = ran(&root, &["graph", &inventory]);

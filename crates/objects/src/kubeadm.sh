@@ -106,10 +106,13 @@ cv_kubeadm_hide() {
 }
 
 # cv_kubeadm_run WORD...: kubeadm, its output without secrets.
-cv_kubeadm_run() {
+cv_kubeadm_run() { cv_node_run kubeadm "$@" </dev/null; }
+
+# cv_node_run WORD...: a command that makes a node of this host, its output without the words in $CV_KUBE_RUN/hide. Needs the folder.
+cv_node_run() {
   : >>"$CV_KUBE_RUN/hide"
   {
-    cv_bounded 1080 kubeadm "$@" </dev/null
+    cv_bounded 1080 "$@"
     echo $? >"$CV_KUBE_RUN/status"
   } 2>&1 | cv_kubeadm_hide "$CV_KUBE_RUN/hide"
   cv_k_status=1

@@ -3,7 +3,7 @@
 use crate::{MountState, PathState};
 use crate::{
     apt_index, apt_lists, boot, certificates, command, condition, container_image, dpkg, fetched, filesystem,
-    firewall, git, group, hostname, k8s, kubeadm, kubeadm_certificates, kubeadm_config,
+    firewall, git, group, hostname, k8s, k8s_snap, kubeadm, kubeadm_certificates, kubeadm_config,
     kubeadm_control_plane, kubeadm_upgrade, locale, module, mount, package, path, release, rpm_key,
     rpm_metadata, snap, swap, sysctl, unit, user, workload,
 };
@@ -30,6 +30,7 @@ static OBJECTS: &[&dyn DynObject] = &[
     &ErasedObject::<git::Git>::new(),
     &ErasedObject::<hostname::Hostname>::new(),
     &ErasedObject::<k8s::K8s>::new(),
+    &ErasedObject::<k8s_snap::K8sSnap>::new(),
     &ErasedObject::<kubeadm::Kubeadm>::new(),
     &ErasedObject::<kubeadm_certificates::KubeadmCertificates>::new(),
     &ErasedObject::<kubeadm_config::KubeadmConfig>::new(),
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn every_object_declares_its_drifts() {
         // apt_index, apt_lists, rpm_metadata: apt and dnf fetch them by themselves. dpkg: only items of packages find an interrupted run. boot:
-        // a restart cannot be undone. kubeadm: the next run does not repair a host that was taken out of its cluster, or
+        // a restart cannot be undone. kubeadm, k8s_snap: the next run does not repair a host that was taken out of its cluster, or
         // half of it. kubeadm_certificates: a certificate that ends soon is made by hand. kubeadm_upgrade: no upgrade is
         // taken back, and a cordon of others stays. fetched: it lies on the machine that runs converge.
         let exempt = [
@@ -219,6 +220,7 @@ mod tests {
             "boot",
             "dpkg",
             "fetched",
+            "k8s_snap",
             "kubeadm",
             "kubeadm_certificates",
             "kubeadm_upgrade",

@@ -31,6 +31,7 @@ pub const KINDS: &[KindInfo] = &[
     KindInfo::of::<kinds::k8s_patch::K8sPatch>(),
     KindInfo::of::<kinds::k8s_query::K8sQuery>(),
     KindInfo::of::<kinds::k8s_rollout::K8sRollout>(),
+    KindInfo::of::<kinds::k8s_snap::K8sSnap>(),
     KindInfo::of::<kinds::k8s_transform::K8sTransform>(),
     KindInfo::of::<kinds::k8s_wait::K8sWait>(),
     KindInfo::of::<kinds::kernel_module::KernelModule>(),

@@ -147,6 +147,24 @@ impl Repositories {
         format!("{}-1~debian.12~bookworm", v::CONTAINERD)
     }
 
+    /// The addresses of the packages of kubectl, kubelet, kubeadm, the network plugins and containerd.
+    pub fn snap_packages(&self) -> Vec<String> {
+        let kubernetes = self.kubernetes_url();
+        let of = |name: &str, version: &str| format!("{kubernetes}amd64/{name}_{version}_amd64.deb");
+        let mut all: Vec<String> = ["kubectl", "kubelet", "kubeadm"]
+            .map(|name| of(name, &Self::kubernetes_package_version()))
+            .into();
+        all.push(of("kubernetes-cni", &format!("{}-1.1", v::CNI)));
+        let containerd = Self::containerd_package_version();
+        all.push(format!("{}/pool/containerd.io_{containerd}_amd64.deb", self.containerd_url()));
+        all
+    }
+
+    /// The image that holds a pod together.
+    pub fn sandbox_image(&self) -> String {
+        format!("{REGISTRY}/pause:{}", v::PAUSE)
+    }
+
     /// The files of the images on this machine.
     pub fn images(&self) -> Result<Vec<PathBuf>> {
         let mut out = fs::read_dir(self.folder.join("images"))?

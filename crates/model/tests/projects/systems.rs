@@ -57,6 +57,43 @@ fn facts() -> Value {
     })
 }
 
+/// The same host with processors of another make.
+fn facts_of_arm64() -> Value {
+    let mut facts = facts();
+    if let Some(facts) = facts.as_object_mut() {
+        facts.extend([("arch".to_owned(), json!("aarch64")), ("dpkg_arch".to_owned(), json!("arm64"))]);
+    }
+    facts
+}
+
+/// Nothing that a host of arm64 gets is of another architecture: no address, no name of a file or package, no image.
+#[test]
+fn the_reference_systems_are_planned_for_arm64() {
+    let mut named = 0;
+    for (system, ..) in SYSTEMS {
+        let project = load(system);
+        let facts = Facts::new(project.hosts().iter().map(|host| (host.clone(), facts_of_arm64())));
+        let registered = RegisteredResults::new();
+        for target in project.hosts().iter().map(String::as_str).chain(["cluster"]) {
+            let plan = project.host_plan(target, &facts, &registered);
+            assert!(plan.errors.is_empty(), "{system} {target}: {}", plan.errors);
+            for used in &plan.roles {
+                // A check may name all architectures that it takes.
+                for item in used.all().filter(|item| item.kind != "assert") {
+                    let Resolution::Ready(ready) = used.resolve(item, &registered) else { continue };
+                    let text = ready.params.to_string();
+                    for other in ["amd64", "x86_64", "x86-64"] {
+                        assert!(!text.contains(other), "{system} {target} {}: {text}", item.address);
+                    }
+                    named += text.matches("arm64").count();
+                }
+            }
+        }
+    }
+    // kubectl, kind, helm and Go, with the members of their archives.
+    assert!(named >= 5, "only {named} names of the architecture are known");
+}
+
 #[test]
 fn every_item_of_the_reference_systems_is_right() {
     for (system, roles, least) in SYSTEMS {

@@ -26,6 +26,7 @@ pub mod k8s_object;
 pub mod k8s_patch;
 pub mod k8s_query;
 pub mod k8s_rollout;
+pub mod k8s_snap;
 pub mod k8s_transform;
 pub mod k8s_wait;
 pub mod kernel_module;
