@@ -99,9 +99,11 @@ fn a_release_keeps_the_revision_of_which_the_project_itself_changes_an_object() 
     // With the patch out of the role it goes.
     a(RELEASE, &apply).expect(0);
     assert_eq!(lab.value(&["configmap", "shared"], "/data"), None);
-    // Of the patch nothing is left: a prune takes it out of the records, and no rollback names it.
-    let pruned = a(AWAY, &["apply", "--yes", "--prune"]).expect(0);
-    says_all(&pruned, &["no longer managed: k8s_patch configmap/shared", "it is not there any more"]);
+    // Of the patch nothing is left: a prune names the command that ends it.
+    let forget = "converge state forget k8s:v1/ConfigMap/default/shared";
+    says_all(&a(AWAY, &["apply", "--yes", "--prune"]).expect(4), &[forget]);
+    a(AWAY, &["state", "forget", "--yes", "--resource", "k8s:v1/ConfigMap/default/shared"]).expect(0);
+    a(AWAY, &["plan", "--prune"]).expect(0);
     a(AWAY, &["rollback", "--yes"]).expect(0);
     a(AWAY, &["rollback", "--yes"]).expect(0);
     a(AWAY, &apply).expect(0);

@@ -380,7 +380,7 @@ fn forget_item(members: &[JudgedUndo], known: &Knowledge) -> Item {
         .iter()
         .filter_map(|u| {
             let now = now(u);
-            (now != u.before).then(|| why_it_stays(u, &now))
+            (now != u.before).then(|| why_it_stays(u))
         })
         .collect();
     item.outcome = Outcome::Forget(changes);

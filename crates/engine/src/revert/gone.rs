@@ -82,7 +82,7 @@ pub(crate) fn forget(object: &ObjectId) -> String {
 }
 
 /// Whether an object of the API stays since somebody has taken it away.
-pub(crate) fn is_taken_away(judged: &JudgedUndo, known: &Knowledge) -> bool {
+fn is_taken_away(judged: &JudgedUndo, known: &Knowledge) -> bool {
     let JudgedUndo { undo, verdict, .. } = judged;
     let is_gone = || known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
     let is_said = || matches!(verdict, Verdict::Stays(why) if *why == changed_by(undo, known));

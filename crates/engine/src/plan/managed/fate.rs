@@ -1,15 +1,12 @@
 //! What a prune does with an object that is declared no more. Pure.
 
-use crate::revert::gone::is_taken_away;
 use crate::revert::undo::{Verdict, lost};
 use crate::revert::{JudgedUndo, shared};
 use converge_ledger::Undo;
 use converge_objects::is_action;
 use converge_planner::{Fate, Knowledge};
-use converge_resource::State;
 
 const OTHERS: &str = "what is left of it belongs to others";
-const GONE: &str = "it is not there any more";
 
 /// The effect of `--prune` on an object.
 pub(super) fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
@@ -19,7 +16,6 @@ pub(super) fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
         (Verdict::With(_), _) => Fate::Removed,
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
-        (Verdict::Stays(_), None) if is_taken_away(judged, known) => Fate::Forgotten(GONE.to_owned()),
         (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
         (Verdict::Back(change), _)
             if change.from == change.to && !shared::has_fields(&change.object, known) =>
@@ -31,13 +27,8 @@ pub(super) fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
     }
 }
 
-/// The sentence about an object in the state `now` that leaves the records and is not as it was before.
-pub(super) fn why_it_stays(undo: &Undo, now: &State) -> String {
-    if let Some(why) = lost(undo) {
-        return format!("{} stays as it is: {why}", undo.object);
-    }
-    match now.is_absent() {
-        true => format!("{}: {GONE}, and is not made again", undo.object),
-        false => format!("{} stays as it is: {OTHERS}", undo.object),
-    }
+/// The sentence about an object that leaves the records and is not as it was before.
+pub(super) fn why_it_stays(undo: &Undo) -> String {
+    let why = lost(undo).unwrap_or_else(|| OTHERS.to_owned());
+    format!("{} stays as it is: {why}", undo.object)
 }
