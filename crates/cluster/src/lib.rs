@@ -41,7 +41,7 @@ pub use error::ClusterError;
 pub use fault::{Fault, ServerRefusal};
 pub use kubeconfig::KubeconfigError;
 pub use login::{Login, LoginError};
-pub use object::{changed_by, edited_since, is_of_one_release};
+pub use object::{changed_by, edited_since, is_of_one_release, marked_release};
 pub use options::{ClusterOptions, UnreadIdentities};
 pub use program::{environment, in_path};
 pub use record_error::{Damage, RecordReadError, RecordsError, SecretSealError};

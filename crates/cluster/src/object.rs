@@ -95,7 +95,7 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
 const HELM: &str = "helm";
 
 /// The namespace and the name of the release whose object it is, as helm marks it.
-fn release_of(object: &Value) -> Option<[&str; 2]> {
+pub fn marked_release(object: &Value) -> Option<[&str; 2]> {
     let annotations = object.pointer("/metadata/annotations")?;
     let word = |key: &str| annotations.get(key).and_then(Value::as_str);
     Some([word("meta.helm.sh/release-namespace")?, word("meta.helm.sh/release-name")?])
@@ -103,7 +103,7 @@ fn release_of(object: &Value) -> Option<[&str; 2]> {
 
 /// Whether both are objects of one release of helm.
 pub fn is_of_one_release(one: &Value, other: &Value) -> bool {
-    release_of(one).is_some_and(|release| release_of(other) == Some(release))
+    marked_release(one).is_some_and(|release| marked_release(other) == Some(release))
 }
 
 /// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as

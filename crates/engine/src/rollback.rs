@@ -7,7 +7,8 @@ use crate::connect::runs::{records, remarks};
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
-use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others};
+use crate::revert::gone::{ProjectRuns, name_takers, taken_away};
+use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };
@@ -361,7 +362,8 @@ async fn plan_back(
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
             let again = again(start.and_then(|start| records.runs.get(start.place())), roles);
-            plan_undos(context, target, undos, &accounts, &retained, &again)
+            let seen = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &project };
+            plan_undos(context, target, undos, &accounts, (&retained, seen), &again)
                 .await
                 .map(|planned| (planned, ids))
         }
@@ -390,7 +392,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-    retained: &RetainedChanges,
+    (retained, seen): (&RetainedChanges, ProjectRuns<'_, '_>),
     again: &str,
 ) -> Result<RollbackPlan, TargetError> {
     let mut known = Knowledge::default();
@@ -415,11 +417,14 @@ async fn plan_undos(
     asked.extend(revert::shared::own_part_probes(&undos, &known));
     target.look(&asked, &mut known).await?;
     revert::shared::bring_own_part_back(&mut undos, &mut known);
-    leave_those_that_hold_others(target, &mut undos, retained, &mut known).await?;
-    let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let allowed = &context.options.allow_destroy;
+    let along = leave_those_that_hold_others(target, &mut undos, retained, allowed, &mut known).await?;
+    let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
+    name_what_goes_along(&mut groups, &along);
+    let takers = seen.takers(target, &taken_away(&groups, &known), &mut known).await?;
+    name_takers(&mut groups, &takers);
     let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
     revert::leave_what_cannot_go(target, &mut groups, &[], again, &mut known).await?;
     for RevertGroup { address, members, after } in groups {

@@ -11,6 +11,7 @@ mod edit;
 mod fake;
 mod fstab;
 mod hands;
+mod kept;
 mod kinds;
 mod lines;
 mod look;

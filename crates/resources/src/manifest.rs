@@ -1,6 +1,7 @@
 //! Objects of a cluster that a role writes in full: planned by the server's own dry run.
 
 use crate::hands::{hand, is_hand};
+use crate::kept::as_kept;
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
 use converge_objects::k8s::owners::{owners, staying};
@@ -360,6 +361,9 @@ pub fn set_fields(
         if value.is_none() {
             drop_empty(&mut new, path).map_err(wrong)?;
         }
+    }
+    if !fields::differences(&now, &new).is_empty() {
+        new = as_kept(view, object, &now, new)?;
     }
     // Items of a list in another order are no difference.
     let differ = !fields::differences(&now, &new).is_empty();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 mod admitted;
+mod along;
 mod forged;
 mod forgotten;
 mod formats;

@@ -239,3 +239,44 @@ fn a_chart_with_words_of_yaml_settles() {
     nothing_to_change(&lab);
     lab.kubectl(&["delete", "namespace", "held"]);
 }
+
+/// The server drops an empty value of a field that may be missing, and writes a quantity in its own way: the plan says so, and nothing is left to do after it.
+#[test]
+fn a_patch_is_planned_as_the_server_keeps_it() {
+    let lab = Lab::get();
+    let container = "{name: c, image: pause, workingDir: /srv}";
+    let template =
+        format!("{{metadata: {{labels: {{a: k}}}}, spec: {{hostname: old, containers: [{container}]}}}}");
+    let spec = format!("{{replicas: 0, selector: {{matchLabels: {{a: k}}}}, template: {template}}}");
+    let workload = format!(
+        "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: kept, namespace: default}}, spec: {spec}}}"
+    );
+    lab.api.apply(&workload).unwrap();
+    let pod = || lab.value(&["deployment", "kept"], "/spec/template/spec").unwrap();
+    let before = pod();
+    let patch = |set: &str| {
+        let target = "{apiVersion: apps/v1, kind: Deployment, namespace: default, name: kept}";
+        lab.role(
+            "kept",
+            &format!("scope: cluster\nresources:\n  - k8s_patch: {{target: {target}, set: {{{set}}}}}\n"),
+        );
+    };
+    // Of a field that is not there an empty value is nothing to do.
+    patch("/spec/template/spec/priorityClassName: '', '/spec/template/spec/containers/[name=c]/env': []");
+    nothing_to_change(&lab);
+    let at = "/spec/template/spec/containers/[name=c]";
+    patch(&format!(
+        "/spec/template/spec/hostname: '', '{at}/workingDir': '', '{at}/env': [{{name: E, value: ''}}], '{at}/resources/limits/cpu': 1000m"
+    ));
+    let applied = lab.apply().expect(0);
+    says_all(
+        &applied,
+        &["-      hostname: old", "-        workingDir: /srv", "+        - name: E", "cpu: '1'"],
+    );
+    assert_eq!(pod().get("hostname"), None);
+    assert_eq!(pod().pointer("/containers/0/resources/limits/cpu"), Some(&json!("1")));
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(pod(), before);
+    lab.kubectl(&["delete", "deployment", "kept"]);
+}

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// Runs a command of a project, whose only role says this.
-fn of(lab: &Lab, project: &str, item: &str, args: &[&str]) -> Ran {
+pub fn of(lab: &Lab, project: &str, item: &str, args: &[&str]) -> Ran {
     lab.role("shared", &format!("scope: cluster\nresources:\n{item}"));
     let inventory = lab.world.inventory(&format!("converge_project: {project}"));
     lab.world.write("project.yaml", &inventory).unwrap();
@@ -17,7 +17,7 @@ fn of(lab: &Lab, project: &str, item: &str, args: &[&str]) -> Ran {
 }
 
 /// A patch of the project's annotation.
-fn patch(project: &str, value: u8) -> String {
+pub fn patch(project: &str, value: u8) -> String {
     format!(
         "  - k8s_patch: {{target: configmap/shared, namespace: default, set: {{/metadata/annotations/ex.io~1{project}: '{value}'}}}}\n"
     )
@@ -81,7 +81,7 @@ fn a_release_stays_while_another_project_has_changed_its_object() {
 }
 
 /// The only item of a project's role: these values of the ConfigMap, or something else where there are none.
-fn declared(data: &Value) -> String {
+pub fn declared(data: &Value) -> String {
     if data.is_null() {
         return "  - name: it is there\n    k8s_query: {kind: Node}\n".to_owned();
     }

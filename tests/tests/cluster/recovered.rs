@@ -398,6 +398,39 @@ fn a_release_with_an_object_that_is_held_is_refused() {
     assert_eq!((release.live(), release.status()), ((None, None), None));
 }
 
+/// What a helm of somebody else has taken away with a release is as it was before the run that brought both: nobody is accused, and nothing is left to do. What a
+/// run found there and has changed since is refused, with the command that ends it.
+#[test]
+fn what_somebody_uninstalled_is_as_before_its_run() {
+    let lab = Lab::get();
+    let release = RecoveredRelease::new(&lab, "byhand");
+    let patch = "  - k8s_patch: {target: configmap/main, namespace: byhand, set: {/data/w: patched}}\n";
+    let role = ROLE.replace("NAMESPACE", "byhand");
+    let one = json!({"text": "one"});
+    let uninstall = || {
+        let gone = release.helm(&["uninstall", "r"]).output().unwrap();
+        assert!(gone.status.success(), "{gone:?}");
+    };
+    lab.role("recovered", &(role.clone() + patch));
+    release.apply(&one).expect(0);
+    uninstall();
+    for _ in 0..2 {
+        let back = release.run(&["rollback", "--yes"], &json!({}), false).expect(0);
+        assert!(!back.all().contains("refused") && !back.all().contains("someone else"), "{}", back.all());
+    }
+    lab.kubectl(&["delete", "namespace", "converge-system"]);
+    lab.role("recovered", &role);
+    release.apply(&one).expect(0);
+    lab.role("recovered", &(role + patch));
+    release.apply(&one).expect(0);
+    uninstall();
+    let back = release.run(&["rollback", "--yes"], &json!({}), false).expect(4);
+    let remedy = "converge state forget k8s:v1/ConfigMap/byhand/main";
+    says_all(&back, &["it was taken away by someone else since, and is not made again", remedy]);
+    lab.converge(&["state", "forget", "hosts.yaml", "k8s:v1/ConfigMap/byhand/main", "--yes"]).expect(0);
+    release.run(&["rollback", "--yes"], &json!({}), false).expect(0);
+}
+
 /// A removal that was killed: what helm has deleted already was taken away by nobody else, and one apply installs the release anew.
 #[test]
 fn a_removal_that_was_killed_is_gone_on_with() {

@@ -230,7 +230,10 @@ pub(crate) async fn plan_again(
     target.facts_are_stale();
     let look =
         LookScope { part: ItemSelection::Converge, history, diffs: context.options.diffs, records: false };
-    Ok(look_and_plan(context, target, &look, other_targets).await?.folded)
+    let LookResult { mut folded, mut known, .. } =
+        look_and_plan(context, target, &look, other_targets).await?;
+    crate::plan::along::refuse_again(context, target, &mut folded.plan, &mut known).await?;
+    Ok(folded)
 }
 
 /// A new plan after an apply. Leaves out `known` failures.

@@ -3,6 +3,7 @@
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
 
+mod fate;
 mod orphans;
 
 pub(crate) use orphans::undo_of;
@@ -12,13 +13,14 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::source::HostSource;
 use crate::revert::accounts::{AccountChanges, Accounts};
-use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others};
+use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
 use converge_ledger::{OwnedObject, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
-use converge_objects::{api_ref, is_action, traits_of};
+use converge_objects::{api_ref, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
+use fate::{fate, why_it_stays};
 use orphans::{
     autoremovable, autoremove_probe, behind, companions, contents, covered, goes_with, hidden, is_given_back,
     name_other_projects, orphaned, other_names, remains,
@@ -154,10 +156,12 @@ pub(crate) async fn own(
     let asked = if prune { changed_probes(&undos, known) } else { BTreeSet::new() };
     target.look(&asked, known).await?;
     let of_others = RetainedChanges::of_others(&records.things, &scope);
-    leave_those_that_hold_others(target, &mut undos, &of_others, known).await?;
+    let allowed = &context.options.allow_destroy;
+    let along = leave_those_that_hold_others(target, &mut undos, &of_others, allowed, known).await?;
     // The declared items come first: an account that gets another number leaves its old one on files.
     let accounts = AccountChanges::of(&plan.items);
-    let mut groups = revert::arrange_after(accounts, undos, known, &context.options.allow_destroy);
+    let mut groups = revert::arrange_after(accounts, undos, known, allowed);
+    name_what_goes_along(&mut groups, &along);
     if let Some(lines) = lines {
         let then = end_of(&lines.object, plan, known).unwrap_or_else(|| lines.left.clone());
         revert::lines::go_with_mounts(&mut groups, &lines, then, known);
@@ -242,8 +246,6 @@ fn undeclared(
     });
     each.collect()
 }
-
-const OTHERS: &str = "what is left of it belongs to others";
 
 /// The command that takes up what a prune has left.
 const PRUNE_AGAIN: &str = "converge apply --prune";
@@ -360,25 +362,6 @@ pub(crate) fn carry_over(fresh: &mut HostPlan, items: Vec<Item>, address_of: &BT
     }
 }
 
-/// The effect of `--prune` on an object.
-fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
-    let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
-    match (&judged.verdict, revert::undo::lost(&judged.undo)) {
-        (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
-        (Verdict::With(_), _) => Fate::Removed,
-        (Verdict::Lost(why), _) => cannot(why),
-        (Verdict::Stays(_), Some(why)) => cannot(&why),
-        (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
-        (Verdict::Back(change), _)
-            if change.from == change.to && !shared::has_fields(&change.object, known) =>
-        {
-            Fate::Forgotten(OTHERS.to_owned())
-        }
-        (Verdict::Back(change), _) if change.to.is_absent() || is_action(&change.object) => Fate::Removed,
-        (Verdict::Back(_), _) => Fate::GivenBack,
-    }
-}
-
 /// One item that only takes things out of the record.
 fn forget_item(members: &[JudgedUndo], known: &Knowledge) -> Item {
     let mut item = revert::item(0, "", Vec::new());
@@ -397,10 +380,7 @@ fn forget_item(members: &[JudgedUndo], known: &Knowledge) -> Item {
         .iter()
         .filter_map(|u| {
             let now = now(u);
-            (now != u.before).then(|| {
-                let why = revert::undo::lost(u).unwrap_or_else(|| OTHERS.to_owned());
-                format!("{} stays as it is: {why}", u.object)
-            })
+            (now != u.before).then(|| why_it_stays(u))
         })
         .collect();
     item.outcome = Outcome::Forget(changes);

@@ -1,11 +1,13 @@
 //! Plans all targets of a run.
 
+pub(crate) mod along;
 pub(crate) mod check;
 pub(crate) mod facts;
 pub(crate) mod irreversible;
 pub(crate) mod joining_nodes;
 pub(crate) mod look;
 pub(crate) mod managed;
+pub(crate) mod missing;
 pub(crate) mod node_removal;
 pub(crate) mod one_place;
 pub(crate) mod other_hosts;

@@ -2,6 +2,7 @@
 
 use crate::connect::target::Target;
 use crate::context::RunContext;
+use crate::plan::along::refuse_what_takes_others_along;
 use crate::plan::look::{LookResult, LookScope, LookStart, look_and_plan, look_from};
 use crate::plan::other_targets::OtherRoles;
 use crate::{Activity, Event, HostEntry, HostResult, TargetError};
@@ -157,6 +158,9 @@ async fn with_records(
     let (mut plan, mut known) = (looked.folded.plan, looked.known);
     match looked.records {
         Some(Ok(records)) => {
+            let (things, declares) = (&records.things, &looked.declares);
+            refuse_what_takes_others_along(context, target, &mut plan, things, declares, &mut known).await?;
+            crate::plan::missing::name_takers(context, target, &mut plan, things, &mut known).await?;
             crate::plan::managed::own(context, target, &mut plan, records, &looked.declares, &mut known)
                 .await?
         }

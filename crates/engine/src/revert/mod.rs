@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 mod admission;
 mod asked;
 pub(crate) mod directories;
+pub(crate) mod gone;
 pub(crate) mod holders;
 pub(crate) mod layers;
 mod left;
@@ -91,7 +92,7 @@ pub(crate) fn arrange_after(
         })
         .collect();
     go_with_their_node(&undos, &mut verdicts);
-    let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known);
+    let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known, allowed);
     packages::leave_what_others_need(&mut verdicts, known);
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);

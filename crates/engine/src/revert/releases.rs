@@ -19,7 +19,7 @@ use converge_resource::{
     Stop,
 };
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
-pub(crate) use held::leave_those_that_hold_others;
+pub(crate) use held::{goes_by, held_by, leave_those_that_hold_others, name_what_goes_along, takes_others};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use taken::{go_with_their_release, goes_with, taken_with};

@@ -11,10 +11,15 @@ use std::collections::BTreeMap;
 
 /// The manifests of a state of a release, as far as its text is known.
 pub(super) fn manifests(state: &State, known: &Knowledge) -> Vec<Value> {
+    known_manifests(state, known).unwrap_or_default()
+}
+
+/// The same; `None` where its text is not known, or nothing of it is in force.
+pub(super) fn known_manifests(state: &State, known: &Knowledge) -> Option<Vec<Value>> {
     let Ok(ReleaseState::Installed { digest, .. }) = ReleaseState::try_from(state.clone()) else {
-        return Vec::new();
+        return None;
     };
-    known.content(&digest).and_then(release::manifests_of).unwrap_or_default()
+    release::manifests_of(known.content(&digest)?)
 }
 
 /// Whether objects of a release may be missing now that nobody but helm took away.

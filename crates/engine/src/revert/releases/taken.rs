@@ -1,8 +1,9 @@
 //! Objects that go with a release which a plan takes away: helm deletes all that its manifests name. Pure.
 
-use super::brought::{manifests, may_lack_objects};
+use super::brought::{known_manifests, manifests, may_lack_objects};
 use crate::revert::order::namespaces::goes_along;
-use crate::revert::undo::Verdict;
+use crate::revert::undo::{Verdict, text_of};
+use converge_cluster::marked_release;
 use converge_ledger::Undo;
 use converge_objects::{api_ref, release, release_of};
 use converge_planner::Knowledge;
@@ -10,16 +11,29 @@ use converge_resource::{ApiRef, Change, ObjectId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The namespace of a release that this change takes away, and the manifests of what helm deletes with it, as far as they are known.
+/// The namespace of a release that this change takes away or leads to another revision, and the manifests of what helm deletes with it, as far as they are
+/// known: of one that stays, those that its state afterwards lacks.
 pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&'c str, Vec<Value>)> {
-    let (namespace, _) = release_of(&change.object).filter(|_| change.to.is_absent())?;
+    let (namespace, _) = release_of(&change.object)?;
+    let stay = if change.to.is_absent() { Vec::new() } else { known_manifests(&change.to, known)? };
+    let stay: Vec<_> = stay.iter().filter_map(|manifest| identity(manifest, namespace)).collect();
     let is_kept = |manifest: &Value| {
         let policy = manifest.pointer("/metadata/annotations")?.get("helm.sh/resource-policy")?.as_str()?;
         Some(policy.trim().eq_ignore_ascii_case("keep"))
     };
     let mut manifests = manifests(&change.from, known);
-    manifests.retain(|manifest| is_kept(manifest) != Some(true));
+    manifests.retain(|manifest| {
+        let is_there_then = || identity(manifest, namespace).is_some_and(|one| stay.contains(&one));
+        is_kept(manifest) != Some(true) && !is_there_then()
+    });
     Some((namespace, manifests))
+}
+
+/// What tells helm two objects of a release apart: the version of a kind's group does not.
+fn identity(manifest: &Value, namespace: &str) -> Option<(String, String, String, String)> {
+    let ApiRef { api_version, kind, namespace: own, name } = ApiRef::of(manifest)?;
+    let group = api_version.split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
+    Some((group, kind, own.unwrap_or_else(|| namespace.to_owned()), name))
 }
 
 /// Whether an object goes with what helm deletes: it is one of these manifests of a release in `namespace`, lies in a namespace of theirs, or is of a kind that
@@ -35,11 +49,12 @@ pub(crate) fn goes_with(manifests: &[Value], namespace: &str, object: &ObjectId)
 }
 
 /// Lets what runs have made or changed of the objects of a release go with it, each returned with its release: one that is refused would go all the same.
-/// An object that would be lost for good, or that another project has changed, keeps the release instead.
+/// An object that would be lost for good, or that another project has changed, keeps the release instead, the latter unless the release may go.
 pub(crate) fn go_with_their_release(
     undos: &[Undo],
     verdicts: &mut [Verdict],
     known: &Knowledge,
+    allowed: &[String],
 ) -> BTreeMap<ObjectId, ObjectId> {
     let is_there = |object: &ObjectId| known.observed(object).is_ok_and(|now| !now.state.is_absent());
     let mut gone_with = BTreeMap::new();
@@ -48,13 +63,16 @@ pub(crate) fn go_with_their_release(
         let Some(Verdict::Back(change)) = verdicts.get(at) else { continue };
         let Some((namespace, manifests)) = taken_with(change, known) else { continue };
         let (release, namespace) = (change.object.clone(), namespace.to_owned());
+        let is_allowed = allowed.contains(&release.to_string());
         let is_of_release = |undo: &Undo| {
             let object = api_ref(&undo.object).filter(|_| is_there(&undo.object));
             object.is_some_and(|object| manifests.iter().any(|m| release::is(m, &object, &namespace)))
         };
         let keeps = undos.iter().zip(verdicts.iter()).find_map(|(undo, verdict)| match verdict {
             Verdict::Kept(why) if is_of_release(undo) => Some((undo, why)),
-            Verdict::Stays(why) if undo.theirs.is_some() && is_of_release(undo) => Some((undo, why)),
+            Verdict::Stays(why) if undo.theirs.is_some() && !is_allowed && is_of_release(undo) => {
+                Some((undo, why))
+            }
             _ => None,
         });
         if let Some((undo, why)) = keeps {
@@ -80,7 +98,7 @@ pub(crate) fn go_with_their_release(
 /// Objects that went with a release which is away, or which helm is taking away, are as they were before the release. Their changes came after it: they stand before it.
 fn rest_with_their_release(undos: &[Undo], verdicts: &mut [Verdict], known: &Knowledge) {
     for (at, of_release) in undos.iter().enumerate() {
-        let Some((namespace, _)) = release_of(&of_release.object) else { continue };
+        let Some((namespace, name)) = release_of(&of_release.object) else { continue };
         let is_back = matches!(verdicts.get(at), Some(Verdict::Same | Verdict::Back(_)));
         if !is_back || !of_release.before.is_absent() || !may_lack_objects(&of_release.object, known) {
             continue;
@@ -91,7 +109,14 @@ fn rest_with_their_release(undos: &[Undo], verdicts: &mut [Verdict], known: &Kno
         for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()).take(at) {
             let is_gone = known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
             let object = api_ref(&undo.object).filter(|_| is_gone && undo.theirs.is_none());
-            let is_of = |object: &ApiRef| manifests.iter().any(|m| release::is(m, object, namespace));
+            // What somebody has uninstalled by hand is in no record: the objects tell themselves.
+            let is_marked = || {
+                let marks = |text: Value| marked_release(&text) == Some([namespace, name]);
+                let states = [&undo.before, &undo.left];
+                states.iter().any(|state| text_of(&undo.object, state, known).is_some_and(marks))
+            };
+            let is_of =
+                |object: &ApiRef| manifests.iter().any(|m| release::is(m, object, namespace)) || is_marked();
             if object.is_some_and(|object| is_of(&object)) {
                 *verdict = Verdict::With(of_release.object.clone());
             }

@@ -1,5 +1,6 @@
 //! Fields of a cluster's objects that runs in force have taken away: a release that goes back to a chart which declares them does not bring them back.
 
+use super::held::takes_others;
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::undo::text_of;
@@ -33,8 +34,8 @@ impl RetainedChanges {
         reverted: &[usize],
         project: &ProjectScope,
     ) -> Self {
-        let releases = undos.iter().filter(|undo| release_of(&undo.object).is_some());
-        let since = releases.filter_map(|undo| ledger.place(&undo.run)).min();
+        let outer = undos.iter().filter(|undo| takes_others(&undo.object));
+        let since = outer.filter_map(|undo| ledger.place(&undo.run)).min();
         let keeps = |at: usize, change: &SavedChange| {
             let is_later = !ledger.is_of(at, project) || since.is_some_and(|since| since <= at);
             ledger.run_in_force(at, project).filter(|_| is_later && change.outcome != SavedOutcome::Moved)
