@@ -47,7 +47,8 @@ impl RoleFiles {
     #[must_use]
     pub fn in_collection(mut self, galaxy: &str) -> Self {
         let source = Source::new("galaxy.yml", galaxy);
-        let documents = parse_yaml_into(source, Dialect::Ansible, &mut Diagnostics::new()).unwrap_or_default();
+        let documents =
+            parse_yaml_into(source, Dialect::Ansible, &mut Diagnostics::new()).unwrap_or_default();
         let name = |key: &str| {
             let name = documents.first()?.get(key)?.scalar_text()?;
             let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();

@@ -27,7 +27,12 @@ impl Build<'_> {
     /// Asks for SELinux in the beginning, where tasks or templates read it; a default or a variable of the role has its value before.
     pub(crate) fn asks_for_selinux(&mut self, tasks: &[Task], values: &str) {
         let GatheredFact { fact, register, run, .. } = SELINUX;
-        let names = [format!("ansible_{fact}"), format!("facts.{fact}"), format!("facts['{fact}']"), format!("facts[\"{fact}\"]")];
+        let names = [
+            format!("ansible_{fact}"),
+            format!("facts.{fact}"),
+            format!("facts['{fact}']"),
+            format!("facts[\"{fact}\"]"),
+        ];
         let reads = |text: &str| names.iter().any(|name| text.contains(name));
         let mut is_read = false;
         for task in tasks {

@@ -79,8 +79,11 @@ fn follow(
         return;
     }
     if let Some(outer) = role_of(task, files).filter(|_| is_in_place(task))
-        && let Some(path) =
-            from(files, &format!("{outer}/tasks"), task.args.get("tasks_from").and_then(Node::scalar_text).as_deref())
+        && let Some(path) = from(
+            files,
+            &format!("{outer}/tasks"),
+            task.args.get("tasks_from").and_then(Node::scalar_text).as_deref(),
+        )
     {
         if depth >= MAX_DEPTH {
             let message = format!("files of tasks include each other more than {MAX_DEPTH} times");

@@ -7,7 +7,6 @@ use crate::registers::has_loop;
 use crate::report::TaskVerdict;
 use crate::role::{Build, ImportedContent, ImportedFile, role_name};
 use crate::task::Task;
-use crate::tokens::{TokenSort, tokens};
 use crate::written::RoleEntry;
 use converge_syntax::{Diagnostics, Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,15 +22,10 @@ struct OuterVariable {
     is_default: bool,
 }
 
-/// All names that a text may read.
+/// All names that a text may read: its words, wherever they stand.
 fn names_in(text: &str, found: &mut BTreeSet<String>) {
-    let names = tokens(text).into_iter().filter(|token| token.sort == TokenSort::Name);
-    found.extend(names.map(|token| token.text.to_owned()));
-    // A name in a text in quotes is one too: a template stands there.
-    for inside in tokens(text).iter().filter_map(|token| token.quoted().filter(|text| text.contains("{{"))) {
-        let names = tokens(inside);
-        found.extend(names.iter().filter(|one| one.sort == TokenSort::Name).map(|one| one.text.to_owned()));
-    }
+    let words = text.split(|c: char| !(c == '_' || c.is_alphanumeric())).filter(|word| !word.is_empty());
+    found.extend(words.map(str::to_owned));
 }
 
 fn own_way(why: String) -> ImportProblem {
@@ -42,13 +36,13 @@ impl Build<'_> {
     /// The tasks of another role in the place of the task that uses it.
     pub(crate) fn outer_role(&mut self, task: &Task) -> Result<Vec<RoleEntry>, ImportProblem> {
         let mut asked = task.clone();
-        asked.module = if task.full_name.ends_with("import_role") { "import_role" } else { "include_role" }.to_owned();
+        asked.module =
+            if task.full_name.ends_with("import_role") { "import_role" } else { "include_role" }.to_owned();
         let Some(folder) = role_of(&asked, self.files).filter(|_| !has_loop(task)) else {
             return Err(own_way("the role is used for each element of a loop".to_owned()));
         };
-        if let Some(key) = ["public", "handlers_from", "rolespec_validate"].iter().find(|key| {
-            task.args.get(key).is_some_and(|value| value.as_bool() != Some(false) && **key != "rolespec_validate")
-        }) {
+        let is_set = |key: &&&str| task.args.get(key).is_some_and(|value| value.as_bool() != Some(false));
+        if let Some(key) = ["public", "handlers_from"].iter().find(is_set) {
             return Err(own_way(format!("`{key}` of a role that is used here")));
         }
         let mut text = BTreeSet::new();
@@ -57,10 +51,9 @@ impl Build<'_> {
                 names_in(&inner.text, &mut text);
             });
         }
-        if let Some(name) = ["role_path", "role_name", "vars", "ansible_parent_role_paths"].iter().find(|name| text.contains(**name)) {
-            if *name != "vars" {
-                return Err(own_way(format!("its tasks read `{name}`, which is another one here")));
-            }
+        let of_role = ["role_path", "role_name", "ansible_parent_role_paths"];
+        if let Some(name) = of_role.iter().find(|name| text.contains(**name)) {
+            return Err(own_way(format!("its tasks read `{name}`, which is another one here")));
         }
         let renamed = self.names.renamed.clone();
         let texts = self.names.texts.clone();
@@ -83,7 +76,8 @@ impl Build<'_> {
             let place = format!("{folder}/{name}");
             let wanted = part(key);
             let path = from(self.files, &place, wanted.as_deref());
-            if path.is_none() && (wanted.is_some() || !self.files.below(&format!("{place}/main")).is_empty()) {
+            if path.is_none() && (wanted.is_some() || !self.files.below(&format!("{place}/main")).is_empty())
+            {
                 return Err(own_way(format!("`{key}` of the role: the file is not found")));
             }
             let node = path.and_then(|path| self.files.yaml(&path, &mut Diagnostics::new()));
@@ -113,7 +107,12 @@ impl Build<'_> {
         for name in all.keys().filter(|name| read.contains(*name)).cloned().collect::<Vec<_>>() {
             self.outer_variable(task, &name, &all, &given, &mut done, 0)?;
         }
-        for text in self.files.below("templates").iter().filter_map(|path| self.files.text(&format!("templates/{path}"))) {
+        for text in self
+            .files
+            .below("templates")
+            .iter()
+            .filter_map(|path| self.files.text(&format!("templates/{path}")))
+        {
             let mut names = BTreeSet::new();
             names_in(text, &mut names);
             let is_new = |name: &&String| self.names.renamed.get(*name) != given.renamed.get(*name);
@@ -148,7 +147,14 @@ impl Build<'_> {
         }
         done.insert(name.to_owned());
         if variable.is_default {
-            let known = format!("{} {name}", task.args.get("name").and_then(Node::scalar_text).map(|name| role_name(&name)).unwrap_or_default());
+            let known = format!(
+                "{} {name}",
+                task.args
+                    .get("name")
+                    .and_then(Node::scalar_text)
+                    .map(|name| role_name(&name))
+                    .unwrap_or_default()
+            );
             if self.outer_inputs.contains(&known) {
                 return Ok(());
             }

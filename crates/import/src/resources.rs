@@ -1,8 +1,8 @@
 //! From a task to its resources, each checked against its kind.
 
 use crate::convert::{Context, Conversion, ConvertedPart, Params, convert};
-use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, whole_expression};
 use crate::emit::holds_on_targets;
+use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, whole_expression};
 use crate::includes::listed;
 use crate::keywords::{Common, common, special};
 use crate::loops::loop_of;
@@ -98,8 +98,7 @@ impl Build<'_> {
         if resources.is_empty() && !notifies.is_empty() {
             remarks.push("nothing stands for it that could restart anything".to_owned());
         }
-        let is_conditional =
-            !read.when.iter().chain(self.conditions.iter().flatten()).all(holds_on_targets);
+        let is_conditional = !read.when.iter().chain(self.conditions.iter().flatten()).all(holds_on_targets);
         for name in &resources {
             self.positions.insert(name.clone(), self.top);
             if is_conditional {
@@ -199,8 +198,7 @@ impl Build<'_> {
             // What a check asks is known before all else, and so are the conditions around it.
             let around = self.conditions.iter().flatten().cloned().collect();
             let around = ConvertedResource { when: around, ..ConvertedResource::default() };
-            let is_check =
-                one.is_check && !self.reads_results(&resource) && !self.reads_results(&around);
+            let is_check = one.is_check && !self.reads_results(&resource) && !self.reads_results(&around);
             let resource = self.fitting(resource, task)?;
             self.claim(&resource)?;
             note_path(self, one);

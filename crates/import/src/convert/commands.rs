@@ -27,8 +27,7 @@ pub(super) fn command(mut params: Params, context: &Context) -> Result<Conversio
 fn without_shell(text: &str) -> Result<String, ImportProblem> {
     let text = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let outside = shell_text::outside_of_templates(&text);
-    let is_plain =
-        !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']);
+    let is_plain = !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']);
     let has_values = text.contains("{{") && !text.contains("{%");
     if is_plain && !has_values {
         return Ok(text);

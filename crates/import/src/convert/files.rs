@@ -172,9 +172,7 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, I
     let source = params.needed(&["src"])?;
     let dest = target(&params.needed(&["dest"])?, &source);
     let keeps = params.flag(&["force"])? == Some(false);
-    let is_directory = |path: &str| {
-        in_directory(path, context).ends_with('/')
-    };
+    let is_directory = |path: &str| in_directory(path, context).ends_with('/');
     if is_directory(&source) || is_directory(&dest) {
         return Err(ImportProblem::new(
             "it copies into or from a directory of the host",

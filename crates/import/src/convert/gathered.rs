@@ -129,7 +129,8 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Conversion
     let database = params.text(&["database"]);
     let key = params.text(&["key"]);
     let split = params.text(&["split"]);
-    let known = GATHERED.iter().find(|known| known.module == params.module && known.database == database.as_deref());
+    let known =
+        GATHERED.iter().find(|known| known.module == params.module && known.database == database.as_deref());
     if let (Some(database), None) = (&database, known) {
         return Err(ImportProblem::new(
             format!("`getent` reads the database `{database}`"),
@@ -137,7 +138,10 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Conversion
         ));
     }
     if split.is_some_and(|split| split != ":") {
-        return Err(ImportProblem::new("`split` takes the fields apart in another way", "write `query` with getent"));
+        return Err(ImportProblem::new(
+            "`split` takes the fields apart in another way",
+            "write `query` with getent",
+        ));
     }
     params.finish("query")?;
     let Some(known) = known.filter(|known| context.read_facts.contains(known.fact)) else {

@@ -21,8 +21,9 @@ fn quote(value: Value) -> String {
 /// The words of a text for a POSIX shell, each quoted: as Ansible's `command` takes a value apart, no sign of which is one of a shell.
 fn quote_words(value: Value) -> Result<String, Error> {
     let text = if value.kind() == ValueKind::None { String::new() } else { value.to_string() };
-    let all = words(&text)
-        .ok_or_else(|| invalid("quote_words: a quote is not closed, or nothing stands behind the last `\\`"))?;
+    let all = words(&text).ok_or_else(|| {
+        invalid("quote_words: a quote is not closed, or nothing stands behind the last `\\`")
+    })?;
     Ok(all.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
