@@ -191,7 +191,7 @@ impl Build<'_> {
         let fresh = (2..1000).map(|n| format!("{name}_{n}")).find(|other| !is_taken(other) && same(other));
         let Some(fresh) = fresh else { return Err(problem) };
         if !self.sets.iter().any(|(own, _)| *own == fresh) {
-            self.set_value(&fresh, Vec::new(), value)?;
+            self.put(&fresh, Vec::new(), value)?;
         }
         self.names.renamed.insert(name.to_owned(), fresh);
         Ok(())
