@@ -62,4 +62,22 @@ fn plan_apply_and_rollback_need_no_argument() {
     let own = world.dir().join("own.html");
     typed("", &["apply", "--yes", "--report", own.to_str().unwrap()]).expect(0);
     assert!(own.is_file() && pages(&world).len() == 2, "the command line comes before the settings");
+
+    // An `ansible.cfg` is enough: what it says of the connection stands below the inventory.
+    std::fs::remove_file(world.dir().join("converge.toml")).unwrap();
+    let key =
+        without_user.iter().find_map(|line| line.split_once("ansible_ssh_private_key_file:")).unwrap().1;
+    let without_key: Vec<String> =
+        without_user.iter().filter(|line| !line.contains("ansible_ssh_private_key_file")).cloned().collect();
+    world.write("hosts.yaml", &format!("{}\n", without_key.join("\n"))).unwrap();
+    let cfg = |user: &str| {
+        let key = key.trim().trim_matches(['"', '\'']);
+        let text =
+            format!("[defaults]\ninventory = hosts.yaml\nremote_user = {user}\nprivate_key_file = {key}\n");
+        world.write("ansible.cfg", &text).unwrap();
+    };
+    cfg("nobody-of-this-name");
+    typed("", &["plan"]).expect(3).says("nobody-of-this-name");
+    cfg("root");
+    typed("", &["plan"]).expect(0).says("nothing to change");
 }

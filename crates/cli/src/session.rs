@@ -83,6 +83,7 @@ impl CommandSession {
         let options = Options {
             forks: usize::from(connection.forks.unwrap_or(DEFAULT_FORKS)),
             login_user: connection.user.clone(),
+            connection_defaults: connection.defaults.clone(),
             become_password: prompt::become_password(connection)?,
             become_user,
             accept_new_host_keys: connection.accept_new_host_keys,

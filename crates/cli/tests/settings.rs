@@ -51,7 +51,8 @@ impl Ran {
 fn ran(dir: &Path, environment: &[(&str, &str)], line: &str) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_converge"));
     command.args(line.split(' ').filter(|word| !word.is_empty())).current_dir(dir).env("HOME", dir);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CONVERGE_") || name == "SUDO_UID")
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("CONVERGE_") || name == "SUDO_UID" || name == "ANSIBLE_CONFIG")
     {
         command.env_remove(name);
     }
@@ -302,4 +303,50 @@ fn what_is_no_plain_file_is_passed_over_and_what_is_too_large_is_refused() {
     assert!(large.code == 64 && large.err.contains("larger than 1 MiB"), "{}", large.err);
     std::fs::write(&file, [b'#', 0xff]).unwrap();
     assert!(ran(dir.path(), &[], "settings").err.contains("is not UTF-8 text"));
+}
+
+#[test]
+fn ansible_cfg_is_the_lowest_layer_and_shown_with_its_places() {
+    let dir = project("forks = 3\n");
+    let at = dir.path();
+    let text = "[defaults]\ninventory = inventories/two.yaml\nforks = 7\nremote_user = deploy\nprivate_key_file = keys/id\n\
+        [privilege_escalation]\nbecome = True\n[ssh_connection]\npipelining = True\n";
+    put(at, "ansible.cfg", text);
+    allow(&at.join("ansible.cfg"), 0o644);
+    for folder in ["", "roles"] {
+        assert_eq!(hosts(&at.join(folder), &[], "inventory --list"), ["two"]);
+    }
+    assert_eq!(hosts(at, &[("CONVERGE_INVENTORY", "inventories/one.yaml")], "inventory --list"), ["one"]);
+    let shown = ran(at, &[], "settings --output json").json();
+    let of = |name: &str| {
+        let all = shown["settings"].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap()["at"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        [of("inventory"), of("user"), of("forks")],
+        ["ansible.cfg:2:1", "ansible.cfg:4:1", "converge.toml:1:1"]
+    );
+    let ansible = &shown["ansible"];
+    assert_eq!(ansible["file"], "ansible.cfg");
+    assert_eq!(ansible["variables"][0]["name"], "ansible_ssh_private_key_file");
+    assert_eq!(ansible["variables"][1]["value"], "True");
+    assert_eq!(ansible["ignored"][0]["key"], "pipelining");
+    let text = ran(at, &[], "settings").out;
+    for part in ["ansible.cfg:2:1", "ansible_become", "ansible.cfg:7:1", "pipelining: ignored"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // Another place for it, and one that others may write.
+    put(at, "other/own.cfg", "[defaults]\ninventory = ../inventories/one.yaml\n");
+    assert_eq!(hosts(at, &[("ANSIBLE_CONFIG", "other/own.cfg")], "inventory --list"), ["one"]);
+    put(at, "bad.cfg", "[defaults]\nforks = many\n");
+    let bad = ran(at, &[("ANSIBLE_CONFIG", "bad.cfg")], "plan");
+    assert!(bad.code == 64 && bad.err.contains("bad.cfg:2:1"), "{} {}", bad.code, bad.err);
+    allow(&at.join("ansible.cfg"), 0o666);
+    let open = ran(at, &[], "plan");
+    assert!(
+        open.code == 64 && open.err.contains("ansible.cfg is ignored, because every user"),
+        "{}",
+        open.err
+    );
+    assert!(open.err.contains("ANSIBLE_CONFIG=ansible.cfg"), "{}", open.err);
 }

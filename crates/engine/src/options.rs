@@ -2,6 +2,7 @@
 
 use converge_ledger::ProjectName;
 use secrecy::SecretString;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ pub struct Options {
     pub become_user: Option<String>,
     /// The user to log in as by SSH, where the inventory names none.
     pub login_user: Option<String>,
+    /// Variables of connections, where the inventory sets none of their names.
+    pub connection_defaults: BTreeMap<String, String>,
     /// Record and trust the key of a host that known_hosts does not know. A changed one is refused all the same.
     pub accept_new_host_keys: bool,
     /// Stop before the first deferred resource.
@@ -53,6 +56,7 @@ impl Default for Options {
             become_password: None,
             become_user: None,
             login_user: None,
+            connection_defaults: BTreeMap::new(),
             accept_new_host_keys: false,
             no_deferred: false,
             operator: "unknown".to_owned(),

@@ -5,6 +5,7 @@ use crate::includes::{CASE, included_name, listed};
 use crate::keywords::{Common, asks_for_change, conditions};
 use crate::loops::reads_outer_element;
 use crate::names::plain_name;
+use crate::outer::OUTER;
 use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::Build;
@@ -66,7 +67,7 @@ impl Build<'_> {
                 self.open_below(task, problem)
             };
         }
-        if task.module != "include_vars"
+        if !matches!(task.module.as_str(), "include_vars" | OUTER)
             && let Err(problem) = self.task_vars(task)
         {
             return self.open(task, problem, &[]);
@@ -76,13 +77,21 @@ impl Build<'_> {
             "block" => Ok(self.block(task)),
             "include_tasks" => self.include(task),
             CASE => Ok(self.group(task, false)),
+            OUTER => self.outer_role(task),
             "meta" => self.meta(task),
             "set_fact" => self.set_fact(task).map(|()| Vec::new()),
             "include_vars" => self.include_vars(task).map(|()| Vec::new()),
             "include_role" | "import_role" => self.other_role(task).map(|()| Vec::new()),
             _ => return self.resources(task),
         };
-        result.unwrap_or_else(|problem| self.open(task, problem, &[]))
+        result.unwrap_or_else(|problem| match task.module.as_str() {
+            OUTER => {
+                // The tasks of the other role are not here.
+                task.block.iter().for_each(|inner| inner.each(&mut |inner| self.result_is_open(inner)));
+                self.open(task, problem, &[])
+            }
+            _ => self.open(task, problem, &[]),
+        })
     }
 
     /// A task for no host that converge works on, with the tasks below it: nothing stands for them.
@@ -163,7 +172,7 @@ impl Build<'_> {
     }
 
     /// The tasks below a task as a group, or side by side where it has neither conditions nor tags.
-    fn group(&mut self, task: &Task, push_down: bool) -> Vec<RoleEntry> {
+    pub(crate) fn group(&mut self, task: &Task, push_down: bool) -> Vec<RoleEntry> {
         let mut read = Common::default();
         let mut inner: Vec<Task> = task.block.clone();
         let inherited: Vec<(String, Node)> = task
@@ -173,7 +182,7 @@ impl Build<'_> {
             .cloned()
             .collect();
         let mut tags = task.words("tags");
-        if task.module == "include_tasks" {
+        if matches!(task.module.as_str(), "include_tasks" | OUTER) {
             // Only the include itself has the tags of a dynamic one; those of `apply` are given on.
             tags.extend(
                 task.args
@@ -204,7 +213,8 @@ impl Build<'_> {
         self.depth += 1;
         self.conditions.push(read.when.clone());
         // The condition of an include that is no import is asked once, before its tasks.
-        let is_once = task.module == "include_tasks" && task.full_name.ends_with("include_tasks");
+        let is_once = task.full_name.ends_with("include_tasks") && task.module == "include_tasks"
+            || task.full_name.ends_with("include_role");
         let around = self.asked_again.clone();
         if is_once {
             self.asked_again.clear();
@@ -362,7 +372,7 @@ fn passed(task: &Task) -> Task {
 }
 
 /// Whether a condition holds on every host that converge works on.
-fn holds_on_targets(condition: &Node) -> bool {
+pub(crate) fn holds_on_targets(condition: &Node) -> bool {
     condition.as_str().is_some_and(|text| decided(text, DecidedFor::Systems) == Some(true))
 }
 

@@ -6,7 +6,7 @@ pub(crate) use crate::problem::ImportProblem;
 pub(crate) use crate::results::RegisteredResult;
 use crate::results::result;
 use crate::system;
-use crate::targets::version_test;
+use crate::targets::{python_test, version_test};
 pub(crate) use crate::tokens::whole_expression;
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 pub(crate) use crate::uses::uses;
@@ -26,6 +26,8 @@ pub(crate) struct ExpressionNames {
     pub gathered: BTreeMap<&'static str, String>,
     /// Variables that have another name from the present task on.
     pub renamed: BTreeMap<String, String>,
+    /// Variables of Ansible that are known beforehand, as an expression.
+    pub texts: BTreeMap<&'static str, String>,
     /// Variables that tasks set: other hosts have them too in Ansible.
     pub set_by_tasks: BTreeSet<String>,
 }
@@ -89,7 +91,7 @@ impl ExpressionNames {
         if name == "lookup" || name == "query" || name == "q" {
             return lookup(all, at, out);
         }
-        if name == "vars" && all.get(at + 1).is_some_and(|open| open.is("[")) {
+        if name == "vars" && !self.declared.contains(name) {
             return Err(ImportProblem::new(
                 "a variable is read by a name that is computed",
                 "name the variable",
@@ -99,6 +101,10 @@ impl ExpressionNames {
             && let Some(end) = self.of_other_host(all, at, out)?
         {
             return Ok(end);
+        }
+        if let Some(text) = self.texts.get(name).filter(|_| !self.declared.contains(name)) {
+            out.push_str(text);
+            return Ok(at + 1);
         }
         if let Some(registered) = self.registered.get(name) {
             return result(name, registered, all, at, out);
@@ -146,6 +152,12 @@ impl ExpressionNames {
             return Ok(at);
         }
         if let Some(end) = system::compared(fact, all, at, out)? {
+            return Ok(end);
+        }
+        if fact == "python_version"
+            && let Some((holds, end)) = python_test(all, at)
+        {
+            out.push_str(if holds { "true" } else { "false" });
             return Ok(end);
         }
         let entry = ansible_fact(fact);

@@ -79,10 +79,10 @@ impl Build<'_> {
         self.context.literals.remove(name);
         self.set_at.insert(name.to_owned(), self.passed.len());
         let renamed = self.names.renamed.get(name).cloned();
-        self.set_value(renamed.as_deref().unwrap_or(name), when, value)
+        self.put(renamed.as_deref().unwrap_or(name), when, value)
     }
 
-    fn set_value(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
+    pub(crate) fn put(&mut self, name: &str, when: Vec<String>, value: Node) -> Result<(), ImportProblem> {
         let is_of_vars = self.written.vars.iter().any(|var| var.name == name);
         if is_of_vars {
             let value = self.of_vars(name);

@@ -21,6 +21,8 @@ pub struct RoleFiles {
     pub shown: String,
     /// The files.
     pub files: BTreeMap<String, RoleFile>,
+    /// The collection that the role is a part of: `NAMESPACE.NAME`.
+    pub collection: Option<String>,
     /// Tasks and handlers that stand in a playbook, read already.
     pub(crate) given: PlayTasks,
 }
@@ -38,7 +40,27 @@ impl RoleFiles {
     /// A role of these files.
     #[must_use]
     pub fn new(name: impl Into<String>, shown: impl Into<String>, files: BTreeMap<String, RoleFile>) -> Self {
-        Self { name: name.into(), shown: shown.into(), files, given: PlayTasks::default() }
+        Self { name: name.into(), shown: shown.into(), files, collection: None, given: PlayTasks::default() }
+    }
+
+    /// The role as a part of a collection, whose `galaxy.yml` this is.
+    #[must_use]
+    pub fn in_collection(mut self, galaxy: &str) -> Self {
+        let source = Source::new("galaxy.yml", galaxy);
+        let documents =
+            parse_yaml_into(source, Dialect::Ansible, &mut Diagnostics::new()).unwrap_or_default();
+        let name = |key: &str| {
+            let name = documents.first()?.get(key)?.scalar_text()?;
+            let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
+            (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+        };
+        self.collection = name("namespace").zip(name("name")).map(|(space, name)| format!("{space}.{name}"));
+        self
+    }
+
+    /// The name of the role as Ansible has it, with its collection.
+    pub(crate) fn full_name(&self) -> String {
+        self.collection.as_ref().map_or_else(|| self.name.clone(), |own| format!("{own}.{}", self.name))
     }
 
     /// A role whose tasks stand in a playbook.

@@ -1,6 +1,6 @@
 //! Facts that tasks of a role gather, before any of them is converted.
 
-use crate::convert::GATHERED;
+use crate::convert::{GATHERED, gathered_by};
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::task::Task;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub(crate) fn note(
         let (mut gathers, mut reads) = (false, others.iter().any(|text| text.contains(known.fact)));
         for task in tasks.iter().chain(handlers) {
             task.each(&mut |task| {
-                let is_own = task.module == known.module;
+                let is_own = gathered_by(task).is_some_and(|own| own.fact == known.fact);
                 gathers |= is_own && task.foreign.is_none();
                 reads |=
                     !is_own && task.block.is_empty() && !task.only_says() && task.text.contains(known.fact);

@@ -18,6 +18,7 @@ impl Build<'_> {
         let mut next = 0;
         while let Some(word) = words.get(next).cloned() {
             next += 1;
+            let word = if word.contains("{{") { self.constant(&word).unwrap_or(word) } else { word };
             let all: Vec<usize> = self
                 .handlers
                 .iter()

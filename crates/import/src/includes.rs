@@ -1,6 +1,7 @@
 //! Task files with all that they include, as far as the names are known.
 
 use crate::files::RoleFiles;
+use crate::outer::{OUTER, folders, from, normal, role_of};
 use crate::system;
 use crate::task::{Task, read_tasks};
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
@@ -77,16 +78,33 @@ fn follow(
         }
         return;
     }
+    if let Some(outer) = role_of(task, files).filter(|_| is_in_place(task))
+        && let Some(path) = from(
+            files,
+            &format!("{outer}/tasks"),
+            task.args.get("tasks_from").and_then(Node::scalar_text).as_deref(),
+        )
+    {
+        if depth >= MAX_DEPTH {
+            let message = format!("files of tasks include each other more than {MAX_DEPTH} times");
+            diags.push(Diagnostic::error("too-deep", message).at(&task.span));
+            return;
+        }
+        task.block = load_at(files, &path, depth + 1, count, diags);
+        task.included = true;
+        OUTER.clone_into(&mut task.module);
+        return;
+    }
     if !matches!(task.module.as_str(), "include_tasks" | "import_tasks" | "include") {
         return;
     }
     "include_tasks".clone_into(&mut task.module);
     let Some(name) = included_name(task) else { return };
-    let folder = path.split('/').next().unwrap_or("tasks").to_owned();
-    let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let (folder, beside) = folders(path);
     let find = |name: &str| {
         let name = name.trim_start_matches("./");
-        [format!("{beside}/{name}"), format!("{folder}/{name}")].into_iter().find(|path| files.has(path))
+        let places = [format!("{beside}/{name}"), format!("{folder}/{name}")];
+        places.iter().filter_map(|path| normal(path)).find(|path| files.has(path))
     };
     let load = |path: &str, count: &mut usize, diags: &mut Diagnostics| {
         if depth >= MAX_DEPTH {
@@ -114,6 +132,11 @@ fn follow(
         task.block.push(case);
         task.included = true;
     }
+}
+
+/// Whether another role stands in the place of the task: one that comes as a whole, and before all else, is a role of its own.
+fn is_in_place(task: &Task) -> bool {
+    ["tasks_from", "vars_from", "defaults_from"].iter().any(|key| task.args.get(key).is_some())
 }
 
 /// The file that an include names.

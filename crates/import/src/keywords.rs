@@ -3,7 +3,7 @@
 use crate::convert::Context;
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::includes::listed;
-use crate::registers::says_no_change;
+use crate::registers::{is_own_failure, says_no_change};
 use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
 use crate::tokens::{TokenSort, tokens};
@@ -176,9 +176,10 @@ const SILENT: &[&str] = &[
 pub(crate) fn common(task: &Task, names: &ExpressionNames) -> Result<Common, ImportProblem> {
     let mut common =
         Common { tags: task.words("tags"), become_user: becomes(task, names)?, ..Common::default() };
+    common.tags.retain(|tag| !tag.contains("{{"));
     let mut tags: Vec<String> =
         common.tags.iter().flat_map(|tag| tag.split(',')).map(|tag| tag.trim().to_owned()).collect();
-    tags.retain(|tag| !tag.is_empty() && !tag.contains("{{"));
+    tags.retain(|tag| !tag.is_empty());
     common.tags = tags;
     conditions(task, names, &mut common)?;
     for (key, value) in task.keywords.iter().filter(|(_, value)| !value.is_null()) {
@@ -231,6 +232,21 @@ pub(crate) fn common(task: &Task, names: &ExpressionNames) -> Result<Common, Imp
     Ok(common)
 }
 
+/// Whether an environment has nothing in it but where the usual programs are, and that apt asks no questions: kinds have both.
+fn is_of_programs(environment: &Node) -> bool {
+    const USUAL: &[&str] =
+        &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin"];
+    environment.as_map().is_some_and(|all| {
+        all.iter().all(|(name, value)| match (name.as_str(), value.as_str()) {
+            (Some("DEBIAN_FRONTEND"), Some(value)) => value == "noninteractive",
+            (Some("PATH"), Some(path)) => {
+                path.split(':').all(|folder| USUAL.contains(&folder.trim_end_matches('/')))
+            }
+            _ => false,
+        })
+    })
+}
+
 /// Fills what only some conversions know, and refuses what the task's module cannot have.
 pub(crate) fn special(
     task: &Task,
@@ -246,7 +262,8 @@ pub(crate) fn special(
     context.retries = task.keyword("retries").and_then(Node::as_i64);
     context.delay = task.keyword("delay").and_then(Node::as_i64);
     context.until = task.keyword("until").cloned();
-    if let Some(environment) = task.keyword("environment") {
+    let environment = task.keyword("environment").filter(|all| is_command || !is_of_programs(all));
+    if let Some(environment) = environment {
         if !is_command {
             return Err(ImportProblem::new(
                 format!("`environment` goes to `{}`", task.module),
@@ -256,6 +273,7 @@ pub(crate) fn special(
         context.environment = Some(names.node(environment)?);
     }
     match task.keyword("failed_when") {
+        Some(when) if is_own_failure(when, task) => {}
         Some(when) if is_command => context.failed_when = Some(when.clone()),
         Some(when) if when.as_bool() == Some(false) => context.ignores_errors = true,
         Some(_) if task.module == "debug" => {}

@@ -3,6 +3,7 @@
 //! Nothing here runs anything: files come in as text and go out as text. What cannot be said for certain becomes an open item, which the plan of
 //! the written role refuses until a person has decided.
 
+mod constants;
 mod convert;
 mod emit;
 mod expression;
@@ -20,6 +21,8 @@ mod names;
 mod notices;
 mod open;
 mod other_hosts;
+mod outer;
+mod outer_roles;
 mod parts;
 mod paths;
 mod playbook;

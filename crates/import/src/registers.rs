@@ -2,7 +2,9 @@
 
 use crate::convert::{read_only, shape};
 use crate::expression::{ImportProblem, RegisteredResult, uses};
+use crate::includes::listed;
 use crate::task::Task;
+use crate::tokens::{TokenSort, tokens};
 use crate::yaml::each_text;
 use converge_syntax::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +20,56 @@ pub(crate) struct Registers {
 /// Keywords in which a task speaks of its own result.
 const OWN: &[&str] = &["until", "failed_when", "changed_when"];
 
-/// Whether a task says that it changes nothing.
+/// Whether a task says that it changes nothing, or nothing unless it fails.
 pub(crate) fn says_no_change(task: &Task) -> bool {
-    task.keyword("changed_when")
-        .is_some_and(|value| value.as_bool() == Some(false) || value.as_str() == Some("false"))
+    let Some(value) = task.keyword("changed_when") else { return false };
+    let fails_as_usual = task.keyword("ignore_errors").is_none()
+        && task.keyword("failed_when").is_none_or(|when| is_own_failure(when, task));
+    value.as_bool() == Some(false)
+        || value.as_str() == Some("false")
+        || fails_as_usual && is_own_failure(value, task)
 }
+
+/// Whether a condition says that the task itself has failed: `x is failed`, of a command `x.rc != 0` too.
+pub(crate) fn is_own_failure(when: &Node, task: &Task) -> bool {
+    let Some(name) = task.keyword("register").and_then(Node::scalar_text) else { return false };
+    let is_command = matches!(task.module.as_str(), "command" | "shell" | "raw");
+    let says = |one: &Node, all: &[&[&str]]| {
+        let words = one.as_str().map(tokens).unwrap_or_default();
+        let words: Vec<&str> =
+            words.iter().filter(|token| token.sort != TokenSort::Blank).map(|token| token.text).collect();
+        matches!(words.as_slice(), [own, rest @ ..] if *own == name && all.contains(&rest))
+    };
+    let mut all = listed(when);
+    if is_command && all.len() > 1 {
+        all.retain(|one| !says(one, &[&[".", "rc", "is", "defined"]]));
+    }
+    let [one] = all.as_slice() else { return false };
+    says(one, FAILURES) || is_command && says(one, &[&[".", "rc", "!=", "0"]])
+}
+
+/// What stands for the change of a command that only reads: Ansible says that it changed something, unless the task says another thing.
+fn says_changed(task: &Task, (name, fails): (&str, bool), known: &mut BTreeMap<String, String>) {
+    let failed = || task.keyword("changed_when").is_some_and(|when| is_own_failure(when, task));
+    for path in [".changed", " is changed", " is change"] {
+        known.remove(path);
+        if fails && failed() {
+            known.insert(path.to_owned(), format!("({name}.status != 0)"));
+        } else if says_no_change(task) {
+            known.insert(path.to_owned(), "false".to_owned());
+        }
+    }
+}
+
+/// Words behind the name of a result that say that its task has failed.
+const FAILURES: &[&[&str]] = &[
+    &["is", "failed"],
+    &["is", "failure"],
+    &[".", "failed"],
+    &["is", "not", "success"],
+    &["is", "not", "succeeded"],
+    &["is", "not", "successful"],
+];
 
 /// Whether a task has a loop.
 pub(crate) fn has_loop(task: &Task) -> bool {
@@ -154,6 +201,11 @@ fn shape_of(
         || task.keyword("ignore_errors").is_some_and(|v| v.as_bool() == Some(true));
     let text = text.or_else(|| task.args.get("argv").map(|_| "argv"));
     let mut shape = shape(&task.module, text, (reads, fails), paths, name);
+    if let RegisteredResult::Query(known) = &mut shape
+        && text.is_some()
+    {
+        says_changed(task, (name, fails), known);
+    }
     // A task that was done in any case has given its answer.
     let known = match &mut shape {
         RegisteredResult::Query(known) => Some(known),

@@ -1,6 +1,7 @@
 //! From a task to its resources, each checked against its kind.
 
 use crate::convert::{Context, Conversion, ConvertedPart, Params, convert};
+use crate::emit::holds_on_targets;
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult, whole_expression};
 use crate::includes::listed;
 use crate::keywords::{Common, common, special};
@@ -59,6 +60,8 @@ impl Build<'_> {
         let mut context = self.context.clone();
         context.is_handler = is_handler;
         context.has_loop = each.is_some();
+        // A condition of all that notifies it is one of the handler too.
+        context.is_sure = notified.iter().any(|name| !self.conditional.contains(name));
         context.follows = notified;
         context.follows.extend(read.follows.clone());
         context.when.clone_from(&read.when);
@@ -83,7 +86,7 @@ impl Build<'_> {
         let notifies = self.handlers_of(task).map_err(fail)?;
         let made =
             self.made(task, &converted, &read, each.map(|each| each.each), &context.follows).map_err(fail)?;
-        self.note_query(task, free.as_deref(), &args);
+        self.note_query(task, converted.question.as_deref(), &args);
         let mut remarks = read.remarks.clone();
         remarks.extend(converted.remarks.iter().cloned());
         if self.has_logins && crate::logins::is_of_login(task, &converted.made) {
@@ -95,8 +98,12 @@ impl Build<'_> {
         if resources.is_empty() && !notifies.is_empty() {
             remarks.push("nothing stands for it that could restart anything".to_owned());
         }
+        let is_conditional = !read.when.iter().chain(self.conditions.iter().flatten()).all(holds_on_targets);
         for name in &resources {
             self.positions.insert(name.clone(), self.top);
+            if is_conditional {
+                self.conditional.insert(name.clone());
+            }
         }
         for handler in notifies {
             self.notified.entry(handler).or_default().extend(resources.iter().cloned());
@@ -188,7 +195,10 @@ impl Build<'_> {
                 become_user: read.become_user.clone(),
                 sensitive: read.sensitive,
             };
-            let is_check = one.is_check && !self.reads_results(&resource);
+            // What a check asks is known before all else, and so are the conditions around it.
+            let around = self.conditions.iter().flatten().cloned().collect();
+            let around = ConvertedResource { when: around, ..ConvertedResource::default() };
+            let is_check = one.is_check && !self.reads_results(&resource) && !self.reads_results(&around);
             let resource = self.fitting(resource, task)?;
             self.claim(&resource)?;
             note_path(self, one);
@@ -241,7 +251,7 @@ fn can_be_said(
     if !context.follows.is_empty()
         && !converted.made.is_empty()
         && !converted.made.iter().any(|made| made.follows.is_some())
-        && !is_settled(converted, context.is_handler)
+        && !(context.is_sure && is_settled(converted, context.is_handler))
     {
         return Err(ImportProblem::new(
             "it is done only when another task has changed something",

@@ -78,6 +78,8 @@ pub(crate) struct Build<'f> {
     pub notified: BTreeMap<usize, Vec<String>>,
     /// The place of each resource among the entries of the role.
     pub positions: BTreeMap<String, usize>,
+    /// Resources that are there under conditions only.
+    pub conditional: BTreeSet<String>,
     pub top: usize,
     pub depth: usize,
     pub in_handlers: bool,
@@ -96,6 +98,10 @@ pub(crate) struct Build<'f> {
     pub passed: Vec<Task>,
     /// The number of tasks that were passed when a variable was set last.
     pub set_at: BTreeMap<String, usize>,
+    /// Templates and files of other roles whose tasks stand in this one.
+    pub outer_outputs: Vec<ImportedFile>,
+    /// Their defaults that are inputs here: the role and the name.
+    pub outer_inputs: BTreeSet<String>,
     /// The resource that writes a file whole, by its path.
     pub owners: BTreeMap<String, String>,
 }
@@ -271,6 +277,10 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     crate::targets::mark(&mut tasks, None);
     crate::targets::mark(&mut handlers, None);
     let mut names = ExpressionNames::default();
+    if files.given.tasks.is_empty() {
+        names.texts.insert("ansible_role_name", format!("'{}'", files.full_name()));
+    }
+    names.texts.extend(files.collection.iter().map(|own| ("ansible_collection_name", format!("'{own}'"))));
     let text_of = |key: &Node| key.scalar_text().unwrap_or_default();
     names.declared.extend(defaults.iter().chain(&vars).map(|(key, _)| text_of(key)));
     let mut others: Vec<String> = files
@@ -297,6 +307,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         uses_roles: uses_roles(&tasks),
         notified: BTreeMap::new(),
         positions: BTreeMap::new(),
+        conditional: BTreeSet::new(),
         top: 0,
         depth: 0,
         in_handlers: false,
@@ -309,11 +320,16 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
         has_logins: !files.given.becomes && crate::logins::is_mixed(&tasks),
         passed: Vec::new(),
         set_at: BTreeMap::new(),
+        outer_outputs: Vec::new(),
+        outer_inputs: BTreeSet::new(),
         owners: BTreeMap::new(),
     };
     build.context.read_facts = read_facts;
     build.context.literals = literals(defaults.iter().chain(&vars));
     build.note_uses(&found.uses);
+    let values: Vec<String> =
+        defaults.iter().chain(&vars).map(|(_, value)| value.to_json().to_string()).collect();
+    build.asks_for_selinux(&tasks, &values.join("\n"));
     let mut outputs = build.copies();
     build.head(meta.as_ref());
     let specs = specs.as_ref().and_then(|specs| specs.get("argument_specs")?.get("main")?.get("options"));
@@ -334,6 +350,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
             .into());
     }
     build.rename_in_templates(&mut outputs);
+    outputs.append(&mut build.outer_outputs);
     let text = build.written.write();
     check(&files.name, &text, catalog)?;
     outputs.insert(0, ImportedFile { path: "role.yaml".to_owned(), content: ImportedContent::Text(text) });

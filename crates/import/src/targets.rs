@@ -228,6 +228,38 @@ fn version_holds(other: &str, sign: &str) -> Option<bool> {
     })
 }
 
+/// The oldest Python on a host that the followed Ansible works with; the newest one is not known.
+const PYTHON: &[u64] = &[3, 9];
+
+/// The test of a host's Python that stands at a place, where all that Ansible works with give one answer, and the place after it.
+pub(crate) fn python_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)> {
+    let open = all.iter().skip(at).position(|token| token.is("("))? + at;
+    let close = all.iter().skip(open).position(|token| token.is(")"))? + open;
+    let words: Vec<&str> = all
+        .get(at..=close)?
+        .iter()
+        .filter(|token| token.sort != TokenSort::Blank)
+        .map(|token| token.text)
+        .collect();
+    let (negated, rest) = match words.as_slice() {
+        ["is", "not", "version" | "version_compare", rest @ ..] => (true, rest),
+        ["is" | "|", "version" | "version_compare", rest @ ..] => (false, rest),
+        _ => return None,
+    };
+    let ["(", other, ",", sign, ")"] = rest else { return None };
+    let other: Vec<u64> =
+        other.trim_matches(['\'', '"']).split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    if other.as_slice() > PYTHON {
+        return None;
+    }
+    let holds = match sign.trim_matches(['\'', '"']) {
+        "<" | "lt" => false,
+        ">=" | "ge" => true,
+        _ => return None,
+    };
+    Some((holds != negated, close + 1))
+}
+
 /// The test of Ansible's version that stands at a place behind the name, as `true` or `false`, and the place after it.
 pub(crate) fn version_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)> {
     let open = all.iter().skip(at).position(|token| token.is("("))? + at;
@@ -290,6 +322,22 @@ mod tests {
             ("ansible_version.major > 1", None),
         ] {
             assert_eq!(decided(text, DecidedFor::Hosts), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_python_that_ansible_works_with_is_no_old_one() {
+        let test = |text: &str| python_test(&tokens(text), 0).map(|(holds, _)| holds);
+        for (text, expected) in [
+            (" is version('3', '<')", Some(false)),
+            (" is version('3.8', '>=') and more", Some(true)),
+            (" is not version('3.9', '<')", Some(true)),
+            (" is version('3.10', '<')", None),
+            (" is version('3.9', '<=')", None),
+            (" == '3'", None),
+            (" is version(least, '<')", None),
+        ] {
+            assert_eq!(test(text), expected, "{text}");
         }
     }
 

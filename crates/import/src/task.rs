@@ -129,7 +129,8 @@ impl Task {
                 ["name", "path", "dest", "src"].iter().find_map(|key| self.args.get(key)?.scalar_text())
             });
             let main = main.unwrap_or_default();
-            format!("{} {}", self.module, main.lines().next().unwrap_or_default()).trim().to_owned()
+            let module = if self.module == crate::outer::OUTER { "include_role" } else { &self.module };
+            format!("{module} {}", main.lines().next().unwrap_or_default()).trim().to_owned()
         })
     }
 

@@ -34,20 +34,29 @@ fn folder(name: &str) -> PathBuf {
 
 fn import(name: &str) -> Result<ImportedRole, Diagnostics> {
     let root = folder(name);
+    let mut role = RoleFiles::new(name.rsplit('/').next().unwrap(), "", files(&root));
+    for outer in role.outer_folders() {
+        role.add_outer(&outer, files(&root.join(&outer)));
+    }
+    import_role(&role, &catalog())
+}
+
+/// The files below a folder.
+fn files(root: &Path) -> BTreeMap<String, RoleFile> {
     let mut files = BTreeMap::new();
-    let mut folders = vec![root.clone()];
+    let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
             } else {
-                let relative = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+                let relative = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
                 files.insert(relative, RoleFile::Text(std::fs::read_to_string(path).unwrap()));
             }
         }
     }
-    import_role(&RoleFiles::new(name.rsplit('/').next().unwrap(), "", files), &catalog())
+    files
 }
 
 fn text(role: &ImportedRole, path: &str) -> String {
@@ -97,7 +106,7 @@ fn a_role_with_handlers_and_variables_of_the_system() {
 fn a_role_with_a_unit_of_its_own() {
     let role = import("roles/agent").unwrap();
     let text = text(&role, "role.yaml");
-    assert_eq!(counts(&role), TaskCounts { tasks: 23, exact: 20, remark: 3, open: 0 });
+    assert_eq!(counts(&role), TaskCounts { tasks: 29, exact: 27, remark: 2, open: 0 });
     for part in [
         "    for_each: \"{{ [(agent_home), '/etc/agent'] | flatten(levels=1) }}\"\n",
         "    query: {run: \"sh {{ agent_home }}/agent.sh --version\"}\n    register: agent_version\n",
@@ -114,7 +123,7 @@ fn a_role_with_a_unit_of_its_own() {
 fn a_role_of_accounts() {
     let role = import("roles/accounts").unwrap();
     let text = text(&role, "role.yaml");
-    assert_eq!(counts(&role), TaskCounts { tasks: 10, exact: 8, remark: 2, open: 0 });
+    assert_eq!(counts(&role), TaskCounts { tasks: 14, exact: 12, remark: 2, open: 0 });
     for part in [
         "    authorized_key: {user: \"{{ item.name }}\", key: \"{{ item.key }}\"}\n",
         "(accounts_group) if (accounts_group) is not string else (accounts_group).split(',')",
@@ -354,7 +363,7 @@ fn words_of_a_command_stay_words() {
         "{written}"
     );
     let count = counts(&role);
-    assert_eq!((count.exact, count.remark, count.open), (2, 1, 0), "{:?}", verdicts(&role));
+    assert_eq!((count.exact, count.remark, count.open), (3, 0, 0), "{:?}", verdicts(&role));
 }
 
 #[test]

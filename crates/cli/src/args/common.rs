@@ -87,6 +87,9 @@ pub struct ConnectionArgs {
     /// First contact: record and trust the keys of hosts that known_hosts does not know; a changed key stays refused
     #[arg(help_heading = "How to reach the hosts", long)]
     pub accept_new_host_keys: bool,
+    /// Variables of connections of `ansible.cfg`, where the inventory sets none of their names.
+    #[arg(skip)]
+    pub defaults: std::collections::BTreeMap<String, String>,
 }
 
 /// Where the times of a run are written.

@@ -20,6 +20,8 @@ const RECORD: &str = ".converge/import.json";
 const FOLDERS: [&str; 7] = ["defaults", "vars", "tasks", "handlers", "meta", "templates", "files"];
 /// Most files of a role.
 const MAX_FILES: usize = 5000;
+/// Most other roles whose tasks a role includes.
+const MAX_OUTER: usize = 100;
 /// The largest file that is read as text.
 const MAX_TEXT: u64 = 4 << 20;
 /// The largest file that is copied: what `file` takes.
@@ -52,11 +54,7 @@ pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
             .canonicalize_utf8()
             .map_err(|e| Failure::usage(e.to_string(), "name a role's folder"))?;
         let name = full.file_name().unwrap_or("role").to_owned();
-        role(
-            &mut whole,
-            &RoleFiles::new(role_name(&name), shown(&args.path), read_role(&args.path)?),
-            &args.path,
-        )?;
+        role(&mut whole, &role_files(&role_name(&name), &args.path)?, &args.path)?;
     } else {
         playbook(&mut whole, &args.path)?;
     }
@@ -74,6 +72,43 @@ pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
 /// The path in front of those of a folder's files.
 fn shown(folder: &Utf8Path) -> String {
     format!("{}/", folder.as_str().trim_end_matches('/'))
+}
+
+/// A role with its files, and the collection that it is a part of.
+fn role_files(name: &str, folder: &Utf8Path) -> Result<RoleFiles, Failure> {
+    let mut files = RoleFiles::new(name, shown(folder), read_role(folder)?);
+    let roles = folder.canonicalize_utf8().ok().and_then(|full| full.parent().map(Utf8Path::to_owned));
+    let collection = roles.filter(|roles| roles.file_name() == Some("roles"));
+    let galaxy = collection.and_then(|roles| roles.parent().map(|above| above.join("galaxy.yml")));
+    let text = galaxy.filter(|path| fs_err::metadata(path).is_ok_and(|found| found.len() <= MAX_TEXT));
+    let text = text.and_then(|path| fs_err::read_to_string(path).ok());
+    if let Some(text) = text {
+        files = files.in_collection(&text);
+    }
+    outer(&mut files, folder)?;
+    Ok(files)
+}
+
+/// Reads the other roles whose tasks a role includes, as far as they stand below the same folder `roles`.
+fn outer(files: &mut RoleFiles, folder: &Utf8Path) -> Result<(), Failure> {
+    let full = folder.canonicalize_utf8().unwrap_or_default();
+    let Some(top) = full.ancestors().filter(|above| above.file_name() == Some("roles")).last() else {
+        return Ok(());
+    };
+    let mut tried = BTreeSet::new();
+    loop {
+        let wanted: Vec<String> =
+            files.outer_folders().into_iter().filter(|outer| tried.insert(outer.clone())).collect();
+        if wanted.is_empty() || tried.len() > MAX_OUTER {
+            return Ok(());
+        }
+        for outer in wanted {
+            let place = folder.join(&outer);
+            if place.canonicalize_utf8().is_ok_and(|full| full.starts_with(top) && full.is_dir()) {
+                files.add_outer(&outer, read_role(&place)?);
+            }
+        }
+    }
 }
 
 /// The files of a role. A link is read where it leads to a file of the same role: another one may lead anywhere.
@@ -198,8 +233,7 @@ fn playbook(whole: &mut WholeImport, path: &Utf8Path) -> Result<(), Failure> {
             whole.report.findings.push(missing(path, &name, why, "fetch the role, and import it too"));
             continue;
         };
-        let requires =
-            role(whole, &RoleFiles::new(short.as_str(), shown(&found), read_role(&found)?), &found)?;
+        let requires = role(whole, &role_files(&short, &found)?, &found)?;
         names.extend(requires.into_iter().map(|required| (required, Some(short.clone()))));
     }
     for own in &made.own {

@@ -46,6 +46,19 @@ fn text(settings: &Settings) -> Text {
             );
         }
     }
+    let Some(file) = &settings.ansible else { return text };
+    text.gap();
+    text.push(Line::at(0).plain(file.as_str()).faint(", below all that the inventory sets"));
+    let names = width(&mut settings.variables.iter().map(|one| one.name.len()));
+    for one in &settings.variables {
+        let line = Line::at(0)
+            .plain(format!("{:<names$}  ", one.name))
+            .say(Tone::Strong, format!("{}  ", one.value));
+        text.push(line.faint(one.at.to_string()).fold(names + 2));
+    }
+    for (key, at) in &settings.passed_over {
+        text.push(Line::at(0).faint(format!("{key}: ignored, it means nothing here  {at}")));
+    }
     text
 }
 
@@ -75,5 +88,14 @@ fn document(settings: &Settings) -> Value {
         "file": settings.file,
         "named_by": std::env::var(FILE_VARIABLE).ok().filter(|name| !name.is_empty()).map(|_| FILE_VARIABLE),
         "settings": all,
+        "ansible": settings.ansible.as_ref().map(|file| json!({
+            "file": file,
+            "variables": settings.variables.iter()
+                .map(|one| json!({"name": one.name, "value": one.value, "at": one.at.to_string()}))
+                .collect::<Vec<_>>(),
+            "ignored": settings.passed_over.iter()
+                .map(|(key, at)| json!({"key": key, "at": at.to_string()}))
+                .collect::<Vec<_>>(),
+        })),
     })
 }

@@ -29,6 +29,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
         become_password_file: args.become_password_file.clone(),
         key_passphrase_file: None,
         accept_new_host_keys: false,
+        defaults: std::collections::BTreeMap::new(),
     };
     let options = RunOptions {
         jobs: jobs(&args, &cases),

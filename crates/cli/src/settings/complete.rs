@@ -174,6 +174,8 @@ impl Settings {
         if let (None, Some((SettingValue::Forks(number), _))) = (connection.forks, self.get(Name::Forks)) {
             connection.forks = Some(*number);
         }
+        connection.defaults =
+            self.variables.iter().map(|one| (one.name.to_owned(), one.value.clone())).collect();
         if connection.user.is_none() {
             connection.user = self.texts(Name::User).into_iter().next();
         }

@@ -1,7 +1,8 @@
 //! Settings of a project: `converge.toml` and environment variables, and which of them counts.
 //!
-//! The order is: command line, environment, file, default. [`Settings::complete`] fills in the arguments that the command line leaves open.
+//! The order is: command line, environment, file, `ansible.cfg`, default. [`Settings::complete`] fills in the arguments that the command line leaves open.
 
+mod ansible_cfg;
 mod complete;
 mod environment;
 mod file;
@@ -9,6 +10,7 @@ mod keys;
 mod page;
 mod schema;
 
+pub use ansible_cfg::{ANSIBLE_FILE, ConnectionDefault};
 pub use keys::{KEYS, Name, SettingKey, SettingValue};
 pub use page::page;
 pub use schema::schema;
@@ -44,6 +46,12 @@ pub struct Settings {
     values: BTreeMap<Name, (SettingValue, Origin)>,
     /// Settings of the file that do not count because others may write it, with their places.
     ignored: BTreeMap<Name, Span>,
+    /// The `ansible.cfg`, where there is one that counts.
+    pub ansible: Option<Utf8PathBuf>,
+    /// Variables of connections that it sets, below all that an inventory sets.
+    pub variables: Vec<ConnectionDefault>,
+    /// Its keys about connections that mean nothing here.
+    pub passed_over: Vec<(String, Span)>,
 }
 
 /// A file that was found: its path as messages show it, and whether it counts whoever may write it.
@@ -61,8 +69,21 @@ impl Settings {
         let mut complaints = Diagnostics::new();
         let environment = complaints.take(environment::read(std::env::vars_os()));
         let (mut settings, mut warnings) = (Self::default(), Diagnostics::new());
-        if let Some(found) = find()? {
-            let (source, distrust) = open(&found)?;
+        let file = find()?;
+        if let Some(found) = find_ansible(file.as_ref().and_then(|found| found.path.parent())) {
+            let (source, distrust) = open(&found, ansible_cfg::ANSIBLE_VARIABLE)?;
+            match distrust {
+                Some(distrust) => warnings.push(untrusted_ansible(&found, &distrust)),
+                None => {
+                    let folder = found.path.parent().unwrap_or(Utf8Path::new(""));
+                    if let Some(all) = complaints.take(ansible_cfg::read(&source, folder)) {
+                        settings.add_ansible(all, &found.path);
+                    }
+                }
+            }
+        }
+        if let Some(found) = file {
+            let (source, distrust) = open(&found, FILE_VARIABLE)?;
             let folder = found.path.parent().unwrap_or(Utf8Path::new(""));
             if let Some(written) = complaints.take(file::read(&source)) {
                 warnings.extend(settings.add_file(written, folder, distrust.as_ref()));
@@ -77,6 +98,18 @@ impl Settings {
             settings.add_environment(variables);
         }
         Ok((settings, warnings))
+    }
+
+    /// Takes what an `ansible.cfg` says, below all else.
+    fn add_ansible(&mut self, all: ansible_cfg::AnsibleCfg, path: &Utf8Path) {
+        let folder = path.parent().unwrap_or(Utf8Path::new(""));
+        for one in all.settings {
+            let value = one.value.below(key(one.name).form, folder);
+            self.values.insert(one.name, (value, Origin::File(one.at)));
+        }
+        self.variables = all.variables;
+        self.passed_over = all.ignored;
+        self.ansible = Some(path.to_owned());
     }
 
     /// Takes the settings of a file in this folder; those that need trust only where there is no reason against it.
@@ -191,12 +224,39 @@ fn find() -> Result<Option<FoundFile>, Failure> {
     }))
 }
 
+/// The `ansible.cfg` that Ansible's variable names; else that of the working folder, or the one beside the settings of the project.
+fn find_ansible(project: Option<&Utf8Path>) -> Option<FoundFile> {
+    if let Some(path) = std::env::var(ansible_cfg::ANSIBLE_VARIABLE).ok().filter(|path| !path.is_empty()) {
+        let path = converge_store::from_home(Utf8Path::new(&path));
+        let path = if path.is_dir() { path.join(ANSIBLE_FILE) } else { path };
+        return path.is_file().then_some(FoundFile { path, named: true });
+    }
+    let places = std::iter::once(Utf8Path::new("")).chain(project);
+    let mut paths = places.map(|folder| folder.join(ANSIBLE_FILE));
+    paths.find(|path| path.is_file()).map(|path| FoundFile { path, named: false })
+}
+
+/// Ansible passes such a file over too.
+fn untrusted_ansible(found: &FoundFile, distrust: &trust::Distrust) -> Diagnostic {
+    let message = format!("{} is ignored, because {}", found.path, distrust.why);
+    let help = format!(
+        "{}; or, if you trust the file as it is: {}={}",
+        distrust.fix,
+        ansible_cfg::ANSIBLE_VARIABLE,
+        found.path
+    );
+    Diagnostic::warning("untrusted-settings", message).help(help)
+}
+
 /// The text of a file, and the reason not to trust it. What is compared and what is read are one open file.
-fn open(found: &FoundFile) -> Result<(std::sync::Arc<Source>, Option<trust::Distrust>), Failure> {
+fn open(
+    found: &FoundFile,
+    variable: &str,
+) -> Result<(std::sync::Arc<Source>, Option<trust::Distrust>), Failure> {
     let path = &found.path;
     let wrong = |why: String| {
         let help = if found.named {
-            format!("correct the variable {FILE_VARIABLE}, or unset it")
+            format!("correct the variable {variable}, or unset it")
         } else {
             format!("make {path} a text file that you can read, or take it away")
         };

@@ -42,6 +42,13 @@ them. From another file they are ignored, with a warning that names the reason a
 
 const END: &str = "
 
+## ansible.cfg
+
+What an `ansible.cfg` says about inventory and connection counts where nothing else does: that of the variable `ANSIBLE_CONFIG`, else the one in the working folder, else the one
+beside the settings of the project. `inventory`, `remote_user`, `forks`, `roles_path`, `vault_password_file` and `vault_identity_list` are the settings of these names here. `private_key_file`, `remote_port`,
+`timeout`, `host_key_checking`, `become`, `become_user`, `become_method`, `ssh_args`, `ssh_common_args` and `ssh_extra_args` are variables of the connection (`ansible_become` and so on) for hosts whose
+inventory sets none of the name. `converge settings` shows all of them with their places, and the keys about connections that mean nothing here. A file that somebody else may write is ignored, with a warning.
+
 ## Mistakes
 
 Unknown keys, wrong types and values that cannot be are errors with file, line and column, all of them at once, before anything else is read. `converge schema settings`

@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 use converge_executor::without_name;
 use converge_model::inventory::{ConnectionSettings, Transport};
 use converge_ssh::{ConnectError, Mark, Session, SshEndpoint, Trust};
-use converge_syntax::Diagnostics;
+use converge_syntax::{Diagnostics, Node, Span};
 
 /// Where a host is reached and as whom.
 pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
@@ -34,6 +34,10 @@ pub(crate) async fn endpoint(context: &RunContext, host: &str) -> Endpoint {
 fn connection(context: &RunContext, host: &str) -> Result<ConnectionSettings, Diagnostics> {
     let complaints = std::cell::RefCell::new(Diagnostics::new());
     let lookup = |name: &str| match context.project.host_var(host, name) {
+        Ok(None) => {
+            let default = context.options.connection_defaults.get(name);
+            default.map(|value| Node::new(value.as_str(), Span::nowhere("ansible.cfg")))
+        }
         Ok(node) => node,
         Err(found) => {
             complaints.borrow_mut().extend(found.0);

@@ -4,7 +4,7 @@ use super::params::param;
 use super::queries::{of_errors, statuses};
 use super::{Context, Conversion, ConvertedPart, Params, read_only, shell_text};
 use crate::expression::ImportProblem;
-use crate::tokens::{Token, TokenSort, tokens};
+use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use converge_syntax::{Node, Value};
 
 pub(super) fn command(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
@@ -13,36 +13,43 @@ pub(super) fn command(mut params: Params, context: &Context) -> Result<Conversio
             words.as_list().unwrap_or_default().iter().filter_map(Node::scalar_text).collect();
         params.free = Some(words.iter().map(|word| shell_text::word(word)).collect::<Vec<_>>().join(" "));
     } else if let Some(text) = params.free.take() {
-        let has_template = text.contains("{{");
         params.free = Some(without_shell(&text)?);
-        let all = converted(params, context)?;
+        let all = converted(params, context, Some(&text))?;
         return Ok(all.remark_if(
-            has_template,
+            text.contains("{%"),
             "a shell reads it here: write `| quote` behind values that may have signs of the shell in them",
         ));
     }
-    converted(params, context)
+    converted(params, context, None)
 }
 
 /// The text of `command`, which no shell reads in Ansible, as text for a shell.
 fn without_shell(text: &str) -> Result<String, ImportProblem> {
     let text = text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let outside = shell_text::outside_of_templates(&text);
-    if !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']) {
+    let is_plain = !outside.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '(', ')', '#', '~', '!']);
+    let has_values = text.contains("{{") && !text.contains("{%");
+    if is_plain && !has_values {
         return Ok(text);
     }
     let words = crate::task::split_words(&text)
         .ok_or_else(|| ImportProblem::new("a quote in the command is not closed", "close it"))?;
     let quoted = |word: &String| {
+        if has_values && word.contains("{{") {
+            return with_values(word).unwrap_or_else(|| word.clone());
+        }
+        if is_plain {
+            return word.clone();
+        }
         let bare = word.trim_matches(['\'', '"']);
-        let is_plain = word.len() == bare.len() && !word.contains(['\'', '"']);
+        let is_bare = word.len() == bare.len() && !word.contains(['\'', '"']);
         let names_variable = word.contains('$') && !word.contains(['`', '\\', '{']);
-        if let Some(rest) = word.strip_prefix("~/").filter(|_| is_plain) {
+        if let Some(rest) = word.strip_prefix("~/").filter(|_| is_bare) {
             // Ansible has the home and the variables of the environment in it, as the shell has.
             format!("~/{}", shell_text::word(rest))
-        } else if is_plain && names_variable {
+        } else if is_bare && names_variable {
             format!("\"{word}\"")
-        } else if is_plain {
+        } else if is_bare {
             shell_text::word(word)
         } else if bare.len() + 2 == word.len() {
             format!("'{}'", bare.replace('\'', "'\\''"))
@@ -53,11 +60,56 @@ fn without_shell(text: &str) -> Result<String, ImportProblem> {
     Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-pub(super) fn shell(params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
-    converted(params, context)
+/// A word with values in it: Ansible takes the text apart that it has with them, so a value outside of quotes may be several words. What stands
+/// in one stays text. `None` where a template is not closed.
+fn with_values(word: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut quote: Option<char> = None;
+    for part in parts(word)? {
+        let text = match part {
+            TemplatePart::Code(_, inside, _) => {
+                let inside = inside.trim_matches('-').trim();
+                let filter = if quote.is_some() { "quote" } else { "quote_words" };
+                let is_name = inside.chars().all(|c| c == '_' || c == '.' || c.is_alphanumeric());
+                let value = if is_name { inside.to_owned() } else { format!("({inside})") };
+                out.push_str(&format!("{{{{ {value} | {filter} }}}}"));
+                continue;
+            }
+            TemplatePart::Plain(text) => text,
+        };
+        let mut plain = String::new();
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (quote, c) {
+                (None, '\'' | '"') => quote = Some(c),
+                (Some(own), c) if own == c => quote = None,
+                (None, '\\') => plain.extend(chars.next()),
+                (Some('"'), '\\') if matches!(chars.peek(), Some('"' | '\\')) => plain.extend(chars.next()),
+                (_, c) => plain.push(c),
+            }
+        }
+        let names_variable = plain.contains('$') && !plain.contains(['`', '\\', '{', '"']);
+        match plain.strip_prefix("~/").filter(|_| out.is_empty()) {
+            _ if plain.is_empty() => {}
+            Some(rest) if rest.is_empty() => out.push_str("~/"),
+            Some(rest) => out.push_str(&format!("~/{}", shell_text::word(rest))),
+            None if names_variable => out.push_str(&format!("\"{plain}\"")),
+            None => out.push_str(&shell_text::word(&plain)),
+        }
+    }
+    Some(out)
 }
 
-fn converted(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
+pub(super) fn shell(params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
+    converted(params, context, None)
+}
+
+/// Converts a command; `written` is its text before it was made one for a shell.
+fn converted(
+    mut params: Params,
+    context: &Context,
+    written: Option<&str>,
+) -> Result<Conversion, ImportProblem> {
     params.ignore(&["warn", "strip_empty_ends", "expand_argument_vars"]);
     let text =
         params.free.take().map(|text| text.trim_end().to_owned()).filter(|text| !text.trim().is_empty());
@@ -68,7 +120,7 @@ fn converted(mut params: Params, context: &Context) -> Result<Conversion, Import
             .all(|name| params.clone().take(&[name]).is_none());
     if is_bare
         && !context.is_query
-        && let Some(usual) = shell_text::usual(&text, !context.follows.is_empty())
+        && let Some(usual) = shell_text::usual(written.unwrap_or(&text), !context.follows.is_empty())
     {
         return Ok(usual);
     }
@@ -198,6 +250,8 @@ fn guard(context: &Context) -> Option<(usize, (String, Node))> {
 
 /// A question whose answer later tasks read.
 fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<Conversion, ImportProblem> {
+    // A guard asks as a shell reads it, without another one.
+    let is_bare = out.iter().all(|(key, _)| key == "run");
     let statuses_wanted: Option<Vec<i64>> = match &context.failed_when {
         None if context.ignores_errors => None,
         None => Some(vec![0]),
@@ -216,12 +270,14 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
         Some(all) => out.push(statuses(&all)),
         None => {
             // Every status is an answer: 1 stands for all that are no success.
-            let is_simple = !text.contains(['|', '&', ';', '\n']);
-            let text = if is_simple { format!("{text} || exit 1") } else { format!("( {text}\n) || exit 1") };
-            if let Some((_, run)) =
-                out.iter_mut().find(|(key, value)| key == "run" && value.as_str().is_some())
-            {
-                *run = crate::yaml::made(text);
+            for (_, run) in out.iter_mut().filter(|(key, _)| key == "run") {
+                let text = run.as_str().unwrap_or_default();
+                let is_simple = !text.contains(['|', '&', ';', '\n']);
+                *run = crate::yaml::made(if is_simple {
+                    format!("{text} || exit 1")
+                } else {
+                    format!("( {text}\n) || exit 1")
+                });
             }
             out.push(statuses(&[0, 1]));
         }
@@ -238,7 +294,7 @@ fn query(text: &str, mut out: Vec<(String, Node)>, context: &Context) -> Result<
         (errors.suffix, errors.registers, errors.registers_as) = ("errors", false, Some(of_errors(register)));
         all.push(errors);
     }
-    Ok(Conversion { made: all, ..Conversion::default() }
+    Ok(Conversion { made: all, question: is_bare.then(|| text.to_owned()), ..Conversion::default() }
         .remark_if(!read_only(text), "every plan runs it: it must only read"))
 }
 

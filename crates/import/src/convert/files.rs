@@ -18,10 +18,70 @@ fn target(dest: &str, source: &str) -> String {
     }
 }
 
-/// A path that an earlier task makes a directory is one without a slash too.
+/// Directories that every host has.
+const DIRECTORIES: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/etc",
+    "/etc/apt/apt.conf.d",
+    "/etc/apt/keyrings",
+    "/etc/apt/preferences.d",
+    "/etc/apt/sources.list.d",
+    "/etc/cron.d",
+    "/etc/cron.daily",
+    "/etc/cron.hourly",
+    "/etc/cron.monthly",
+    "/etc/cron.weekly",
+    "/etc/default",
+    "/etc/init.d",
+    "/etc/ld.so.conf.d",
+    "/etc/logrotate.d",
+    "/etc/modprobe.d",
+    "/etc/modules-load.d",
+    "/etc/pam.d",
+    "/etc/profile.d",
+    "/etc/rsyslog.d",
+    "/etc/security/limits.d",
+    "/etc/ssh",
+    "/etc/ssh/sshd_config.d",
+    "/etc/ssl/certs",
+    "/etc/sudoers.d",
+    "/etc/sysctl.d",
+    "/etc/systemd/system",
+    "/etc/tmpfiles.d",
+    "/etc/udev/rules.d",
+    "/etc/update-motd.d",
+    "/home",
+    "/lib/systemd/system",
+    "/opt",
+    "/root",
+    "/sbin",
+    "/srv",
+    "/tmp",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib/systemd/system",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/local/sbin",
+    "/usr/local/share",
+    "/usr/local/share/ca-certificates",
+    "/usr/local/src",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/share/keyrings",
+    "/usr/src",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
+];
+
+/// A path that an earlier task makes a directory, or that is one everywhere, is one without a slash too.
 fn in_directory(dest: &str, context: &Context) -> String {
     match context.paths.get(dest) {
         Some(&"directory") => format!("{dest}/"),
+        None if DIRECTORIES.contains(&dest) => format!("{dest}/"),
         _ => dest.to_owned(),
     }
 }
@@ -112,9 +172,7 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, I
     let source = params.needed(&["src"])?;
     let dest = target(&params.needed(&["dest"])?, &source);
     let keeps = params.flag(&["force"])? == Some(false);
-    let is_directory = |path: &str| {
-        path.ends_with('/') || context.paths.get(path.trim_end_matches('/')) == Some(&"directory")
-    };
+    let is_directory = |path: &str| in_directory(path, context).ends_with('/');
     if is_directory(&source) || is_directory(&dest) {
         return Err(ImportProblem::new(
             "it copies into or from a directory of the host",

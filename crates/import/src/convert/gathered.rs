@@ -1,24 +1,93 @@
-//! service_facts, package_facts: facts that a task gathers, in the structure that Ansible gives them.
+//! service_facts, package_facts, getent: facts that a task gathers, in the structure that Ansible gives them; and those of the beginning that a
+//! question gives.
 
 use super::params::param;
-use super::{Context, Conversion, Params};
+use super::{Context, Conversion, Params, shell_text};
 use crate::expression::ImportProblem;
+use crate::task::Task;
+use converge_syntax::Node;
 
 /// A module that gathers a fact.
 pub(crate) struct GatheredFact {
     pub module: &'static str,
+    /// The database that the module is given, where it takes one.
+    pub database: Option<&'static str>,
     pub fact: &'static str,
     /// The name of the answer here.
     pub register: &'static str,
     /// The script that gives the fact in JSON.
-    run: &'static str,
+    pub run: &'static str,
 }
 
 /// The modules that gather a fact.
 pub(crate) const GATHERED: &[GatheredFact] = &[
-    GatheredFact { module: "service_facts", fact: "services", register: "gathered_services", run: SERVICES },
-    GatheredFact { module: "package_facts", fact: "packages", register: "gathered_packages", run: PACKAGES },
+    GatheredFact {
+        module: "service_facts",
+        database: None,
+        fact: "services",
+        register: "gathered_services",
+        run: SERVICES,
+    },
+    GatheredFact {
+        module: "package_facts",
+        database: None,
+        fact: "packages",
+        register: "gathered_packages",
+        run: PACKAGES,
+    },
+    GatheredFact {
+        module: "getent",
+        database: Some("passwd"),
+        fact: "getent_passwd",
+        register: "gathered_passwd",
+        run: ENTRIES,
+    },
+    GatheredFact {
+        module: "getent",
+        database: Some("group"),
+        fact: "getent_group",
+        register: "gathered_group",
+        run: ENTRIES,
+    },
+    GatheredFact {
+        module: "getent",
+        database: Some("shadow"),
+        fact: "getent_shadow",
+        register: "gathered_shadow",
+        run: ENTRIES,
+    },
 ];
+
+/// The fact that a task gathers.
+pub(crate) fn gathered_by(task: &Task) -> Option<&'static GatheredFact> {
+    let database = task.args.get("database").and_then(Node::scalar_text);
+    GATHERED.iter().find(|known| {
+        known.module == task.module && known.database.is_none_or(|own| database.as_deref() == Some(own))
+    })
+}
+
+/// SELinux, as Ansible finds it in the beginning on a system that has its library: Debian's `dpkg` needs that.
+pub(crate) const SELINUX: GatheredFact = GatheredFact {
+    module: "setup",
+    database: None,
+    fact: "selinux",
+    register: "gathered_selinux",
+    run: r#"if ! [ -e /sys/fs/selinux/enforce ]; then echo '{"status": "disabled"}'; exit 0; fi
+of() { sed -n "s/^ *$1 *= *\([a-z]*\).*/\1/p" /etc/selinux/config 2>/dev/null | tail -n 1; }
+if [ "$(cat /sys/fs/selinux/enforce)" = 1 ]; then mode=enforcing; else mode=permissive; fi
+printf '{"status": "enabled", "mode": "%s", "policyvers": %s, "config_mode": "%s", "type": "%s"}' \
+  "$mode" "$(cat /sys/fs/selinux/policyvers)" "$(of SELINUX)" "$(of SELINUXTYPE)""#,
+};
+
+/// Entries of a database with fields behind colons, by the first of them. `@` is the database, with a key behind it or without.
+const ENTRIES: &str = r#"entries=$(getent @) || exit
+printf '%s\n' "$entries" | awk -F: '
+function e(t) { gsub(/["\\]/, "\\\\&", t); gsub(/[\001-\037]/, " ", t); return t }
+BEGIN { printf "{" }
+NF && !($1 in seen) { seen[$1]; printf "%s\"%s\":[", (c++ ? "," : ""), e($1)
+  for (i = 2; i <= NF; i++) printf "%s\"%s\"", (i > 2 ? "," : ""), e($i)
+  printf "]" }
+END { print "}" }'"#;
 
 /// Services of init scripts, then systemd's: the state of each unit, and the one of its file where that says more.
 const SERVICES: &str = r#"{ if command -v service >/dev/null; then service --status-all 2>/dev/null | sed -n 's/^ *\[ \([+-]\) \] */sysv \1 /p'; fi
@@ -57,7 +126,23 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Conversion
         ));
     }
     params.ignore(&["strategy"]);
-    let known = GATHERED.iter().find(|known| known.module == params.module);
+    let database = params.text(&["database"]);
+    let key = params.text(&["key"]);
+    let split = params.text(&["split"]);
+    let known =
+        GATHERED.iter().find(|known| known.module == params.module && known.database == database.as_deref());
+    if let (Some(database), None) = (&database, known) {
+        return Err(ImportProblem::new(
+            format!("`getent` reads the database `{database}`"),
+            "write `query` with getent",
+        ));
+    }
+    if split.is_some_and(|split| split != ":") {
+        return Err(ImportProblem::new(
+            "`split` takes the fields apart in another way",
+            "write `query` with getent",
+        ));
+    }
     params.finish("query")?;
     let Some(known) = known.filter(|known| context.read_facts.contains(known.fact)) else {
         return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
@@ -68,7 +153,10 @@ pub(super) fn gather(mut params: Params, context: &Context) -> Result<Conversion
             "write `query`, and read its answer",
         ));
     }
-    let mut all = Conversion::one("query", vec![param("run", known.run), param("json", true)]);
+    let of = database.unwrap_or_default();
+    let of = key.map_or_else(|| of.clone(), |key| format!("{of} {}", shell_text::word(&key)));
+    let mut all =
+        Conversion::one("query", vec![param("run", known.run.replace('@', &of)), param("json", true)]);
     all.made.iter_mut().for_each(|made| made.registers = true);
     Ok(all)
 }

@@ -5,6 +5,7 @@ mod commands;
 mod control;
 mod fetched;
 mod files;
+mod found;
 mod gathered;
 mod kernel;
 mod lines;
@@ -17,7 +18,7 @@ mod schedule;
 mod services;
 mod shell_text;
 
-pub(crate) use gathered::GATHERED;
+pub(crate) use gathered::{GATHERED, GatheredFact, SELINUX, gathered_by};
 pub(crate) use params::Params;
 pub(crate) use queries::{of_errors, shape, stat_attribute};
 pub(crate) use readers::read_only;
@@ -69,6 +70,8 @@ pub(crate) struct Conversion {
     pub left_out: Option<&'static str>,
     /// Conditions of the task that a guard of the resource stands for.
     pub dropped_when: Vec<usize>,
+    /// The text of a question, as a guard of a later command asks it.
+    pub question: Option<String>,
 }
 
 impl Conversion {
@@ -97,6 +100,8 @@ pub(crate) struct Context {
     /// The resources that the task follows: those that notify a handler, or whose change its `when` asks for.
     pub follows: Vec<String>,
     pub is_handler: bool,
+    /// Whether one of those that notify the handler has no condition.
+    pub is_sure: bool,
     /// The conditions, rewritten.
     pub when: Vec<Node>,
     /// The conditions as they were written.
@@ -159,6 +164,8 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("slurp", queries::slurp),
     ("service_facts", gathered::gather),
     ("package_facts", gathered::gather),
+    ("getent", gathered::gather),
+    ("find", found::find),
     ("get_url", fetched::get_url),
     ("uri", fetched::uri),
     ("unarchive", fetched::unarchive),

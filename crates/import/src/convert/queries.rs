@@ -85,6 +85,10 @@ fn described(path: &str, names: &str, follow: bool) -> String {
     lines.join("\n")
 }
 
+/// What the answer of `find` has here.
+const OF_FIND: &[&str] =
+    &[".files", ".matched", ".changed", " is changed", ".failed", " is failed", " is defined"];
+
 /// The form of a registered result: what stands for each of its uses.
 pub(crate) fn shape(
     module: &str,
@@ -140,6 +144,15 @@ pub(crate) fn shape(
                 known.insert(path.to_owned(), failed.clone());
             }
             RegisteredResult::Query(known)
+        }
+        "find" if uses.iter().all(|path| OF_FIND.iter().any(|own| path.starts_with(own))) => {
+            RegisteredResult::Json(JsonAnswer {
+                path: "",
+                here: format!("{register}.json"),
+                known: [".changed", " is changed", ".failed", " is failed"]
+                    .map(|path| (path.to_owned(), "false".to_owned()))
+                    .into(),
+            })
         }
         "uri" | "find" | "getent" => unknown(
             format!("`{register}` is the answer of `{module}`"),

@@ -210,7 +210,7 @@ fn links(kinds: &[&str]) -> String {
 
 const LIMITS: &str = "Where they differ: `password_hash` makes sha512 and sha256 and asks for a salt; `to_datetime` gives a date with `strftime`, `timestamp`, \
     `isoformat` and its parts, and two dates are subtracted by their `timestamp()`; `random`, `shuffle` and `now()` answer the same in a plan and its apply, and with \
-    a `seed` as Python does; `combine` has `by` in addition, which merges lists of maps by one of their entries. Look-around and back-references in patterns work, as far as the search stays short (a million steps).\n\n";
+    a `seed` as Python does; `combine` has `by` in addition, which merges lists of maps by one of their entries; `quote_words` is not Ansible's: the words of a text, each quoted for the shell. Look-around and back-references in patterns work, as far as the search stays short (a million steps).\n\n";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")

@@ -97,6 +97,7 @@ pub(crate) const FILTERS: &[&str] = &[
     "pow",
     "product",
     "quote",
+    "quote_words",
     "random",
     "realpath",
     "regex_escape",

@@ -1,4 +1,4 @@
-//! Text: `quote` and `comment`.
+//! Text: `quote`, `quote_words` and `comment`.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};
@@ -8,12 +8,60 @@ use crate::registry::Registry;
 
 pub(super) fn install(env: &mut Registry<'_>) {
     env.add_filter("quote", quote);
+    env.add_filter("quote_words", quote_words);
     env.add_filter("comment", comment);
 }
 
 /// One word for a POSIX shell, as Python's `shlex.quote`.
 fn quote(value: Value) -> String {
     let text = if value.kind() == ValueKind::None { String::new() } else { value.to_string() };
+    quoted(text)
+}
+
+/// The words of a text for a POSIX shell, each quoted: as Ansible's `command` takes a value apart, no sign of which is one of a shell.
+fn quote_words(value: Value) -> Result<String, Error> {
+    let text = if value.kind() == ValueKind::None { String::new() } else { value.to_string() };
+    let all = words(&text).ok_or_else(|| {
+        invalid("quote_words: a quote is not closed, or nothing stands behind the last `\\`")
+    })?;
+    Ok(all.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// The words of a text, as Python's `shlex.split` takes them apart.
+fn words(text: &str) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' => all.extend(word.take()),
+            '\'' => loop {
+                let word = word.get_or_insert_default();
+                match chars.next()? {
+                    '\'' => break,
+                    c => word.push(c),
+                }
+            },
+            '"' => loop {
+                let word = word.get_or_insert_default();
+                match chars.next()? {
+                    '"' => break,
+                    '\\' => match chars.next()? {
+                        c @ ('"' | '\\') => word.push(c),
+                        c => word.extend(['\\', c]),
+                    },
+                    c => word.push(c),
+                }
+            },
+            '\\' => word.get_or_insert_default().push(chars.next()?),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    all.extend(word);
+    Some(all)
+}
+
+fn quoted(text: String) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !text.is_empty() && text.chars().all(safe) {
         return text;
@@ -78,6 +126,13 @@ mod tests {
             ("\"it's\" | quote", r#""'it'\"'\"'s'""#),
             ("'' | quote", "\"''\""),
             ("'$(id)' | quote", "\"'$(id)'\""),
+            ("'a  b' | quote_words", "\"a b\""),
+            ("7 | quote_words", "\"7\""),
+            ("' ' | quote_words", "\"\""),
+            ("'a; rm $x' | quote_words", "\"'a;' rm '$x'\""),
+            ("\"--name='a b' ''\" | quote_words", "\"'--name=a b' ''\""),
+            ("'a\\\\ b \"c\\\\\"d\"' | quote_words", r#""'a b' 'c\"d'""#),
+            ("\"it's\" | quote_words", "!quote is not closed"),
         ]);
     }
 
