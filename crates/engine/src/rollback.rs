@@ -362,8 +362,8 @@ async fn plan_back(
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
             let again = again(start.and_then(|start| records.runs.get(start.place())), roles);
-            let seen = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &project };
-            plan_undos(context, target, undos, &accounts, (&retained, seen), &again)
+            let all = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &project };
+            plan_undos(context, target, undos, &accounts, (&retained, all), &again)
                 .await
                 .map(|planned| (planned, ids))
         }

@@ -1,7 +1,7 @@
 //! From tasks to the entries of a role: blocks, includes and tasks that steer others.
 
 use crate::expression::ImportProblem;
-use crate::includes::{CASE, included_name, listed};
+use crate::includes::{CASE, listed};
 use crate::keywords::{Common, asks_for_change, conditions};
 use crate::loops::reads_outer_element;
 use crate::names::plain_name;
@@ -10,6 +10,7 @@ use crate::registers::has_loop;
 use crate::report::{ImportFinding, TaskVerdict};
 use crate::role::Build;
 use crate::targets::{DecidedFor, NOT_APPLIED, decided};
+use crate::task::included_name;
 use crate::task::{Foreign, Task};
 use crate::written::{ConvertedResource, EntryGroup, RoleEntry};
 use crate::yaml::made;
@@ -330,7 +331,7 @@ impl Build<'_> {
                 crate::task::instead("include_role"),
             ));
         }
-        let name = crate::role::role_name(&name);
+        let name = crate::files::role_name(&name);
         if !self.written.requires.contains(&name) {
             self.written.requires.push(name);
         }

@@ -1,7 +1,7 @@
 //! set_fact and include_vars: named expressions of the role.
 
 use crate::expression::{ImportProblem, uses, whole_expression};
-use crate::includes::{cases, included_name, listed};
+use crate::includes::{cases, listed};
 use crate::keywords::{Common, conditions};
 use crate::loops::expression_of;
 use crate::registers::has_loop;
@@ -9,6 +9,7 @@ use crate::report::TaskVerdict;
 use crate::role::{Build, ConditionalValue};
 use crate::targets::{DecidedFor, decided};
 use crate::task::Task;
+use crate::task::included_name;
 use crate::tokens::{TokenSort, tokens};
 use crate::written::CommentedValue;
 use crate::yaml::{each_text, made, map};

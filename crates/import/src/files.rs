@@ -36,6 +36,11 @@ pub(crate) struct PlayTasks {
     pub becomes: bool,
 }
 
+/// A name that a role's folder has: of `namespace.collection.role` and of a path the last part.
+pub fn role_name(name: &str) -> String {
+    name.rsplit(['/', '.']).next().unwrap_or(name).to_owned()
+}
+
 impl RoleFiles {
     /// A role of these files.
     #[must_use]

@@ -3,7 +3,7 @@
 use crate::files::RoleFiles;
 use crate::outer::{OUTER, folders, from, normal, role_of};
 use crate::system;
-use crate::task::{Task, read_tasks};
+use crate::task::{Task, included_name, read_tasks};
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use crate::yaml::made;
 use converge_syntax::{Diagnostic, Diagnostics, Node};
@@ -137,13 +137,6 @@ fn follow(
 /// Whether another role stands in the place of the task: one that comes as a whole, and before all else, is a role of its own.
 fn is_in_place(task: &Task) -> bool {
     ["tasks_from", "vars_from", "defaults_from"].iter().any(|key| task.args.get(key).is_some())
-}
-
-/// The file that an include names.
-pub(crate) fn included_name(task: &Task) -> Option<String> {
-    task.free
-        .clone()
-        .or_else(|| ["file", "_raw_params", "name"].iter().find_map(|key| task.args.get(key)?.scalar_text()))
 }
 
 /// The files of a folder that a name with facts of the system may mean, each with its condition. `None` where another thing decides.

@@ -42,8 +42,9 @@ mod uses;
 mod written;
 mod yaml;
 
+pub use files::role_name;
 pub use files::{RoleFile, RoleFiles};
 pub use playbook::{ImportedPlaybook, import_playbook};
 pub use record::{EditConflict, FORMAT, ImportRecord, ImportRecordError, PresentFile, compare};
 pub use report::{ImportFinding, ImportReport, TaskCounts, TaskVerdict};
-pub use role::{ImportedContent, ImportedFile, ImportedRole, import_role, role_name};
+pub use role::{ImportedContent, ImportedFile, ImportedRole, import_role};

@@ -1,9 +1,7 @@
 //! Files of other roles that tasks include, by their path from the role: `../base/tasks/users.yml`.
 
-use crate::files::{RoleFile, RoleFiles};
-use crate::includes::included_name;
-use crate::role::role_name;
-use crate::task::{Task, read_tasks};
+use crate::files::{RoleFile, RoleFiles, role_name};
+use crate::task::{Task, included_name, read_tasks};
 use converge_syntax::{Diagnostics, Node};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,12 @@
 //! Another role in the middle of a role: its tasks stand here, with the variables that it is given.
 
 use crate::expression::ImportProblem;
+use crate::files::role_name;
 use crate::inputs::inputs;
 use crate::outer::{from, role_of};
 use crate::registers::has_loop;
 use crate::report::TaskVerdict;
-use crate::role::{Build, ImportedContent, ImportedFile, role_name};
+use crate::role::{Build, ImportedContent, ImportedFile};
 use crate::task::Task;
 use crate::written::RoleEntry;
 use converge_syntax::{Diagnostics, Node};

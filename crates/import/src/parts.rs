@@ -1,7 +1,8 @@
 //! The parts of a role beside its tasks: templates and files, `meta`, `vars`.
 
+use crate::files::role_name;
 use crate::report::{ImportFinding, TaskVerdict};
-use crate::role::{Build, ImportedContent, ImportedFile, role_name};
+use crate::role::{Build, ImportedContent, ImportedFile};
 use crate::task::comments_above;
 use crate::written::CommentedValue;
 use crate::yaml::{made, map};

@@ -1,9 +1,9 @@
 //! A playbook of Ansible as a playbook of converge: plays with roles; tasks of a play become a role of its own.
 
 use crate::expression::{ExpressionNames, ImportProblem};
+use crate::files::role_name;
 use crate::files::{RoleFile, RoleFiles};
 use crate::report::{ImportFinding, TaskVerdict};
-use crate::role::role_name;
 use crate::task::comments_above;
 use crate::yaml::{comments, made, map, texts};
 use converge_syntax::{Diagnostic, Diagnostics, Dialect, Node, Source, Value, parse_yaml_into};

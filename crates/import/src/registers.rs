@@ -48,7 +48,7 @@ pub(crate) fn is_own_failure(when: &Node, task: &Task) -> bool {
     says(one, FAILURES) || is_command && says(one, &[&[".", "rc", "!=", "0"]])
 }
 
-/// What stands for the change of a command that only reads: Ansible says that it changed something, unless the task says another thing.
+/// The text for the change of a command that only reads: Ansible says that it changed something, unless the task says another thing.
 fn says_changed(task: &Task, (name, fails): (&str, bool), known: &mut BTreeMap<String, String>) {
     let failed = || task.keyword("changed_when").is_some_and(|when| is_own_failure(when, task));
     for path in [".changed", " is changed", " is change"] {

@@ -195,7 +195,7 @@ impl Build<'_> {
                 become_user: read.become_user.clone(),
                 sensitive: read.sensitive,
             };
-            // What a check asks is known before all else, and so are the conditions around it.
+            // The answer of a check is known before all else, and so are the conditions around it.
             let around = self.conditions.iter().flatten().cloned().collect();
             let around = ConvertedResource { when: around, ..ConvertedResource::default() };
             let is_check = one.is_check && !self.reads_results(&resource) && !self.reads_results(&around);

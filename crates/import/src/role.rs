@@ -44,11 +44,6 @@ pub struct ImportedRole {
     pub requires: Vec<String>,
 }
 
-/// A name that a role's folder has: of `namespace.collection.role` and of a path the last part.
-pub fn role_name(name: &str) -> String {
-    name.rsplit(['/', '.']).next().unwrap_or(name).to_owned()
-}
-
 /// A value that a variable has under conditions; the last one that holds counts.
 #[derive(Clone, Debug)]
 pub(crate) struct ConditionalValue {
@@ -257,6 +252,49 @@ fn check(name: &str, text: &str, catalog: &KindCatalog) -> Result<(), Diagnostic
     if complaints.has_errors() { Err(complaints) } else { Ok(()) }
 }
 
+impl<'a> Build<'a> {
+    /// A role of which nothing has been written yet.
+    fn new(
+        files: &'a RoleFiles,
+        catalog: &'a KindCatalog,
+        names: ExpressionNames,
+        tasks: &[Task],
+        handlers: Vec<Task>,
+    ) -> Self {
+        Self {
+            files,
+            catalog,
+            written: ImportedText::default(),
+            findings: Vec::new(),
+            names,
+            context: Context::default(),
+            handlers,
+            notices: crate::notices::notices(tasks),
+            is_of_targets: false,
+            used_handlers: BTreeSet::new(),
+            uses_roles: uses_roles(tasks),
+            notified: BTreeMap::new(),
+            positions: BTreeMap::new(),
+            conditional: BTreeSet::new(),
+            top: 0,
+            depth: 0,
+            in_handlers: false,
+            conditions: Vec::new(),
+            asked_again: Vec::new(),
+            taken: BTreeSet::new(),
+            open_items: 0,
+            inputs: BTreeSet::new(),
+            sets: Vec::new(),
+            has_logins: !files.given.becomes && crate::logins::is_mixed(tasks),
+            passed: Vec::new(),
+            set_at: BTreeMap::new(),
+            outer_outputs: Vec::new(),
+            outer_inputs: BTreeSet::new(),
+            owners: BTreeMap::new(),
+        }
+    }
+}
+
 /// Imports a role.
 ///
 /// # Errors
@@ -293,37 +331,7 @@ pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedR
     names.registered = found.shapes;
     names.set_by_tasks = set_by_tasks(&tasks);
     let read_facts = crate::gathered_names::note(&tasks, &handlers, &others, &mut names);
-    let mut build = Build {
-        files,
-        catalog,
-        written: ImportedText::default(),
-        findings: Vec::new(),
-        names,
-        context: Context::default(),
-        handlers,
-        notices: crate::notices::notices(&tasks),
-        is_of_targets: false,
-        used_handlers: BTreeSet::new(),
-        uses_roles: uses_roles(&tasks),
-        notified: BTreeMap::new(),
-        positions: BTreeMap::new(),
-        conditional: BTreeSet::new(),
-        top: 0,
-        depth: 0,
-        in_handlers: false,
-        conditions: Vec::new(),
-        asked_again: Vec::new(),
-        taken: BTreeSet::new(),
-        open_items: 0,
-        inputs: BTreeSet::new(),
-        sets: Vec::new(),
-        has_logins: !files.given.becomes && crate::logins::is_mixed(&tasks),
-        passed: Vec::new(),
-        set_at: BTreeMap::new(),
-        outer_outputs: Vec::new(),
-        outer_inputs: BTreeSet::new(),
-        owners: BTreeMap::new(),
-    };
+    let mut build = Build::new(files, catalog, names, &tasks, handlers);
     build.context.read_facts = read_facts;
     build.context.literals = literals(defaults.iter().chain(&vars));
     build.note_uses(&found.uses);

@@ -405,6 +405,13 @@ pub(crate) fn instead(module: &str) -> &'static str {
         .map_or("write the kind that has this effect, or `command` with a guard", |entry| entry.instead)
 }
 
+/// The file that an include names.
+pub(crate) fn included_name(task: &Task) -> Option<String> {
+    task.free
+        .clone()
+        .or_else(|| ["file", "_raw_params", "name"].iter().find_map(|key| task.args.get(key)?.scalar_text()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

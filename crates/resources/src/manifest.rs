@@ -1,7 +1,7 @@
 //! Objects of a cluster that a role writes in full: planned by the server's own dry run.
 
 use crate::hands::{hand, is_hand};
-use crate::kept::as_kept;
+use crate::normal_form::in_normal_form;
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
 use converge_objects::k8s::owners::{owners, staying};
@@ -363,7 +363,7 @@ pub fn set_fields(
         }
     }
     if !fields::differences(&now, &new).is_empty() {
-        new = as_kept(view, object, &now, new)?;
+        new = in_normal_form(view, object, &now, new)?;
     }
     // Items of a list in another order are no difference.
     let differ = !fields::differences(&now, &new).is_empty();

@@ -21,7 +21,7 @@ const RELEASE: &str = "  - helm_release: {name: held, namespace: default, folder
 const AWAY: &str = "  - helm_release: {name: held, namespace: default, state: absent}\n";
 const FORCE: [&str; 2] = ["--allow-destroy", "release:default/held"];
 
-/// What helm drops with another revision of a chart is looked for as what it deletes with the release: while another project has changed it, the rollback and
+/// Objects that helm drops with another revision of a chart are looked for as those that it deletes with the release: while another project has changed it, the rollback and
 /// the plan refuse the release. Who may do so goes on, and the other project learns by whom the object went.
 #[test]
 fn a_release_keeps_the_revision_of_which_another_project_has_changed_an_object() {

@@ -22,7 +22,7 @@ pub struct ConnectionDefault {
     pub at: Span,
 }
 
-/// What such a file says.
+/// The settings of such a file.
 #[derive(Debug, Default)]
 pub struct AnsibleCfg {
     /// Settings; paths are relative to the folder of the file.
@@ -90,7 +90,7 @@ pub fn read(source: &Arc<Source>, folder: &Utf8Path) -> Result<AnsibleCfg, Diagn
             all.ignored.push((entry.key, entry.at));
         } else if let Some((_, _, name, sign)) = setting {
             match value(*name, &entry.value, *sign) {
-                Ok(value) => {
+                Some(value) => {
                     // A file with a vault password counts beside a list of them.
                     let same = all.settings.iter_mut().find(|one| one.name == *name);
                     match (same.map(|one| &mut one.value), value) {
@@ -101,10 +101,15 @@ pub fn read(source: &Arc<Source>, folder: &Utf8Path) -> Result<AnsibleCfg, Diagn
                         }
                     }
                 }
-                Err(expected) => found.push(
+                None => found.push(
                     Diagnostic::error(
                         "wrong-type",
-                        format!("`{}` must be {expected}, and it is `{}`", entry.key, entry.value),
+                        format!(
+                            "`{}` must be {}, and it is `{}`",
+                            entry.key,
+                            super::key(*name).form.expected(),
+                            entry.value
+                        ),
                     )
                     .at(&entry.at)
                     .help(format!("correct it in {}", source.name())),
@@ -126,12 +131,11 @@ pub fn read(source: &Arc<Source>, folder: &Utf8Path) -> Result<AnsibleCfg, Diagn
     found.or_value(all)
 }
 
-/// The value of a setting; what it has to be where it cannot be this.
-fn value(name: Name, text: &str, sign: Option<char>) -> Result<SettingValue, &'static str> {
+/// The value of a setting; none where it cannot be this.
+fn value(name: Name, text: &str, sign: Option<char>) -> Option<SettingValue> {
     let form = super::key(name).form;
     if name == Name::Forks {
-        let number = text.parse().ok().and_then(SettingValue::forks);
-        return number.ok_or_else(|| form.expected());
+        return text.parse().ok().and_then(SettingValue::forks);
     }
     let texts: Vec<String> = match sign {
         // Names of hosts with a comma behind them are one inventory.
@@ -141,9 +145,9 @@ fn value(name: Name, text: &str, sign: Option<char>) -> Result<SettingValue, &'s
         _ => vec![text.to_owned()],
     };
     if texts.is_empty() || texts.iter().any(|one| form.mistake(one).is_some()) {
-        return Err(form.expected());
+        return None;
     }
-    Ok(SettingValue::Texts(texts))
+    Some(SettingValue::Texts(texts))
 }
 
 /// The entries, as Python's `configparser` takes them apart.
@@ -159,7 +163,7 @@ fn entries(source: &Arc<Source>, found: &mut Diagnostics) -> Vec<CfgEntry> {
         if text.is_empty() || text.starts_with(['#', ';']) {
             continue;
         }
-        // What stands behind a semicolon is a remark.
+        // A semicolon begins a remark.
         let text = text.split(" ;").next().unwrap_or(text).trim_end();
         if let Some(name) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
             name.trim().clone_into(&mut section);

@@ -3,7 +3,8 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::revert::gone::{ProjectRuns, forget};
+use crate::revert::gone::ProjectRuns;
+use crate::revert::undo::forget;
 use converge_ledger::{Ledger, OwnedObject};
 use converge_objects::is_of_api;
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
@@ -33,9 +34,9 @@ pub(crate) async fn name_takers(
     }
     let records = target.history(context).await?;
     let ledger = Ledger::of(&records.runs);
-    let seen = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &scope };
+    let all = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &scope };
     let gone: BTreeMap<ObjectId, String> = failed.iter().map(|(lost, _)| lost.clone()).collect();
-    let takers = seen.takers(target, &gone, known).await?;
+    let takers = all.takers(target, &gone, known).await?;
     for ((object, _), item) in failed {
         let Outcome::Failed(problem) = &mut item.outcome else { continue };
         if let Some(taker) = takers.get(&object) {

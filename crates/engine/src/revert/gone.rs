@@ -3,7 +3,7 @@
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::releases::goes_by;
-use crate::revert::undo::{Verdict, changed_by};
+use crate::revert::undo::{Verdict, changed_by, forget};
 use crate::revert::{JudgedUndo, RevertGroup};
 use converge_ledger::{Ledger, ProjectScope, RunRecord, SavedChange};
 use converge_objects::{api_ref, release_of};
@@ -74,11 +74,6 @@ impl ProjectRuns<'_, '_> {
         };
         Some(format!("it was taken away by run {}{whose}{with}, and is not made again", run.id))
     }
-}
-
-/// The command that ends the matter of an object that is gone for good.
-pub(crate) fn forget(object: &ObjectId) -> String {
-    format!("`converge state forget {object}` takes it out of the records")
 }
 
 /// Whether an object of the API stays since somebody has taken it away.

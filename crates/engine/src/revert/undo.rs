@@ -1,6 +1,5 @@
 //! The verdict on each object in a rollback, from its composed changes (`converge_ledger`) and its present state. Pure.
 
-use crate::revert::gone;
 use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
 use converge_objects::k8s::from_text;
 use converge_objects::{PackageState, action_of, api_ref, is_action, release_of};
@@ -254,10 +253,15 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
     let is_in_cluster =
         converge_objects::object(&undo.object.kind).is_some_and(|o| o.place() == Place::Cluster);
     if is_in_cluster && known.observed(&undo.object).is_ok_and(|now| now.state.is_absent()) {
-        let forget = gone::forget(&undo.object);
+        let forget = forget(&undo.object);
         return format!("it was taken away by {who}, and is not made again: {forget}");
     }
     format!("it was changed by {who}{fields} and is left as it is")
+}
+
+/// The command that ends the matter of an object that is gone for good.
+pub(crate) fn forget(object: &ObjectId) -> String {
+    format!("`converge state forget {object}` takes it out of the records")
 }
 
 /// A workload that a rollback takes away needs no restart.

@@ -170,7 +170,19 @@ fn converted(
         "the text goes to the input of the shell: what reads its own input there reads the text",
     );
     let mut made = ConvertedPart::new("command", out);
-    match (creates, removes) {
+    set_guard(&mut made, &mut converted, (creates, removes), context)?;
+    converted.made.push(made);
+    Ok(converted)
+}
+
+/// Gives a command its guard: the files that it creates and removes, the change that it follows, or a condition of its task.
+fn set_guard(
+    made: &mut ConvertedPart,
+    converted: &mut Conversion,
+    files: (Option<String>, Option<String>),
+    context: &Context,
+) -> Result<(), ImportProblem> {
+    match files {
         (Some(path), None) => made.params.push(param("creates", path)),
         (None, Some(path)) => {
             made.params.push(param("unless", format!("test ! -e {}", shell_text::word(&path))))
@@ -196,8 +208,7 @@ fn converted(
             None => return Err(open(context)),
         },
     }
-    converted.made.push(made);
-    Ok(converted)
+    Ok(())
 }
 
 /// Whether `failed_when` says that nothing is a failure.

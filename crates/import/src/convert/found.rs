@@ -5,7 +5,7 @@ use super::{Context, Conversion, Params, shell_text};
 use crate::expression::{ImportProblem, whole_expression};
 use converge_syntax::Node;
 
-/// What is said about each file, in the words of GNU find; its type comes first.
+/// The attributes of each file, in the words of GNU find; its type comes first.
 const FORM: &str = r#"'%y "path": "%p", "mode": "%04m", "size": %s, "uid": %U, "gid": %G, "pw_name": "%u", "gr_name": "%g", "inode": %i, "nlink": %n, "mtime": %T@\n'"#;
 
 /// From lines to the answer.

@@ -85,7 +85,7 @@ fn described(path: &str, names: &str, follow: bool) -> String {
     lines.join("\n")
 }
 
-/// What the answer of `find` has here.
+/// The part of the answer of `find` that is read here.
 const OF_FIND: &[&str] =
     &[".files", ".matched", ".changed", " is changed", ".failed", " is failed", " is defined"];
 

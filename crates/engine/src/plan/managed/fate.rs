@@ -1,4 +1,4 @@
-//! What a prune does with an object that is declared no more. Pure.
+//! The fate of an object that is declared no more, in a prune. Pure.
 
 use crate::revert::undo::{Verdict, lost};
 use crate::revert::{JudgedUndo, shared};

@@ -24,11 +24,11 @@ pub(crate) fn takes_others(object: &ObjectId) -> bool {
     release_of(object).is_some() || api_ref(object).is_some_and(|r| OUTER.contains(&r.kind.as_str()))
 }
 
-/// What goes along with an object by a change of it.
+/// The objects that go along with another by a change of it.
 enum Dependents<'c> {
-    /// What helm deletes, and the release's namespace.
+    /// The objects that helm deletes, and the release's namespace.
     Release(&'c str, Vec<Value>),
-    /// What lies in a namespace, or is of the kind that a definition, by its text, defines.
+    /// The objects that lie in a namespace, or are of the kind that a definition, by its text, defines.
     Inside(ApiRef, Option<Value>),
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
     Some((namespace, manifests))
 }
 
-/// What tells helm two objects of a release apart: the version of a kind's group does not.
+/// The key by which helm tells two objects of a release apart: the version of a kind's group does not.
 fn identity(manifest: &Value, namespace: &str) -> Option<(String, String, String, String)> {
     let ApiRef { api_version, kind, namespace: own, name } = ApiRef::of(manifest)?;
     let group = api_version.split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
@@ -109,7 +109,7 @@ fn rest_with_their_release(undos: &[Undo], verdicts: &mut [Verdict], known: &Kno
         for (undo, verdict) in undos.iter().zip(verdicts.iter_mut()).take(at) {
             let is_gone = known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
             let object = api_ref(&undo.object).filter(|_| is_gone && undo.theirs.is_none());
-            // What somebody has uninstalled by hand is in no record: the objects tell themselves.
+            // No record has what somebody uninstalled by hand: the objects name their release themselves.
             let is_marked = || {
                 let marks = |text: Value| marked_release(&text) == Some([namespace, name]);
                 let states = [&undo.before, &undo.left];

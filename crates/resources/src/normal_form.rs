@@ -6,18 +6,25 @@ use converge_resource::{ApiProbe, ApiRef, Stop, View};
 use serde_json::Value;
 
 /// An object with the values as the server keeps them: it drops an empty one of a field that may be missing, and writes a quantity in its own way.
-pub(crate) fn as_kept(view: &dyn View, object: &ApiRef, now: &Value, new: Value) -> Result<Value, Stop> {
+pub(crate) fn in_normal_form(
+    view: &dyn View,
+    object: &ApiRef,
+    now: &Value,
+    new: Value,
+) -> Result<Value, Stop> {
     let (from, to) = (Some(k8s::text(now)), k8s::text(&k8s::normalised(&new)));
     let answer = view.api(&ApiProbe::Back { object: object.clone(), from, to })?;
     let Some(made) = answer.get("object").map(k8s::normalised) else { return Ok(new) };
     let is_same = |field: &fields::Field| match (&field.before, &field.after) {
         (Some(wanted), None) => is_empty(wanted),
-        (Some(wanted), Some(kept)) => quantity(wanted).is_some_and(|wanted| quantity(kept) == Some(wanted)),
+        (Some(wanted), Some(retained)) => {
+            quantity(wanted).is_some_and(|wanted| quantity(retained) == Some(wanted))
+        }
         (None, _) => false,
     };
-    let mut kept = fields::leaf_differences(&new, &made);
-    kept.retain(is_same);
-    Ok(fields::with(&new, &kept).unwrap_or(new))
+    let mut retained = fields::leaf_differences(&new, &made);
+    retained.retain(is_same);
+    Ok(fields::with(&new, &retained).unwrap_or(new))
 }
 
 /// Whether a value is the one that a field has without being there.
