@@ -1,9 +1,9 @@
 //! Task files with all that they include, as far as the names are known.
 
 use crate::files::RoleFiles;
-use crate::outer::{OUTER, folders, from, normal, role_of};
+use crate::outer::{folders, from, normal, role_of};
 use crate::system;
-use crate::task::{Task, included_name, read_tasks};
+use crate::task::{OUTER, Task, included_name, read_tasks};
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 use crate::yaml::made;
 use converge_syntax::{Diagnostic, Diagnostics, Node};

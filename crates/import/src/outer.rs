@@ -5,8 +5,6 @@ use crate::task::{Task, included_name, read_tasks};
 use converge_syntax::{Diagnostics, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The module of a task that includes another role whose files are there.
-pub(crate) const OUTER: &str = "include_outer_role";
 /// The longest way up.
 const MAX_UP: usize = 6;
 

@@ -5,6 +5,9 @@ use crate::yaml::{made, map};
 use converge_syntax::{Node, Source, Span, Value, resolve_plain};
 use converge_template::ansible_module;
 
+/// The module of a task that includes another role whose files are there.
+pub(crate) const OUTER: &str = "include_outer_role";
+
 /// Keywords of tasks, blocks and handlers; `with_…` besides.
 const KEYWORDS: &[&str] = &[
     "name",
@@ -129,7 +132,7 @@ impl Task {
                 ["name", "path", "dest", "src"].iter().find_map(|key| self.args.get(key)?.scalar_text())
             });
             let main = main.unwrap_or_default();
-            let module = if self.module == crate::outer::OUTER { "include_role" } else { &self.module };
+            let module = if self.module == OUTER { "include_role" } else { &self.module };
             format!("{module} {}", main.lines().next().unwrap_or_default()).trim().to_owned()
         })
     }

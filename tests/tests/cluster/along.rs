@@ -51,7 +51,7 @@ fn a_release_keeps_the_revision_of_which_another_project_has_changed_an_object()
     says_all(&a(AWAY, &apply).expect(4), &held);
     assert_eq!(live(), Some(json!("1")));
     b(&["plan"]).expect(0);
-    // What the other one takes back first is in nobody's way.
+    // A run that the other project reverts first refuses nothing.
     b(&back).expect(0);
     says_all(&a(RELEASE, &back).expect(0), &["helm upgrade default/held"]);
     a(RELEASE, &back).expect(0);

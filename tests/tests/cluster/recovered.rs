@@ -398,7 +398,7 @@ fn a_release_with_an_object_that_is_held_is_refused() {
     assert_eq!((release.live(), release.status()), ((None, None), None));
 }
 
-/// What a helm of somebody else has taken away with a release is as it was before the run that brought both: nobody is accused, and nothing is left to do. What a
+/// Objects that a helm of somebody else has taken away with a release are as before the run that brought both: nobody is accused, and nothing is left to do. What a
 /// run found there and has changed since is refused, with the command that ends it.
 #[test]
 fn what_somebody_uninstalled_is_as_before_its_run() {

@@ -19,10 +19,10 @@ use converge_resource::{
     Stop,
 };
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
-pub(crate) use held::{goes_by, held_by, leave_those_that_hold_others, name_what_goes_along, takes_others};
+pub(crate) use held::{goes_by, held_by, leave_those_that_hold_others, name_what_goes_along};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use taken::{go_with_their_release, goes_with, taken_with};
+pub(crate) use taken::{go_with_their_release, goes_with, taken_with, takes_others};
 pub(crate) use unset::RetainedChanges;
 
 /// Rounds of questions about one release.

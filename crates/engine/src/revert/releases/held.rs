@@ -1,7 +1,7 @@
 //! Releases that stay since what runs in force have changed would go with them, for good or with the revision to which they are led: runs of other projects,
 //! and later ones that are not reverted. A namespace and the definition of a kind take such objects along too, and need a permission anyway: it is named with them.
 
-use super::taken::{goes_with, taken_with};
+use super::taken::{goes_with, taken_with, takes_others};
 use super::unset::{InForce, RetainedChanges};
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -15,14 +15,6 @@ use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Kinds of the API with whose objects others go.
-const OUTER: [&str; 2] = ["Namespace", "CustomResourceDefinition"];
-
-/// Whether other objects may go with this one: a release, a namespace, the definition of a kind.
-pub(crate) fn takes_others(object: &ObjectId) -> bool {
-    release_of(object).is_some() || api_ref(object).is_some_and(|r| OUTER.contains(&r.kind.as_str()))
-}
 
 /// The objects that go along with another by a change of it.
 enum Dependents<'c> {

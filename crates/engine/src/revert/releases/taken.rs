@@ -11,6 +11,14 @@ use converge_resource::{ApiRef, Change, ObjectId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Kinds of the API with whose objects others go.
+const OUTER: [&str; 2] = ["Namespace", "CustomResourceDefinition"];
+
+/// Whether other objects may go with this one: a release, a namespace, the definition of a kind.
+pub(crate) fn takes_others(object: &ObjectId) -> bool {
+    release_of(object).is_some() || api_ref(object).is_some_and(|r| OUTER.contains(&r.kind.as_str()))
+}
+
 /// The namespace of a release that this change takes away or leads to another revision, and the manifests of what helm deletes with it, as far as they are
 /// known: of one that stays, those that its state afterwards lacks.
 pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&'c str, Vec<Value>)> {

@@ -1,6 +1,6 @@
 //! Fields of a cluster's objects that runs in force have taken away: a release that goes back to a chart which declares them does not bring them back.
 
-use super::held::takes_others;
+use super::taken::takes_others;
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::revert::undo::text_of;
