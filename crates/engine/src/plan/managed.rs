@@ -16,7 +16,9 @@ use crate::revert::accounts::{AccountChanges, Accounts};
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
-use converge_ledger::{OwnedObject, OwnedRecords, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines};
+use converge_ledger::{
+    OwnedObject, OwnedRecords, ProjectScope, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines,
+};
 use converge_objects::{api_ref, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
@@ -146,11 +148,7 @@ pub(crate) async fn own(
         target.look(&asked, known).await?;
     }
     revert::translate_accounts(target, &numbers_of(&records.things), &mut undos, known).await?;
-    let lines = records.things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object));
-    let lines = lines.filter(|t| prune && !leaving.iter().any(|l| l.object == t.object));
-    let mut lines =
-        lines.map(|t| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(t, &leaving, &others, known) });
-    layers::settle_what_is_seen(lines.as_mut_slice(), known);
+    let lines = if prune { file_of_lines(&records.things, &leaving, &others, &scope, known) } else { None };
     revert::saved::learn_contents(target, &mut undos, lines.as_ref(), known).await?;
     shared::part_from_others(&mut undos, known);
     let asked = if prune { changed_probes(&undos, known) } else { BTreeSet::new() };
@@ -176,6 +174,22 @@ pub(crate) async fn own(
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+/// The file of the project that belongs to others by its lines, where it stays as a whole.
+fn file_of_lines(
+    things: &[OwnedObject],
+    leaving: &[&OwnedObject],
+    others: &BTreeSet<&ObjectId>,
+    scope: &ProjectScope,
+    known: &Knowledge,
+) -> Option<Undo> {
+    let file = things.iter().find(|t| scope.is(&t.scope) && is_by_lines(&t.object))?;
+    let stays = !leaving.iter().any(|l| l.object == file.object);
+    let mut undo =
+        stays.then(|| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(file, leaving, others, known) });
+    layers::settle_what_is_seen(undo.as_mut_slice(), known);
+    undo
 }
 
 /// The numbers of accounts in the records. Of a change that was cut off either end may be there.
