@@ -112,6 +112,11 @@ pub trait Resource: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     fn disruption(&self) -> Disruption {
         Disruption::None
     }
+
+    /// Whether it chooses its objects by what they are, and claims none by itself: only its plan names them.
+    fn chooses(&self) -> bool {
+        false
+    }
 }
 
 /// An invalid parameter.
@@ -177,6 +182,11 @@ pub trait DynResource: Send + Sync {
     fn basis(&self) -> Option<String>;
     /// [`Resource::disruption`].
     fn disruption(&self) -> Disruption;
+
+    /// [`Resource::chooses`].
+    fn chooses(&self) -> bool {
+        false
+    }
 }
 
 impl<R: Resource> DynResource for R {
@@ -212,6 +222,10 @@ impl<R: Resource> DynResource for R {
     }
     fn disruption(&self) -> Disruption {
         Resource::disruption(self)
+    }
+
+    fn chooses(&self) -> bool {
+        Resource::chooses(self)
     }
 }
 

@@ -365,6 +365,8 @@ impl<'a> HostSource<'a> {
                 };
                 match resolved {
                     ResolvedParameters::Ready { resource, .. } => {
+                        // Nobody knows here which objects a selector chooses: none of its role is taken for orphaned.
+                        complete &= !resource.chooses();
                         objects.extend(resource.claims().into_iter().map(|c| c.object));
                     }
                     _ => complete = false,

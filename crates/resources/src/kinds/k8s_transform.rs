@@ -133,6 +133,10 @@ impl Resource for K8sTransform {
         Ok(all)
     }
 
+    fn chooses(&self) -> bool {
+        true
+    }
+
     fn basis(&self) -> Option<String> {
         Some(json!(self.set).to_string())
     }

@@ -287,6 +287,10 @@ impl Resource for Node {
         Ok(all)
     }
 
+    fn chooses(&self) -> bool {
+        self.selector.is_some()
+    }
+
     fn basis(&self) -> Option<String> {
         let taints: Vec<Value> = self
             .taints
