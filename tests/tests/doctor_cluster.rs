@@ -245,7 +245,10 @@ fn faults_of_a_cluster_are_found_until_they_are_corrected() {
     lab.api
         .apply("{apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}}")
         .unwrap();
-    assert_eq!(lab.finds(&["policy"])[0]["found"], "ClusterPolicy cluster-policy is of no helm release");
+    assert_eq!(
+        lab.finds(&["policy"])[0]["found"],
+        "ClusterPolicy cluster-policy does not belong to a helm release"
+    );
     lab.kubectl(&["annotate", "clusterpolicy", "cluster-policy", "meta.helm.sh/release-name=gone"]);
     let found = lab.finds(&["policy"]);
     assert_eq!(found[0]["found"], "ClusterPolicy cluster-policy is of helm release gone, which is not there");

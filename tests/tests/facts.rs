@@ -152,7 +152,7 @@ fn a_template_goes_over_the_facts_of_all_hosts() {
     exec(&world.hosts()[0], "rm /etc/all-hosts");
     converge(&world, &["plan", "hosts.yaml", "--out", "a.plan"], &[]).expect(2);
     exec(&world.hosts()[1], "hostname bar");
-    let refused = "what is wanted of path:/etc/all-hosts is another than in the saved plan";
+    let refused = "the planned state of path:/etc/all-hosts differs from the saved plan";
     world
         .converge(&["apply", "a.plan", "--yes"])
         .unwrap()
@@ -192,7 +192,7 @@ fn a_fact_that_another_host_alters_is_waited_for() {
     site(&world, "ring");
     let text = converge(&world, &["plan", "hosts.yaml"], &[]).expect(2);
     let remark =
-        "facts.containerd of h2 has the value from before: `ring/program` comes later and changes it there";
+        "facts.containerd of h2 still has its value from before this run: `ring/program` changes it later";
     let text = text.says(remark).stdout;
     assert_eq!(text.matches(remark).count(), 1, "{text}");
     let begun = Instant::now();

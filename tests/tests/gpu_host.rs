@@ -101,7 +101,7 @@ fn driver(lab: &Lab) {
     tells("Driver/library version mismatch", "the module that is loaded is 550.54.15");
     host.fake_gpus("driver=460.91.03\n").unwrap();
     tells(
-        "the driver is 460.91.03; 470.82.01 is the oldest that will do",
+        "the driver 460.91.03 is too old: at least 470.82.01 is needed",
         "newer CUDA than the driver knows",
     );
     let refused = lab.world.converge(&["plan", "hosts.yaml"]).unwrap().expect(1);

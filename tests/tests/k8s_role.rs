@@ -125,7 +125,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     let refused = run(&["rollback", "hosts.yaml", "--limit", "h3"]);
     let refused = refused
         .says("`--allow-destroy kubeadm:node` allows it")
-        .says("stays, and so does what belongs to it");
+        .says("is not reverted, and so is nothing that belongs to it");
     assert_ne!(refused.code, Some(0));
     exec(three, "systemctl is-active kubelet && test -e /etc/cni/net.d/10-bridge.conflist");
     run(&["rollback", "hosts.yaml", "--limit", "h3", "--yes", "--allow-destroy", "kubeadm:node"]).expect(0);
@@ -143,7 +143,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     // Nobody waits longer than that for a token of a host that cannot give one.
     cluster.write_inventory(&json!({"k8s_wait_seconds": 10}));
     one.cut().unwrap();
-    run(&later).expect(1).says("h1 was asked for a join token and gave none");
+    run(&later).expect(1).says("h1 did not provide a join token");
     one.heal().unwrap();
 
     // Two minor versions at a time are refused before anything is done.
@@ -299,9 +299,9 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
         .says(&format!("kubeadm upgrade apply: from v{older} to v{newer}"))
         .says(&note);
     exec(one, TORN);
-    apply().expect(1).says("a snapshot of etcd of h1 did not come to this machine: 0 bytes arrived of").says(
+    apply().expect(1).says("a snapshot of etcd of h1 could not be copied to this machine: 0 bytes arrived of").says(
         &format!(
-            "the cluster has the version v{older}, and v{newer} comes first; this run does nothing more there"
+            "the cluster has the version v{older}, and v{newer} comes first; this run makes no further request to that host"
         ),
     );
     exec(one, "rm /usr/local/sbin/dd; ! ls /var/lib/etcd/converge-snapshot*");
@@ -315,8 +315,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
         .says("the control plane has the version")
         .says("the node is free of pods before its kubelet changes")
         .says("needs drain");
-    let held =
-        apply().expect(1).says("h1 was asked for a drain of the node h2 and gave none: not within 3 s");
+    let held = apply().expect(1).says("h1 did not provide a drain of the node h2: not within 3 s");
     let held = held.says("no eviction is allowed by the budget held").says("it takes pods again");
     assert!(held.all().contains("the pod default/held-"), "{}", held.all());
     until("the first kubelet", 120, || shows(newer, older));

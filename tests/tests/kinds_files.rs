@@ -150,7 +150,7 @@ const DRIFTS: &[(&str, &str)] = &[
     ("ini", "sed -i 's/8443/1/; s/host=db/host=x/; /port/a old=again' /etc/shop/app.ini"),
     ("new file", "rm /etc/shop/new.json"),
     ("key", "sed -i 's/no-pty/no-user-rc/' /root/.ssh/authorized_keys"),
-    ("tool", "echo spoiled >/opt/tool.tgz"),
+    ("tool", "echo drifted >/opt/tool.tgz"),
     ("tool unpacked", "chmod 700 /opt/tool/bin/tool; rm '/opt/tool/share/read me'"),
     ("pack", "echo more >>/opt/pack/deep/data"),
     ("folder", "rm /opt/folder/run.sh"),
@@ -311,7 +311,7 @@ resources:
     fetch: {path: /root/made, to: '{{ fetch_to }}'}
 ";
 
-/// A file of each host comes to this machine, private; drift on either side is found; a rollback brings the former file back; no link is followed, and
+/// A file of each host comes to this machine, private; drift on either side is found; a rollback brings the previous file back; no link is followed, and
 /// no place is two hosts'.
 #[test]
 fn a_file_of_a_host_comes_to_the_controller() {
@@ -368,7 +368,7 @@ fn a_file_of_a_host_comes_to_the_controller() {
             .converge(&["apply", "hosts.yaml", "--yes", "--set", "fetch_to=same", "--limit", limit])
             .unwrap()
             .expect(1)
-            .says("writes fetched/same on this machine too");
+            .says("also writes fetched/same on this machine");
     }
     assert!(!world.dir().join("fetched").exists());
     yes("apply").expect(0);

@@ -62,7 +62,7 @@ fn files_are_changed_and_rolled_back_together_whatever_comes_between() {
     let output = child.spawn().unwrap().wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     until_exec(host, 20, "[ \"$(cat /srv/many/59)\" = theirs ]");
-    // Its turn may have come before; a line that somebody adds later is theirs all the same.
+    // Its turn may have come before; a line that somebody adds later is theirs nevertheless.
     world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
     assert_eq!(exec(host, "cat /srv/many/59"), "theirs", "{said}");
     assert_eq!(exec(host, "cd /srv/many && cat $(seq 0 58)"), numbered("one", 59), "{said}");

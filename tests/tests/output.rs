@@ -174,7 +174,7 @@ fn an_interrupt_is_said_once_and_stops_what_has_not_begun() {
     let ended = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert_eq!(said.matches("stopping: what is in flight ends").count(), 1, "{said}");
+    assert_eq!(said.matches("stopping: running changes are completed").count(), 1, "{said}");
     assert!(said.contains("1 not begun"), "{said}");
     assert!(!host.exec("test -e /etc/after").unwrap().success());
 }

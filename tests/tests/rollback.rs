@@ -97,7 +97,7 @@ fn a_rollback_never_moves_forward_and_none_is_stuck() {
     let third = runs(&world).remove(0);
     let back = rollback(&world, &[]).expect(0).all();
     assert_eq!(shown(host), "");
-    let named = format!("passed over: run {third}, since all is as it was before it");
+    let named = format!("passed over: run {third}, since all its objects have their previous states already");
     assert!(back.contains(&named), "{named}: {back}");
 }
 
@@ -243,7 +243,7 @@ fn a_host_without_the_run_is_named_and_left() {
     let second = &world.hosts()[1];
     exec(second, &format!("rm -r /var/lib/converge/runs/{first}"));
     let back = both(&["rollback", "--yes", "--to", &first]).expect(0);
-    back.says(&format!("{} is left as it is: its records do not have run {first}", second.name()));
+    back.says(&format!("{} is left as it is: it has no record of run {first}", second.name()));
     assert_eq!((shown(&world.hosts()[0]).as_str(), shown(second).as_str()), ("", "./a:two ./b:two"));
     // Damage to the record of one run hides no other.
     exec(second, "f=$(ls -d /var/lib/converge/runs/*/journal); printf '\\001garbage\\nbegin\\t7\\n' >> $f");
@@ -262,7 +262,7 @@ fn a_run_with_a_command_without_undo_is_rolled_back_once_and_says_so() {
     world.only_role("rb", role).unwrap();
     converge(&world, &["apply", "--yes"]).expect(0);
     let first = rollback(&world, &[]).expect(1).says("What cannot be undone stays as it is");
-    assert!(!first.all().contains("The next run takes up what is left"), "{}", first.all());
+    assert!(!first.all().contains("The next run continues with the remaining changes"), "{}", first.all());
     assert_eq!(exec(host, "ls /srv/back"), "made");
     rollback(&world, &[]).expect(0).says("no host has a run to roll back");
 }

@@ -70,7 +70,7 @@ fn an_account_stays_to_which_a_file_of_another_project_belongs_and_goes_after_it
     // So does a prune.
     role(&world, "a", " []");
     let left = converge(&world, "apply", "a", &["--prune"]);
-    let left = left.says("path:/srv/x belongs to it and remains");
+    let left = left.says("path:/srv/x still belongs to it");
     assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     converge(&world, "rollback", "b", &[]).expect(0);
     converge(&world, "rollback", "a", &[]).expect(0);
@@ -96,7 +96,7 @@ fn an_account_stays_to_which_a_file_of_another_role_belongs() {
     assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     role(&world, "a", " []");
     let left = converge(&world, "apply", "a", &["--prune"]);
-    let left = left.says("path:/srv/x belongs to it and remains");
+    let left = left.says("path:/srv/x still belongs to it");
     assert_eq!(observed(host), "nine:nine\npasswd\ngroup", "{}", left.all());
     // The same run that drops the accounts gives the file to another owner.
     role(&world, "b", &FILE.replace("nine", "root"));

@@ -296,7 +296,7 @@ fn the_checks_after_a_rollback_are_reported_in_every_form() {
     let more = "  - name: more\n    file: {path: /srv/more, content: x}\n";
     apply(&world, &role("one", more));
     apply(&world, &role("two", more));
-    // The project still declares two: the check says so, and the rollback is done all the same.
+    // The project still declares two: the check says so, and the rollback is done nevertheless.
     let json = rollback(&world, &["--output", "json"]).expect(0).json().unwrap();
     let check = &json["checks"][0]["checks"][0];
     assert_eq!((&check["address"], &check["holds"]), (&"r/its value".into(), &false.into()), "{json:#}");

@@ -45,7 +45,7 @@ fn deferred_items_are_bound(world: &World) {
         std::fs::read_to_string(world.dir().join("waits.plan")).unwrap()
     };
     let apply = || world.converge(&["apply", "waits.plan", "--yes"]).unwrap();
-    let other = "is another than when the plan was made";
+    let other = "has changed since the plan was made";
     plan(&[]);
     let ran = apply().expect(0);
     assert!(!ran.all().contains(other), "{}", ran.all());
@@ -84,7 +84,7 @@ fn deferred_items_are_bound(world: &World) {
     let ran = apply();
     assert!(ran.code != Some(0) && ran.all().contains("waits/open"), "{}", ran.all());
     assert_eq!(there("open"), "");
-    // A host that goes by another name since is no host of the plan.
+    // A host that goes by another name since is not a host of the plan.
     plan(&[]);
     let inventory = std::fs::read_to_string(world.dir().join("hosts.yaml")).unwrap();
     world.write("hosts.yaml", &inventory.replace("h1:", "h9:")).unwrap();

@@ -138,7 +138,7 @@ fn what_others_have_added_stays_with_all_that_holds_it() {
     assert_eq!(exec(host, "ls /etc/default/cron /usr/sbin/cron 2>/dev/null; true"), "", "{said}");
 }
 
-/// A mount that is in use cannot go. Its line in /etc/fstab goes all the same: neither a boot nor systemd mounts it once more.
+/// A mount that is in use cannot go. Its line in /etc/fstab goes nevertheless: neither a boot nor systemd mounts it once more.
 #[test]
 fn a_busy_mount_loses_its_line_in_fstab_first() {
     let world = World::new(&format!("mount-s{}", std::process::id()), 1).unwrap();

@@ -21,7 +21,7 @@ fn a_wait_for_another_host_ends_with_the_work_there() {
     let (one, two) = (&world.hosts()[0], &world.hosts()[1]);
     world.only_role("waits", ROLE).unwrap();
     let apply = |more: &[&str]| world.converge(&[&["apply", "--yes", "hosts.yaml"], more].concat()).unwrap();
-    let gave_none = "h1 was asked for leave to go on and gave none: there is no /etc/ready; this run does nothing more there";
+    let gave_none = "h1 did not provide leave to go on: there is no /etc/ready; this run makes no further request to that host";
 
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says("begins when h1 is ready");
     // The work there fails: the wait ends.

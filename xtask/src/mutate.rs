@@ -131,7 +131,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation("record.rs", "if line.starts_with('!') {", "if line.starts_with(\"!!\") {"),
 ];
 
-/// The most that the tests of one mutation may take. One that goes round for ever is caught too.
+/// The most that the tests of one mutation may take. An endless loop counts as caught.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 /// The end of a mutation.
@@ -139,7 +139,7 @@ const LIMIT: Duration = Duration::from_secs(1200);
 enum End {
     Caught,
     Survived,
-    /// It does not compile: it says nothing about the tests.
+    /// It does not compile, so it tests nothing.
     Void,
 }
 

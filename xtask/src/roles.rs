@@ -128,7 +128,7 @@ fn plain(script: &str, role: &RoleText, depth: usize) -> String {
 
 /// The lines that a script has when shfmt has written it.
 ///
-/// Errors with the complaint of shfmt.
+/// Errors with the diagnostic of shfmt.
 fn lines(shfmt: &Path, script: &str) -> Result<usize, String> {
     let mut child = Command::new(shfmt)
         .args(["-ln", "posix", "-i", "2"])

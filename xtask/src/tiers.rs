@@ -90,7 +90,7 @@ impl TestChoice {
     ///
     /// Errors when the folders of tests cannot be read.
     pub fn build(&self) -> Result<Vec<String>> {
-        // Of the whole workspace all the same: a few packages alone have other features, and more would be compiled once more.
+        // Of the whole workspace nevertheless: a few packages alone have other features, and more would be compiled once more.
         let mut words = vec!["test", "--no-run", "--workspace"];
         let programs = match self.named_program()? {
             Some(program) => {

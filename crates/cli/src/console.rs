@@ -113,7 +113,7 @@ impl Console {
         let _gone = std::io::stderr().write_all(text.draw(&self.error_look).as_bytes());
     }
 
-    /// Writes all complaints to standard error: drawn in their files on a terminal, a line each in a pipe; how many in the end.
+    /// Writes all diagnostics to standard error: drawn in their files on a terminal, a line each in a pipe; how many in the end.
     pub fn complain(&self, diagnostics: &Diagnostics) {
         let mut drawn = String::new();
         if self.error_look.width.is_some() {

@@ -159,7 +159,7 @@ fn every_file_that_a_command_line_names_is_there() {
         for (number, line) in lines.filter(|(_, line)| line.starts_with("converge ")) {
             for word in words(line).into_iter().skip(1) {
                 let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
-                // Shell text is no path, nor is a placeholder.
+                // Shell text is not a path, nor is a placeholder.
                 if !is_path || word.contains(' ') || word.chars().any(|c| c.is_ascii_uppercase()) {
                     continue;
                 }

@@ -17,7 +17,7 @@ pub mod code {
 /// The reasons why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Complaints about files.
+    /// Diagnostics about files.
     Input(Diagnostics),
     /// A message with its exit code.
     Message {

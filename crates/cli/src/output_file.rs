@@ -52,7 +52,7 @@ fn temporary(path: &Utf8Path) -> std::io::Result<(File, Utf8PathBuf)> {
         Some(sort) if sort.is_dir() => return Err(std::io::Error::other("it is a folder")),
         _ => {}
     }
-    let name = path.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?;
+    let name = path.file_name().ok_or_else(|| std::io::Error::other("the path has no file name"))?;
     let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     Ok((file, temporary))

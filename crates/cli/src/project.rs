@@ -68,7 +68,7 @@ fn read(
         .collect::<Result<Vec<_>, Failure>>()?;
     if let Some(missing) = select.roles_path.iter().find(|dir| !dir.is_dir()) {
         let help = "correct the roles path: --roles-path DIR, or the setting `roles_path`";
-        return Err(Failure::usage(format!("the roles path names `{missing}`, which is no folder"), help));
+        return Err(Failure::usage(format!("the roles path names `{missing}`, which is not a folder"), help));
     }
     let options = LoadOptions {
         inventories: sources(target, &select.inventories)?,
@@ -171,7 +171,7 @@ fn refuse_typed_secrets(project: &Project, typed: &[String]) -> Result<(), Failu
     match typed.iter().find(|name| project.roles().any(|role| role.is_sensitive(name))) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(
-            format!("`{name}` is sensitive, and what `--set` holds stands in the list of processes"),
+            format!("`{name}` is sensitive, and values of `--set` are visible in the list of processes"),
             format!(
                 "write it into a file that only you can read: --set {name}=@FILE, or pipe it in: --set {name}=@-"
             ),

@@ -46,7 +46,7 @@ impl Agreement<'_> {
         let Self { deed, short, otherwise, question } = self;
         if !can_be_asked {
             return Err(Failure::refused(
-                format!("nobody can be asked whether to {deed}; {otherwise}"),
+                format!("there is no terminal to ask whether to {deed}; {otherwise}"),
                 format!("write --yes to {short} without being asked"),
             ));
         }

@@ -25,7 +25,7 @@ pub struct CommandSession {
     progress: Progress,
     /// Ctrl-C, a polite kill, and a terminal that has gone away.
     signals: Signals,
-    /// Where passphrases come from; nothing once the locked keys were seen to.
+    /// Where passphrases come from; nothing once the locked keys were handled.
     passphrases: Option<prompt::Passphrases>,
     /// The questions of `--step`.
     questions: Option<UnboundedReceiver<Question>>,
@@ -126,8 +126,8 @@ impl CommandSession {
         let Some(step) = step else { return Ok(()) };
         if !prompt::somebody_is_there() {
             return Err(Failure::refused(
-                "nobody can be asked before each step; nothing was changed",
-                "use --step at a terminal",
+                "--step needs a terminal; nothing was changed",
+                "run the command at a terminal, or without --step",
             ));
         }
         let (ask, questions) = unbounded_channel();
@@ -193,7 +193,7 @@ impl CommandSession {
         self.progress.wait_for(&self.engine.hosts());
     }
 
-    /// Plans, and gives up on complaints.
+    /// Plans, and gives up on diagnostics.
     pub async fn plan(&mut self) -> Result<FleetPlan, Failure> {
         self.wait_for_plans();
         Ok(self.look(async |engine: &Engine| engine.plan().await).await??)
@@ -225,12 +225,12 @@ impl CommandSession {
             tokio::select! {
                 biased;
                 hung_up = interrupted(signals) => {
-                    // A terminal that goes away says it more than once: that is no second wish.
+                    // A terminal that goes away sends its signal more than once: that is no second request.
                     if stop.is_stopped() && !hung_up {
                         progress.end();
                         drop(echo);
                         trace.write();
-                        let what = "left at once; the next run looks at what was in flight";
+                        let what = "stopped immediately; the next run checks the changes that were in progress";
                         let _gone = writeln!(std::io::stderr(), "{what}");
                         std::process::exit(i32::from(code::FAILED));
                     }

@@ -177,11 +177,12 @@ fn from_script(id: &str, path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     let done = command.stdin(Stdio::inherit()).stderr(Stdio::inherit()).output().map_err(|e| {
         Failure::usage(
             format!("{path} is executable, and cannot be run for the vault password: {e}"),
-            "if the password stands in it, take the x bits away: chmod a-x",
+            "if the file contains the password, remove the execute permission: chmod a-x",
         )
     })?;
     if !done.status.success() {
-        let what = if done.status.code() == Some(2) { " (it knows no password of this name)" } else { "" };
+        let what =
+            if done.status.code() == Some(2) { " (exit status 2: no password of this name)" } else { "" };
         let message =
             format!("{path}, asked for the vault password of `{id}`, ended with {}{what}", done.status);
         return Err(Failure::usage(message, "run it by hand to see why"));

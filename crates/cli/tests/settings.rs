@@ -159,7 +159,7 @@ fn the_command_line_comes_before_the_environment_and_this_before_the_file() {
 fn the_roles_path_is_searched_after_the_projects_own_roles() {
     let dir = project("inventory = \"inventories/one.yaml\"\nroles_path = \"shared\"\n");
     let missing = ran(dir.path(), &[], "graph");
-    assert!(missing.code == 64 && missing.err.contains("`shared`, which is no folder"), "{}", missing.err);
+    assert!(missing.code == 64 && missing.err.contains("`shared`, which is not a folder"), "{}", missing.err);
     put(dir.path(), "playbooks/site.yaml", "- hosts: all\n  roles: [hello, other]\n");
     put(dir.path(), "shared/other/role.yaml", "summary: other\nresources: []\n");
     put(dir.path(), "shared/hello/role.yaml", "summary: not this one\nresorces: []\n");

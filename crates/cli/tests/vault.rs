@@ -124,7 +124,7 @@ fn errors_say_what_to_do_and_change_nothing() {
         ),
         (&["view", "all.yml", "--vault-password-file", "nope"], "nope"),
         (&["view", "all.yml", "--vault-password-file", "."], "is a folder"),
-        (&["view", "all.yml", "--vault-id", "other@keys-client.sh"], "knows no password of this name"),
+        (&["view", "all.yml", "--vault-id", "other@keys-client.sh"], "no password of this name"),
         (&["encrypt-string", "--vault-password-file", "pw"], "no value to encrypt"),
         (&["encrypt-string", "geheim"], "unexpected argument"),
     ] {

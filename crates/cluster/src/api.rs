@@ -62,7 +62,7 @@ pub(crate) struct Api {
     gone: AtomicBool,
     /// Requests in a row that had no answer in time, and when the last one began to be late.
     late: std::sync::Mutex<(u32, Instant)>,
-    /// The server's clock less ours, in seconds.
+    /// The server's clock less the controller's, in seconds.
     ahead: AtomicI64,
     kinds: Mutex<HashMap<String, Known>>,
     client_expires: Option<Timestamp>,

@@ -76,7 +76,7 @@ impl Cluster {
         worked
     }
 
-    /// Only records are written. With no owner things are given out of our hands; a workload is told what it runs with.
+    /// Only records are written. Without an owner objects are released; of a workload the inputs with which it runs are recorded.
     async fn adopt(&self, run: &str, work: &ClusterWork) -> Result<(), WorkEnd> {
         for change in &work.changes {
             if work.owner.is_empty() {

@@ -97,7 +97,7 @@ impl Cluster {
         for recipient in &options.recipients {
             recipient.parse::<age::x25519::Recipient>().map_err(|e| ClusterError::Options {
                 cluster: name.to_owned(),
-                why: format!("`{recipient}` is no age recipient ({e}); it is written age1…"),
+                why: format!("`{recipient}` is not an age recipient ({e}); a recipient begins with age1"),
             })?;
         }
         let bad = |why: KubeconfigError| ClusterError::Kubeconfig { cluster: name.to_owned(), why };

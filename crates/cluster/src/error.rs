@@ -63,7 +63,7 @@ pub enum ClusterError {
         /// The message of the library.
         said: String,
     },
-    /// The server does not know who we are.
+    /// The server does not know the credentials.
     #[error(
         "{cluster}: the API server {server} does not accept the credentials of the kubeconfig ({said}); take a present one from the control plane"
     )]
@@ -75,8 +75,8 @@ pub enum ClusterError {
         /// The message of the server.
         said: String,
     },
-    /// The server knows us and lets us do nothing.
-    #[error("{cluster}: the API server {server} forbids it: {said}")]
+    /// The credentials are valid and have no permission.
+    #[error("{cluster}: the API server {server} denied the request: {said}")]
     Forbidden {
         /// The cluster as shown.
         cluster: String,
@@ -101,7 +101,7 @@ pub enum ClusterError {
         /// The problem and its correction.
         why: String,
     },
-    /// The other side is no API server, or a broken one.
+    /// The endpoint does not answer like an API server.
     #[error("{cluster}: {server} does not answer as an API server does: {said}")]
     Odd {
         /// The cluster as shown.
@@ -114,7 +114,7 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Nobody was there: a matter of exit code 3.
+    /// Whether the server was not reachable (exit code 3).
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Timeout { .. })
@@ -124,7 +124,7 @@ impl ClusterError {
 /// The reason why a run was not begun. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum RunRefusal {
-    /// Another run holds the cluster: who.
+    /// Another run holds the lock of the cluster: its description.
     #[error("{0}")]
     Busy(String),
     /// It cannot take records, and why.

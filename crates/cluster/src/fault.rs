@@ -16,13 +16,13 @@ pub enum Fault {
     #[error("{0}")]
     Said(Box<ServerRefusal>),
     /// The object's kind lives in a namespace, and none is named.
-    #[error("{0}: this kind lives in a namespace; name one")]
+    #[error("{0}: this kind is namespaced: name a namespace")]
     NoNamespace(String),
     /// The object's kind lives in no namespace, and one is named.
-    #[error("{0}: this kind lives in no namespace; take the namespace away")]
+    #[error("{0}: this kind is cluster-wide: remove the namespace")]
     ExtraNamespace(String),
-    /// The server's answer is no JSON.
-    #[error("the API server's answer is no JSON: {0}")]
+    /// The server's answer is not JSON.
+    #[error("the API server's answer is not JSON: {0}")]
     NotJson(serde_json::Error),
     /// The body cannot be written as JSON.
     #[error("the request cannot be written as JSON: {0}")]
@@ -30,8 +30,8 @@ pub enum Fault {
     /// The path is none of a request.
     #[error("the request cannot be made: {0}")]
     Request(#[from] http::Error),
-    /// The process ends: no request is begun any more.
-    #[error("no request is begun any more")]
+    /// The process ends: no further request is sent.
+    #[error("no further request is sent")]
     Closed,
 }
 
@@ -52,7 +52,7 @@ pub struct ServerRefusal {
     pub(crate) code: u16,
     /// `NotFound`, `Conflict`, `Invalid` …
     pub(crate) reason: String,
-    /// For people.
+    /// The message for the user.
     pub(crate) message: String,
     /// The content of `details`.
     pub(crate) details: Value,
@@ -61,7 +61,7 @@ pub struct ServerRefusal {
 impl fmt::Display for ServerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
-            403 => write!(f, "the API server forbids it: {}", self.message),
+            403 => write!(f, "the API server denied the request: {}", self.message),
             _ => write!(f, "the API server says: {}", self.message),
         }
     }

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-/// The time that helm may take beyond the time that it was told to wait.
+/// The time that helm may take beyond its own `--timeout`.
 const SLACK: Duration = Duration::from_secs(90);
 
 /// The limit of its output that is kept.
@@ -44,21 +44,21 @@ pub(crate) enum HelmError {
     NotInPath,
     #[error("the kubeconfig is not understood")]
     Kubeconfig,
-    #[error("the server's address names no host")]
+    #[error("the address of the API server has no host")]
     NoHost,
-    #[error("helm gets no folder on this machine: {0}")]
+    #[error("no folder for helm can be made on this machine: {0}")]
     Folder(io::Error),
-    #[error("helm gets no port on this machine: {0}")]
+    #[error("no port for helm can be opened on this machine: {0}")]
     Port(io::Error),
     #[error(transparent)]
     File(#[from] HelmFileError),
     #[error("the content of the packaged chart is not at hand; plan again")]
     NoChart,
-    #[error("what a release was is not rendered again")]
+    #[error("a previous release has no chart to render")]
     FormerChart,
     #[error("{} does not start: {error}", program.display())]
     Start { program: PathBuf, error: io::Error },
-    #[error("helm has no pipes")]
+    #[error("the pipes to helm are missing")]
     NoPipes,
     /// Its end or its output did not come through.
     #[error("{0}")]
@@ -71,7 +71,7 @@ pub(crate) enum HelmError {
     /// It failed: what it wrote to its standard error.
     #[error("{0}")]
     Said(String),
-    #[error("helm's answer is no JSON: {0}")]
+    #[error("helm's answer is not JSON: {0}")]
     Answer(serde_json::Error),
     #[error("helm's manifests: {0}")]
     Manifests(serde_yaml::Error),
@@ -90,12 +90,12 @@ impl HelmError {
         }
     }
 
-    /// The release hangs in another operation: helm looks at nothing else then.
+    /// Whether the release is stuck in another operation: helm then checks nothing else.
     pub(crate) fn hangs(&self) -> bool {
         self.words().contains("another operation")
     }
 
-    /// The release hangs in its removal: helm upgrades nothing then.
+    /// Whether the release is stuck in its removal: helm then upgrades nothing.
     pub(crate) fn is_half_removed(&self) -> bool {
         self.words().contains("has no deployed releases")
     }
@@ -290,7 +290,7 @@ impl Helm {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A Ctrl-C at the terminal is for us: what is in flight is finished.
+            // Ctrl-C at the terminal is handled by converge: the running step is completed.
             .process_group(0)
             .kill_on_drop(true);
         let mut child =

@@ -29,7 +29,7 @@ const TRIES: usize = 5;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
     /// It is another run's.
-    #[error("another run has taken the lock of the cluster (Lease {NAMESPACE}/{FIELD_MANAGER}) over")]
+    #[error("another run has taken over the lock of the cluster (Lease {NAMESPACE}/{FIELD_MANAGER})")]
     Taken,
     /// Nobody could ask.
     #[error(transparent)]
@@ -155,7 +155,7 @@ async fn try_to_take(api: &Arc<Api>, run: &str, operator: &str) -> Result<HeldLe
             Err(fault) => return Err(unfit(fault).into()),
         }
     }
-    Err(RunRefusal::Busy("other runs begin on the cluster at this moment; try again".to_owned()).into())
+    Err(RunRefusal::Busy("another run is starting on the cluster; try again".to_owned()).into())
 }
 
 fn held(api: Arc<Api>, run: &str) -> HeldLease {
@@ -224,7 +224,7 @@ impl HeldLease {
     pub(crate) async fn give_back(self) {
         for _ in 1..TRIES {
             match renew(&self.api, &self.run, true).await {
-                // The server may be on its way back: it is the reason why many a run ends.
+                // The server may be starting again: its restart is the reason why many a run ends.
                 Err(Fault::Lost(ClusterError::Unreachable { .. })) => tokio::time::sleep(LOOK).await,
                 Err(fault) => return not_given_back(&fault),
                 Ok(_) => return,

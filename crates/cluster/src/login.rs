@@ -43,7 +43,7 @@ pub enum LoginError {
     #[error("{path}: {why}", path = .0.display(), why = .1)]
     Missing(PathBuf, String),
     /// Others may change the program, the kubeconfig or a directory above them.
-    #[error("{} may be changed by others than root and this user, and it decides what runs on this machine; take the right to write from them", .0.display())]
+    #[error("{} may be changed by others than root and this user, and it decides what runs on this machine; remove their permission to write", .0.display())]
     Open(PathBuf),
     /// The program failed: the first line that it wrote to stderr.
     #[error("{path}, with which its user logs in, failed: {why}", path = .0.display(), why = .1)]

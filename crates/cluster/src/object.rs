@@ -106,8 +106,8 @@ pub fn is_of_one_release(one: &Value, other: &Value) -> bool {
     marked_release(one).is_some_and(|release| marked_release(other) == Some(release))
 }
 
-/// Managers of fields other than ours, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
-/// ours. So does what helm has of an object that runs of the project left as one of its release (`is_of_release`): converge makes it again in helm's name,
+/// Managers of fields other than those of converge, Kubernetes' own, and those of the status. What converge wrote before projects had managers of their own counts as
+/// converge's. So does what helm has of an object that runs of the project left as one of its release (`is_of_release`): converge makes it again in helm's name,
 /// and an upgrade writes it as helm itself.
 fn other_managers(object: &Value, own: &str, is_of_release: bool) -> BTreeSet<String> {
     let managed_here = [own, FIELD_MANAGER];

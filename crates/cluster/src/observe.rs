@@ -24,19 +24,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Questions in work at a time; the requests themselves are fewer.
+/// The number of questions that are worked on at a time; the requests themselves are fewer.
 const AT_ONCE: usize = 32;
 
-/// So many objects of one kind in one namespace are read by one list.
+/// From this number on, objects of one kind in one namespace are read with one list request.
 const BY_LIST: usize = 4;
 
-/// So long the server's own garbage collector is waited for, as it is at work: an object that a killed run has deleted goes by itself.
+/// The time for which the server's own garbage collector is awaited: an object that a killed run has deleted goes by itself.
 const COLLECTION: Duration = Duration::from_secs(10);
 
 /// Kind, version, namespace.
 type ListedKind = (String, String, Option<String>);
 
-/// Lists that stand for many single questions.
+/// List requests that replace many single ones.
 type Lists = BTreeMap<ListedKind, Result<BTreeMap<String, Value>, Arc<Fault>>>;
 
 /// An answer, and the content that its state names.
@@ -140,7 +140,7 @@ impl Cluster {
         self.look(id).await.map(|(observed, contents)| (Answer::Object(observed), contents))
     }
 
-    /// An object. One that the server itself takes away behind what belongs to it is waited for, since that takes a moment.
+    /// An object. If the server is deleting it after its dependents, it is awaited briefly.
     pub(crate) async fn collected(&self, wanted: &ApiRef) -> Result<Option<Value>, Fault> {
         let begun = Instant::now();
         loop {

@@ -215,7 +215,7 @@ impl OpenRun {
         self.write().await
     }
 
-    /// Writes that foreign code moved an object.
+    /// Writes that foreign code changed an object.
     pub(crate) async fn moved(
         &mut self,
         moved: &[(ObjectId, State, State)],

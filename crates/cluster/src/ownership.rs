@@ -1,7 +1,7 @@
 //! Who owns the fields of an object: the entries of `metadata.managedFields`. Pure, but for the writes.
 //!
-//! A manager is known by its name and the operation: what an apply and an update of one name own are two entries. Each change of ours records the
-//! entries that it finds ([`found`]); what takes changes back gives the fields back by these records ([`settled`]).
+//! A manager is known by its name and the operation: what an apply and an update of one name own are two entries. Each change that converge makes
+//! records the entries that it finds ([`found`]); a revert gives the fields back by these records ([`settled`]).
 
 use crate::api::{APPLY, Api, MERGE, escaped};
 use crate::fault::Fault;
@@ -43,7 +43,7 @@ pub(crate) async fn apply(
     }
 }
 
-/// Writes who owns the fields of an object, if it is still the one that was seen.
+/// Writes who owns the fields of an object, if it is still the one that was observed.
 pub(crate) async fn set_managers(
     api: &Api,
     path: &str,
@@ -58,7 +58,7 @@ pub(crate) async fn set_managers(
     api.patch(&format!("{path}?fieldManager={}", escaped(manager)), MERGE, &patch).await
 }
 
-/// The annotation of nobody's entry. No object has it.
+/// The annotation in the placeholder entry; no object has it.
 const NOTHING: &str = "f:converge/nobody";
 
 /// The server takes an object without any manager for one that was made before managers were known, and gives all of its fields to this one at the next
@@ -66,7 +66,7 @@ const NOTHING: &str = "f:converge/nobody";
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// `metadata.managedFields` without the entries of some managers; `None` where they have none. Where nobody else has any, an entry without a field of the
-/// object stays: else the next apply, whoever makes it, would meet all fields as someone's.
+/// object stays: else the server assigns all fields to a default manager at the next apply.
 pub(crate) fn without(live: &Value, is_own: &dyn Fn(&str) -> bool) -> Option<Vec<Value>> {
     let is_own = |entry: &&Value| entry.get("manager").and_then(Value::as_str).is_some_and(is_own);
     let (own, mut others): (Vec<&Value>, Vec<&Value>) = entries(live).partition(is_own);
@@ -126,7 +126,7 @@ pub(crate) fn applied(object: &Value, manager: &str) -> Vec<Value> {
     entries(object).filter(counts).cloned().collect()
 }
 
-/// The fields that an apply gives up: this manager had applied them (`before`), and the object that the apply makes still has them, as others' or nobody's.
+/// The fields that an apply gives up: this manager had applied them (`before`), and the object that the apply makes still has them, owned by other managers or by none.
 /// Each with its managers.
 pub(crate) fn given_up(before: &[Value], made: &Value, manager: &str) -> Vec<Value> {
     let had = before.iter().filter(|entry| is_own(entry, manager)).map(FieldSet::of);
@@ -198,8 +198,8 @@ pub(crate) struct Written<'a> {
     pub(crate) before: Option<&'a Value>,
 }
 
-/// `metadata.managedFields` after changes were taken back: fields that were written have their owners of before, and the project keeps nothing that it did
-/// not own before; what the changes gave to others, and is the project's again, these have no more. `None` where it is so already.
+/// `metadata.managedFields` after changes were reverted: written fields get their previous owners, and the project keeps no field that it did not own
+/// before; fields that the changes gave to others and that the project owns again are taken from those. `None` where it is so already.
 pub(crate) fn settled(
     now: &Value,
     written: &Written<'_>,
@@ -213,7 +213,7 @@ pub(crate) fn settled(
     let of = |field: &Field| updated.touching(&field.path, now, &every);
     let back = written.fields.iter().map(of).fold(fresh, |all, one| all.or(&one));
     let live = normalised(now);
-    // Somebody has put the value of before back already, under the project's name.
+    // Another writer has already restored the previous value under the project's name.
     let as_before = written.before.map(|before| owners.taken.same(before, &live, &every)).unwrap_or_default();
     let back = back.or(&as_before.and(&fields_of(now, manager)));
     let (own_now, mut settled): (Vec<Value>, Vec<Value>) =
@@ -261,7 +261,7 @@ fn settled_by_path(settled: &mut Vec<Value>, now: &Value, by: &str, set: &FieldS
     }
 }
 
-/// The project's entries before changes whose records do not tell them: what was written back is its apply's, if that owned anything.
+/// The project's entries before changes whose records do not contain them: restored fields are credited to its apply, if that owned anything.
 fn unrecorded(
     now: &Value,
     live: Option<&Value>,
@@ -321,7 +321,7 @@ pub(crate) fn under(mut entry: Value, manager: &str) -> Value {
     entry
 }
 
-/// By what the server tells entries apart.
+/// The identity of an entry on the server.
 fn identity(entry: &Value) -> String {
     let word = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     ["manager", "operation", "apiVersion", "subresource"].map(word).join(" ")

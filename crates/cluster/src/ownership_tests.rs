@@ -219,7 +219,7 @@ fn a_field_of_both_goes_back_to_both() {
     assert_eq!(listed(&back), [says("argo Apply", &["c"]), says("converge-b Apply", &["c", "v"])]);
 }
 
-/// A field that was taken from somebody belongs to him again with the value of before, whoever has put that back.
+/// A field that was taken from another manager belongs to it again with the previous value, whoever has restored that.
 #[test]
 fn a_field_with_the_value_of_before_goes_back_to_whom_it_belonged() {
     let live = |x: &str| object(json!({"x": x, "y": "1"}), &[("converge-a", "Apply", &["x", "y"])]);

@@ -38,7 +38,7 @@ pub enum RecordsError {
     #[error("it is too large for a Secret")]
     TooLarge,
     /// A content that is to be saved is no UTF-8.
-    #[error("the state before is no text")]
+    #[error("the state before is not text")]
     NotText,
     /// Another run, or none, is at work here.
     #[error("the run is not open on the cluster")]
@@ -79,7 +79,7 @@ pub enum Damage {
     /// It cannot be unpacked.
     #[error(transparent)]
     Packed(#[from] io::Error),
-    /// It is no JSON, or not that of such a record.
+    /// It is not JSON, or not that of such a record.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// It names no format.

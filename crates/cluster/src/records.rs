@@ -137,7 +137,7 @@ pub(crate) enum ChangeEnd {
     Done,
     /// It failed.
     Failed,
-    /// Foreign code moved the object.
+    /// Foreign code changed the object.
     Moved,
 }
 

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 /// The reason why a rollout is not complete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Incomplete {
-    #[error("its controller has not seen the change yet")]
+    #[error("its controller has not observed the change yet")]
     NotSeen,
     #[error(
-        "of {} {updated} are of the present template and {available} are ready{}{}",
+        "of {} {updated} have the current template and {available} are ready{}{}",
         counted(usize::try_from(*wanted).unwrap_or_default(), "pod"),
         if *paused { ", and it is paused" } else { "" },
         if unready.is_empty() { String::new() } else { format!(": {}", unready.join("; ")) }
@@ -195,7 +195,7 @@ mod tests {
             judge(&daemons(2, 1, 1), &[pod("a", "new", true), pod("b", "new", false)], &nodes).unwrap_err();
         assert_eq!(
             why.to_string(),
-            "of 2 pods 1 are of the present template and 1 are ready: pod p-b on b (Running)"
+            "of 2 pods 1 have the current template and 1 are ready: pod p-b on b (Running)"
         );
         let mut unseen = daemons(2, 2, 2);
         unseen["metadata"]["generation"] = json!(3);

@@ -86,7 +86,7 @@ impl SavedRelease {
         })
     }
 
-    /// For a record of ours.
+    /// The form in converge's records.
     pub(crate) fn pack(&self) -> Result<String, SavedReleaseError> {
         let packed = packed::pack::<_, SavedReleaseError>(self)?;
         if packed.len() > LIMIT {
@@ -102,7 +102,7 @@ impl SavedRelease {
 
     /// Lays the chart into a folder that only we can read; helm's arguments that name it and its values.
     pub(crate) fn lay(&self, folder: &Path) -> Result<Vec<String>, HelmFileError> {
-        let (chart, values) = (folder.join("former"), folder.join("values.json"));
+        let (chart, values) = (folder.join("previous"), folder.join("values.json"));
         let mut metadata = self.metadata.clone();
         metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
         let place = |name: &str, text: &str| {
@@ -155,7 +155,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let arguments = saved_release.lay(folder.path()).unwrap();
         assert_eq!(arguments[1], "--values");
-        let read = |name: &str| std::fs::read_to_string(folder.path().join("former").join(name)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join("previous").join(name)).unwrap();
         assert_eq!(read("Chart.yaml"), r#"{"apiVersion":"v2","name":"c","version":"1.0.0"}"#);
         assert!(read("kept/manifest").contains("{{ x }}") && read("kept/hook-0") == "kind: Job");
         assert_eq!((read("crds/a.yaml").as_str(), saved_release.definitions.len()), ("a: 1", 1));

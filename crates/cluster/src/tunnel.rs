@@ -1,4 +1,4 @@
-//! The way to the API server: from this machine, or through an SSH connection.
+//! The connection to the API server: from this machine, or through an SSH connection.
 
 use converge_ssh::{Duplex, Session};
 use futures::future::BoxFuture;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Seconds within which the server must accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// From where the server is dialled.
+/// The origin of the connection.
 #[derive(Clone)]
 pub(crate) enum Road {
     /// From this machine.
@@ -24,7 +24,7 @@ pub(crate) enum Road {
 }
 
 impl Road {
-    /// The host's connection has ended, and with it every way through it.
+    /// Whether the SSH connection to the host has ended.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Through(session) if session.is_closed())
     }

@@ -23,7 +23,7 @@ pub struct ClusterWork {
     /// Objects that later items claim, with the states that these are planned against. They are looked at before and after foreign
     /// code (helm).
     pub watch: Vec<(ObjectId, State)>,
-    /// Only records of ours are written: nothing changes.
+    /// Only converge's records are written: no object changes.
     pub adopt: bool,
     /// Things that may be destroyed though nothing keeps them, by ID.
     pub allow_destroy: Vec<String>,
@@ -61,7 +61,7 @@ pub enum WorkEnd {
     /// As planned.
     #[default]
     Done,
-    /// Nothing was changed: the cluster does not show what the change was planned against; what moved, for people.
+    /// Nothing was changed: the state in the cluster differs from the planned one; the differences, for the user.
     Refused(String),
     /// Nothing was changed: the state before could not be saved, and why.
     NotSaved(String),

@@ -27,7 +27,7 @@ async fn an_object_that_is_being_deleted_has_no_state_to_plan_on() {
         let observation = cluster.answers_to(&probes).await;
         let answer = observation.answers.iter().find(|(probe, _)| *probe == Probe::Object(id.clone()));
         let Some((_, Answer::Failed(why))) = answer else { panic!("{answer:?}") };
-        assert!(why.contains("being deleted since") && why.contains("example.org/hold"), "{why}");
+        assert!(why.contains("been in deletion since") && why.contains("example.org/hold"), "{why}");
     }
     // The server's own garbage collector is waited for. Here is none: it comes to its end by hand.
     let apply = configmap("going", "collected", json!({"a": "1"}));

@@ -254,11 +254,14 @@ async fn a_user_without_rights_sees_what_is_forbidden() {
     let map = configmap("default", "x", json!({}));
     let (answer, _) = ask(&cluster, Probe::Object(object(&map))).await;
     assert!(
-        matches!(&answer, Answer::Failed(why) if why.contains("forbids it") && why.contains("weak")),
+        matches!(&answer, Answer::Failed(why) if why.contains("denied the request") && why.contains("weak")),
         "{answer:?}"
     );
     let refused = cluster.open(&meta()).await;
-    assert!(matches!(&refused, Err(TargetError::Refused(why)) if why.contains("forbids it")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(TargetError::Refused(why)) if why.contains("denied the request")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

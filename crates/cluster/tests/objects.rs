@@ -433,7 +433,7 @@ async fn another_object_of_the_same_name_is_not_ours_and_what_has_an_owner_goes_
     .unwrap();
     let end = work(&cluster, &run, &plan_to(&cluster, &object(&map), None).await).await.end;
     assert!(
-        matches!(&end, WorkEnd::Refused(why) if why.contains("not the one that converge made")),
+        matches!(&end, WorkEnd::Refused(why) if why.contains("not the object that converge created")),
         "{end:?}"
     );
     let owner = api.get(&["namespace", "twins"]).unwrap()["metadata"]["uid"].clone();
@@ -463,7 +463,7 @@ async fn a_run_whose_lock_was_taken_over_changes_nothing_more() {
     tokio::time::sleep(Duration::from_secs(17)).await;
     let end = work(&cluster, &run, &planned).await.end;
     assert!(
-        matches!(&end, WorkEnd::Refused(why) if why.contains("has taken the lock of the cluster")),
+        matches!(&end, WorkEnd::Refused(why) if why.contains("has taken over the lock of the cluster")),
         "{end:?}"
     );
     assert!(look(&cluster, &object(&map)).await.0.is_absent());

@@ -190,7 +190,7 @@ async fn a_pod_that_does_not_start_is_named_while_it_is_waited_for() {
     let waiting = cluster.work(&run.id, &work, &tell);
     assert!(tokio::time::timeout(std::time::Duration::from_secs(8), waiting).await.is_err(), "it ended");
     let text = reported.lock().unwrap().join("\n");
-    assert!(text.contains("of 3 pods 3 are of the present template and 0 are ready"), "{text}");
+    assert!(text.contains("of 3 pods 3 have the current template and 0 are ready"), "{text}");
     assert!(text.contains("on gpu-1") && text.contains("on gpu-2"), "{text}");
     assert!(!text.contains("on gpu-3"), "its node is not ready itself: {text}");
     // A workload that was given up in the middle is unknown to the record.

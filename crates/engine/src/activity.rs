@@ -40,7 +40,7 @@ pub enum Activity {
         /// They are one transaction of packages; else plain files.
         packages: bool,
     },
-    /// Something moved, or is known now: the rest is planned again.
+    /// Something changed, or is resolved: the rest is planned again.
     Replan,
     /// Nothing can begin before other targets have come further.
     Wait {

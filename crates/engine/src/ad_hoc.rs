@@ -91,7 +91,7 @@ async fn run_on(
         }
     }
     if !ended {
-        let message = format!("{host}: the command's end was not heard");
+        let message = format!("{host}: the result of the command was not received");
         return Err(TargetError::Unreachable(message));
     }
     ran.stdout = String::from_utf8_lossy(&stdout).into_owned();

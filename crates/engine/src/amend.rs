@@ -21,14 +21,14 @@ pub fn not_to_forget(object: &ObjectId) -> Option<&'static str> {
     if stands_in_lines(object) {
         Some("its line is in a file with others")
     } else {
-        is_of_node(object).then_some("a rollback would take away what this node stands on")
+        is_of_node(object).then_some("a rollback would remove objects that this node needs")
     }
 }
 
 /// The reason why an object cannot be moved to another role: `undo.sh` leaves what the role of a node has made, and knows no other name of that role.
 #[must_use]
 pub fn not_to_move(object: &ObjectId) -> Option<&'static str> {
-    is_of_node(object).then_some("undo.sh knows what this node stands on by the name of its role")
+    is_of_node(object).then_some("undo.sh finds the objects that this node needs by the name of their role")
 }
 
 fn is_of_node(object: &ObjectId) -> bool {
@@ -63,7 +63,7 @@ impl Amendment {
 pub struct AmendmentRun {
     /// Its ID.
     pub run: String,
-    /// The targets, each with what stays the project's of forgotten objects all the same, or with the reason why nothing was written there.
+    /// The targets, each with the forgotten objects that remain the project's, or with the reason why nothing was written there.
     pub targets: Vec<(String, Result<Vec<String>, TargetError>)>,
 }
 

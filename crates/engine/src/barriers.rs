@@ -239,7 +239,7 @@ impl Gates {
         items.filter(|(_, how)| **how == PendingAlteration::Open).map(|(item, _)| item.clone()).collect()
     }
 
-    /// An item of a host has altered facts, which are known now, or never does: why.
+    /// An item of a host has altered facts, which are resolved, or never does: why.
     pub fn altered(&self, host: &str, item: &str, never: Option<&str>) {
         let mut state = self.state();
         let Some(items) = state.altering.get_mut(host) else { return };
@@ -259,7 +259,7 @@ impl Gates {
     pub fn lose(&self, host: &str) {
         let mut state = self.state();
         for how in state.altering.get_mut(host).into_iter().flat_map(BTreeMap::values_mut) {
-            *how = PendingAlteration::Never("was not run: the host was lost".to_owned());
+            *how = PendingAlteration::Never("was not run: the connection to the host was lost".to_owned());
         }
         state.hosts.remove(host);
         state.turns.iter_mut().for_each(|turns| turns.lose(host));

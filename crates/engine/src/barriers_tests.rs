@@ -56,7 +56,7 @@ fn an_item_waits_for_facts_that_another_host_alters() {
     assert!(gates.altering("h1").is_empty() && gates.is_to_alter("h1", "name/it"));
     alters();
     gates.lose("h1");
-    assert_eq!(gates.permit("h2", &reader), never("was not run: the host was lost"));
+    assert_eq!(gates.permit("h2", &reader), never("was not run: the connection to the host was lost"));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_role_waits_for_hosts_on_which_its_required_role_runs() {
     let on = "role db on h1, h3".to_owned();
     assert_eq!(gates.permit("h2", &app), Permit::Wait(on.clone(), on));
     assert_eq!(gates.permit("h3", &app), Permit::Go, "it has the role itself");
-    // Nothing of it is to be done there, and it has the role all the same.
+    // Nothing of it is to be done there, and it has the role nevertheless.
     gates.report("h3", roles(&[("app", state(true, false))]));
     assert_eq!(gates.permit("h3", &app), Permit::Go);
     gates.report("h1", roles(&[("db", state(false, true))]));

@@ -22,7 +22,7 @@ pub(crate) enum ControllerError {
     /// The content of this digest came neither with the plan nor from the kept ones.
     #[error("its content (SHA-256 {}…) is not on this machine", .0.short())]
     NoContent(Digest),
-    /// It is asked for something that is no file.
+    /// It is asked for something that is not a file.
     #[error("it cannot become a {0}")]
     NoFile(String),
 }

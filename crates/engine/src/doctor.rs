@@ -256,7 +256,7 @@ fn tell_tools(chart: &mut HostDoctor, answer: &CheckAnswers) {
     }
 }
 
-/// A value that the host has told, unless it is empty.
+/// A value that the host has reported, unless it is empty.
 fn answered<'a>(answer: &'a CheckAnswers, key: &str) -> Option<&'a str> {
     answer.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
@@ -324,7 +324,7 @@ fn tell_records(chart: &mut HostDoctor, answer: &CheckAnswers) {
             "records",
             Health::Ill,
             "the file system of /var/lib/converge is mounted read-only",
-            Some("`dmesg` tells why a kernel does that: a broken disk as a rule"),
+            Some("`dmesg` shows the reason: a broken disk as a rule"),
         );
     } else if get("foreign").is_some() && is_root {
         chart.say(

@@ -90,7 +90,7 @@ impl Engine {
     /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
     ///
     /// # Errors
-    /// All complaints, when every host has some.
+    /// All diagnostics, when every host has some.
     pub fn check_without_hosts(&self) -> Result<(), Diagnostics> {
         crate::plan::check::check_without_hosts(&self.0)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// An event, and when it was sent: whoever shows it may come to it later.
+/// An event with the time at which it was sent; a renderer may show it later.
 #[derive(Clone, Debug)]
 pub struct TimedEvent {
     /// When it was sent.
@@ -135,7 +135,7 @@ pub enum Event {
         /// Its hosts.
         hosts: Vec<String>,
     },
-    /// A deferred item is known now: its own diff.
+    /// A deferred item is resolved: its own diff.
     Resolved {
         /// The host.
         host: String,
@@ -244,13 +244,13 @@ pub struct StoredBackup {
     pub remark: String,
 }
 
-/// The reason why no copy is kept, and the item begins all the same.
+/// The reason why no copy is kept, and the item begins nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoBackup {
     /// The host has nothing of the sort: its words.
     #[error("{0}")]
     NothingThere(String),
-    /// It did not come to this machine, and the user goes on without it.
+    /// It could not be copied to this machine, and the user goes on without it.
     #[error("{reason}; `--allow-destroy {id}` goes on without it")]
     Allowed {
         /// The reason why it did not come.
@@ -324,7 +324,7 @@ impl ItemResult {
     }
 }
 
-/// Where events go. Cheap to clone; nobody listening is fine.
+/// The receiver of events. Cheap to clone; events without a listener are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct EventSink(Option<Arc<Listener>>);
 

@@ -27,7 +27,7 @@ enum LocalError {
     NoKustomize,
     #[error("an address needs the program `curl` on this machine: install it into a folder of PATH")]
     NoCurl,
-    #[error("`{0}` is no path below the folder")]
+    #[error("`{0}` is not a path below the folder")]
     Outside(String),
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -36,11 +36,11 @@ enum LocalError {
     /// The program failed: its words.
     #[error("{0}")]
     Said(String),
-    #[error("what is there has the SHA-256 {0}, and another is declared")]
+    #[error("the content found has the SHA-256 {0}, not the declared one")]
     Differs(Digest),
     #[error("it is more than {} MiB", MOST >> 20)]
     TooLarge,
-    #[error("it is no text")]
+    #[error("it is not UTF-8 text")]
     NoText,
 }
 

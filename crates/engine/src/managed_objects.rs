@@ -63,7 +63,7 @@ pub enum Present {
     AsLeft,
     /// Somebody else has changed it, or a change was cut off.
     Differs(State),
-    /// It cannot be looked at: why.
+    /// It cannot be read: why.
     Unknown(String),
 }
 

@@ -23,7 +23,7 @@ pub struct Options {
     pub login_user: Option<String>,
     /// Variables of connections, where the inventory sets none of their names.
     pub connection_defaults: BTreeMap<String, String>,
-    /// Record and trust the key of a host that known_hosts does not know. A changed one is refused all the same.
+    /// Record and trust the key of a host that known_hosts does not know. A changed one is still refused.
     pub accept_new_host_keys: bool,
     /// Stop before the first deferred resource.
     pub no_deferred: bool,
@@ -35,9 +35,9 @@ pub struct Options {
     pub scope: ProjectName,
     /// The folder of the project on this machine, below which files of hosts come to lie. Without it none can be fetched.
     pub folder: Option<camino::Utf8PathBuf>,
-    /// Give back what is no longer declared.
+    /// Prune orphaned objects.
     pub prune: bool,
-    /// Things by ID (`path:/srv/big`) that may be destroyed though nothing keeps them.
+    /// IDs of objects (`path:/srv/big`) that may be destroyed although no snapshot holds them.
     pub allow_destroy: Vec<String>,
     /// Keep the records of all runs in a cluster, instead of the newest few: a test makes many, and rolls back to before the first.
     pub keep_all_runs: bool,
@@ -45,7 +45,7 @@ pub struct Options {
     pub helm: Option<PathBuf>,
     /// Ask before each item or each role of an apply.
     pub steps: Option<Steps>,
-    /// Have hosts report the parts of each item's work as they come to them: it costs some bytes an item.
+    /// Have hosts report the phases of each item: a few bytes per item.
     pub phases: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Question {
 pub enum StepAnswer {
     /// Do it.
     Yes,
-    /// Leave it out, and what stands on it.
+    /// Skip it and everything that depends on it.
     No,
     /// Do it and all that follows, without more questions.
     Continue,

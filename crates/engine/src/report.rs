@@ -58,7 +58,7 @@ impl FleetPlan {
     }
 }
 
-/// More things than this on one host are not given back without their number being said.
+/// A prune of more objects than this on one host needs their number from the user.
 const MANY_THINGS: usize = 10;
 /// The same, as a share of the managed objects on the host.
 const MANY_PERCENT: usize = 10;
@@ -85,7 +85,7 @@ impl PruneExtent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Towards what the playbook declares.
+    /// The declared states.
     #[default]
     Converge,
     /// Back to the state before these runs: (host, run id).
@@ -169,7 +169,7 @@ impl FleetPlan {
         self.planned().all(HostPlan::is_empty)
     }
 
-    /// The exit code of `plan` and `drift`, the first of these that holds: wrong items, a refused host, an unreachable one, pending changes, nothing.
+    /// The exit code of `plan` and `drift`, the first of these that holds: items with an error, a refused host, an unreachable one, pending changes, nothing.
     pub fn exit_code(&self) -> u8 {
         let lost: Vec<&TargetError> = self
             .hosts

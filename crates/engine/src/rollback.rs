@@ -134,13 +134,12 @@ async fn plan_to(
         let names = crate::amend::names_since(place, &records.runs, &ledger, &context.project_of(host));
         if !names.is_empty() {
             warnings.push(format!(
-                "{host}: {}: `converge state forget` has taken this out of management since: no rollback brings that back",
+                "{host}: {}: no longer managed (`converge state forget`): no rollback restores this",
                 names.join(", ")
             ));
         }
         if place.is_none() {
-            let why =
-                if records.runs.is_empty() { "it has no records" } else { "its records do not have run" };
+            let why = if records.runs.is_empty() { "it has no records" } else { "it has no record of run" };
             let id = if records.runs.is_empty() { "" } else { id.as_str() };
             warnings.push(format!("{host} is left as it is: {why} {id}").trim_end().to_owned());
         }
@@ -449,7 +448,7 @@ fn halt(undo: &Undo, known: &Knowledge) -> Option<Halt> {
 fn hidden(judged: &JudgedUndo) -> Option<String> {
     let why = judged.undo.hidden().filter(|_| matches!(judged.verdict, Verdict::Same))?;
     Some(format!(
-        "{} is as before already, and not undone: {why}. When that run is rolled back, roll this one back again",
+        "{} has its previous state already and is not reverted: {why}. After a rollback of that run, roll this one back again",
         judged.undo.object
     ))
 }

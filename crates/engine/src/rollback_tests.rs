@@ -33,7 +33,7 @@ fn a_host_that_lies_of_the_order_of_runs_makes_no_other_host_take_back_more() {
 fn a_run_whose_objects_cannot_be_looked_at_is_not_passed_over() {
     let object = ObjectId::new("path", "/home/mallory/x");
     let left = Item {
-        outcome: Outcome::Refused("it cannot be looked at: a link of mallory's".to_owned()),
+        outcome: Outcome::Refused("it cannot be read: a link of mallory's".to_owned()),
         claims: vec![object.clone()],
         ..Item::default()
     };

@@ -9,11 +9,11 @@ pub enum TargetError {
     /// It did not answer, or stopped answering.
     #[error("{0}")]
     Unreachable(String),
-    /// It answered and let nobody in.
+    /// It answered and refused the login.
     #[error("{0}")]
     LoginRefused(String),
-    /// The inventory has taken it out: nobody tried to reach it.
-    #[error("the inventory says `maintenance: true`: nothing looked at it")]
+    /// Excluded by the inventory (`maintenance`); not contacted.
+    #[error("excluded: the inventory sets `maintenance: true`")]
     Maintenance,
     /// Another run is at work on it.
     #[error("{0}")]
@@ -36,7 +36,7 @@ impl TargetError {
         }
     }
 
-    /// True when nobody was let in (exit code 3); false when the target was refused (exit code 4).
+    /// True if the target could not be reached or refused the login (exit code 3); false if the target was refused (exit code 4).
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::LoginRefused(_) | Self::Maintenance)

@@ -119,8 +119,8 @@ cv_act_due() {
   fi
 }
 
-# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; whoever let the window pass counts as gone: what is left of
-# his run is ended, first politely. That the lock is free says little: a step does not hold it. A process may start others while it is ended,
+# Nobody else works here meanwhile. Whoever has asked holds the lock and waits; a controller whose confirmation timeout has passed counts as gone: what is left of
+# its run is ended, first politely. That the lock is free says little: a step does not hold it. A process may start others while it is ended,
 # so they are looked for again and again. After 8 s, and two KILLs, it is reverted in any case.
 cv_act_alone() {
   [ ! -e "$CV_ROOT/switch/asked" ] || return 0

@@ -424,7 +424,7 @@ cv_many_one() {
 }
 
 # cv_many_end: journal and answers. Reads the table `now`. What was not put into its place is recorded as put back: the one that somebody else has
-# changed meanwhile, which a rollback would else take for ours, and all after the one that failed. These come again.
+# changed meanwhile, which a rollback would else treat as a change of converge, and all after the one that failed. These come again.
 # shellcheck disable=SC2086
 cv_many_end() {
   cv_i_text= cv_y_past=

@@ -239,7 +239,7 @@ cv_journal() {
 }
 
 # The guard of a command may take a second. What an item saw of what is watched when it ended is what the next one finds, this
-# many seconds long: nothing of ours runs between them. What an item changes itself is always looked at again.
+# many seconds long: no code of converge runs between them. What an item changes itself is always looked at again.
 CV_WATCHED_SECONDS=3
 
 # cv_watched_clock: this boot and the seconds since, in cv_w_clock.
@@ -408,7 +408,7 @@ cv_place_moved() {
   cv_journal "moved$CV_TAB$cv_m_seq$CV_TAB$cv_m_kind$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
 }
 
-# cv_item_window: tells what foreign code moved, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
+# cv_item_window: tells what foreign code changed, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of
 # CV_WINDOW may name the item that it is recorded for, and its flags.
 cv_item_window() {
   [ -n "$CV_WINDOW" ] || return 0

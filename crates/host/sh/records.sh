@@ -34,7 +34,7 @@ cv_store_bad() {
   if [ -L "$CV_ROOT" ] && [ ! -e "$CV_ROOT" ]; then
     CV_WHY="$CV_ROOT is a link to $(readlink -- "$CV_ROOT"), which is not there: make that directory, or remove the link"
   elif [ -e "$CV_ROOT" ] && [ ! -d "$CV_ROOT" ]; then
-    CV_WHY="$CV_ROOT is no directory: move it away, the records of runs belong there"
+    CV_WHY="$CV_ROOT is not a directory: move it away, the records of runs belong there"
   elif [ -d "$CV_ROOT" ] && [ ! -O "$CV_ROOT" ]; then
     CV_WHY="$CV_ROOT belongs to $(stat -c %U -- "$CV_ROOT")"
     if [ "$CV_UID" = 0 ]; then

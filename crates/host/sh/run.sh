@@ -159,7 +159,7 @@ cv_living() (
   done
 )
 
-# cv_run_alone: whether no session and no step of a run lives that did not end. A session holds the lock; where the lock is free all the same, its file
+# cv_run_alone: whether no session and no step of a run lives that did not end. A session holds the lock; where the lock is free nevertheless, its file
 # was removed or exchanged, and that run goes on. A step that runs a script does not hold the lock: it lives on where the shells above it were killed.
 cv_run_alone() {
   cv_living | {
@@ -361,7 +361,7 @@ cv_retain() (
   done
 )
 
-# cv_still_amends RUN: whether it has forgotten or adopted objects or renamed resources, and a run before it stays (earlier): of that one the former hold, and
+# cv_still_amends RUN: whether it has forgotten or adopted objects or renamed resources, and a run before it stays (earlier): of that one the previous hold, and
 # a rollback to it goes past the adoption.
 cv_still_amends() { [ -n "$earlier" ] && cv_plain "$1/journal" && grep -q "^forget$CV_TAB\|^move$CV_TAB\|^adopt$CV_TAB" "$1/journal"; }
 

@@ -105,16 +105,16 @@ cv_switch_free() (
   return 1
 )
 
-# cv_switch_arm GUARD WINDOW UNIT...: between the saving and the first step of a guarded item. The first one arms the
-# switch, later ones of the same run join it; each sets the window anew. Nothing may be changed when this fails.
+# cv_switch_arm GUARD WINDOW UNIT...: between the saving and the first step of a guarded item. The first one prepares
+# the revert, later ones of the same run join it; each sets the timeout again. Nothing may be changed when this fails.
 cv_switch_arm() (
   umask 077
   [ -d "$CV_SYSTEMD" ] || {
-    cv_say 'this host does not run systemd, so nothing would put a guarded change back: `guard: none` makes it without'
+    cv_say 'this host does not run systemd, so nothing would revert a guarded change automatically: `guard: none` makes it without this'
     return 1
   }
   cv_boot_now && cv_run_dir && cv_switch_lock || {
-    cv_say 'the switch behind a guarded change cannot be armed'
+    cv_say 'the automatic revert of a guarded change cannot be prepared'
     return 1
   }
   guard=$1 window=$2 dir=$CV_ROOT/switch
@@ -133,13 +133,13 @@ cv_switch_arm() (
     cv_switch_set && cv_switch_enable && cv_journal "switch${CV_TAB}armed$CV_TAB$guard$CV_TAB$window$CV_NL" sync &&
       systemctl restart -- "$CV_SWITCH_NAME" || {
       cv_switch_clear
-      cv_say 'the switch behind a guarded change cannot be armed'
+      cv_say 'the automatic revert of a guarded change cannot be prepared'
       return 1
     }
   fi
 )
 
-# cv_switch_set: arms the switch for CV_ITEM, on disk. Reads dir, guard and window.
+# cv_switch_set: prepares the automatic revert for CV_ITEM, on disk. Reads dir, guard and window.
 cv_switch_set() {
   cv_switch_clock
   printf '%s\n' "$CV_ITEM" >>"$dir/items" &&
@@ -211,7 +211,7 @@ cv_switch_at() {
   CV_ROOT=/proc/self/fd/7/.
 }
 
-# cv_switch_ask: reverts now, without waiting for the end of the window.
+# cv_switch_ask: reverts now, without waiting for the confirmation timeout.
 cv_switch_ask() (
   cv_switch_at
   [ ! -d "$CV_ROOT/switch" ] || : >"$CV_ROOT/switch/asked"

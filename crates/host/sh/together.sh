@@ -172,7 +172,7 @@ cv_together_record() {
   done
 }
 
-# cv_together_tell: one row for the controller. The last item's end is told by whoever calls, behind what foreign code moved.
+# cv_together_tell: one row for the controller. The last item's end is told by whoever calls, behind what foreign code changed.
 # shellcheck disable=SC2086
 cv_together_tell() {
   cv_now_of "$row_seq" now

@@ -79,7 +79,7 @@ cv_undo_judge() {
   restoreuser:absent:* | restoregroup:absent:*)
     case $cv_u_stays in
     *" $row_kind:$row_key "*) judged='something that stays belongs to it: left alone' ;;
-    *) if [ "$row_kind" = group ] && cv_undo_group_used; then judged="it is the primary group of $cv_u_user, who stays: left alone"; fi ;;
+    *) if [ "$row_kind" = group ] && cv_undo_group_used; then judged="it is the primary group of $cv_u_user, a user that is not removed: left alone"; fi ;;
     esac
     ;;
   esac
@@ -135,7 +135,7 @@ cv_undo_role_stays() {
   case $CV_NL${cv_u_whole:-} in *"$CV_NL${CV_DEC%%/*}$CV_TAB"*) ;; *) return 0 ;; esac
   cv_w_item=$CV_NL$cv_u_whole
   cv_w_item=${cv_w_item#*"$CV_NL${CV_DEC%%/*}$CV_TAB"}
-  judged="\`${cv_w_item%%"$CV_NL"*}\` stays, and so does what belongs to it: left alone"
+  judged="\`${cv_w_item%%"$CV_NL"*}\` is not reverted, and so is nothing that belongs to it: left alone"
 }
 
 # cv_undo_ready ROWS: the numbers of those rows that can be restored now, in cv_u_ready, where foreign code of the other rows may change them on the

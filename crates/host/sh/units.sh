@@ -185,7 +185,7 @@ cv_units_record() {
   cv_v_over=
 }
 
-# cv_units_tell: the present row for the controller. The last item's end is told by whoever calls, behind what foreign code moved.
+# cv_units_tell: the present row for the controller. The last item's end is told by whoever calls, behind what foreign code changed.
 cv_units_tell() {
   cv_units_end
   if [ -n "$row_first" ]; then

@@ -43,7 +43,7 @@ while [ "$quiet" -lt "$limit" ]; do
   { IFS= read -r now <alive/beat; } 2>/dev/null || now=$heard
   # Another session of the run has a watchdog of its own.
   case $now in "$token "*) ;; *) exit 0 ;; esac
-  # While a switch is armed, its window decides.
+  # While an automatic revert is pending, its timeout decides.
   if [ "$now" != "$heard" ] || [ -d ../../switch ]; then quiet=0; else quiet=$((quiet + tick)); fi
   heard=$now
 done

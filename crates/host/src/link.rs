@@ -1,4 +1,4 @@
-//! One session with a host, and what the host has said of itself in it.
+//! One session with a host, and the facts read in it.
 
 use crate::budget;
 use crate::facts::Groups;
@@ -29,7 +29,7 @@ pub struct Link {
     heart: Mutex<Option<Heart>>,
     /// The facts of the host, once they were asked for.
     facts: Mutex<Option<KnownFacts>>,
-    /// Whether its shell knows how to look for facts that foreign code has moved.
+    /// Whether its shell knows how to look for facts that foreign code has changed.
     watches_facts: AtomicBool,
     /// The budget that is left of the present look.
     room: Mutex<Room>,
@@ -65,7 +65,7 @@ impl Link {
         match error {
             ShellError::Exhausted { time, .. } => budget::used_up(&self.host, *time),
             ShellError::Closed { terminated: true, .. } if is_open() => TargetError::Unreachable(format!(
-                "the host has ended this run by itself: it heard nothing of this controller for {} s (was the controller suspended, or the network cut?); what it has done stands in its records, and the next run goes on from there",
+                "the host ended this run: it received no heartbeat from this controller for {} s (was the controller suspended, or the network down?); its records list the completed changes, and the next run continues from them",
                 SILENCE
             )),
             error => lost(&self.session, error),
@@ -116,21 +116,21 @@ impl Link {
         while !self.session.is_closed() {
             tokio::time::sleep(LOOK).await;
         }
-        let said = "the host was silent while it waited".to_owned();
+        let said = "the host sent nothing while it was waiting".to_owned();
         self.lost(&ShellError::closed(said, Vec::new()))
     }
 
-    /// Makes the loop on the host skip what has not begun.
+    /// Makes the loop on the host skip items that have not begun.
     pub async fn raise_stop(&self, stop_file: &str) {
         let script = format!(": > {}", converge_resource::quote(stop_file));
         match self.session.shell(&self.become_).await {
             Ok(shell) => {
                 let batch = Batch::of(vec![ShellItem::new(1, script)]);
                 if let Err(error) = shell.run_to_end(&batch).await {
-                    tracing::warn!(host = self.host, %error, "the stop was not heard");
+                    tracing::warn!(host = self.host, %error, "the stop request was not delivered");
                 }
             }
-            Err(error) => tracing::warn!(host = self.host, %error, "the stop was not heard"),
+            Err(error) => tracing::warn!(host = self.host, %error, "the stop request was not delivered"),
         }
     }
 
@@ -145,7 +145,7 @@ impl Link {
         *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// A shell beside what the host is doing: what is asked there is for the caller alone.
+    /// A second shell on the host, independent of the running batch; its answers are for the caller alone.
     ///
     /// # Errors
     /// The session is over.
@@ -239,7 +239,7 @@ impl Link {
         }
     }
 
-    /// Whether the shell is yet to be told how to look for facts. It is told once.
+    /// Whether the shell has yet to receive the script that looks for facts. It receives it once.
     pub fn must_learn_to_watch(&self) -> bool {
         !self.watches_facts.swap(true, Ordering::Relaxed)
     }

@@ -143,13 +143,13 @@ pub fn confirm_script(run: &str) -> String {
     format!("CV_RUN={}; cv_switch_confirm", quote(run))
 }
 
-/// Has the switch of this run put back now, and waits for it; then as [`put_back_script`].
+/// Has the automatic revert of this run act now, and waits for it; then as [`put_back_script`].
 pub fn put_back_now_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("cv_switch_ask; {}", put_back_script(run, seconds, ends))
 }
 
 /// Waits this many seconds until the switch of this run has acted; `ends` switches of it were over before. Statuses: 0 all is reverted, 1
-/// not all, 2 it is not over, 3 none was armed, 4 nothing had been changed, 5 not yet (a revert that failed is tried again, or the records are gone: it
+/// not all, 2 it is not over, 3 none was pending, 4 nothing had been changed, 5 not yet (a revert that failed is tried again, or the records are gone: it
 /// prints which), 6 it was confirmed.
 pub fn put_back_script(run: &str, seconds: u64, ends: u32) -> String {
     format!("CV_RUN={}; cv_switch_wait {seconds} {ends}", quote(run))

@@ -50,7 +50,7 @@ impl Link {
     async fn end(&self, run: &str, end: RunEnd) {
         let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
         if let Ok((_, Some(error))) | Err(error) = self.run_to_end(&batch).await {
-            tracing::warn!(host = self.host, %error, "the run's record could not be ended");
+            tracing::warn!(host = self.host, %error, "the end of the run could not be recorded");
         }
     }
 

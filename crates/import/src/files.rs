@@ -96,7 +96,7 @@ impl RoleFiles {
         let shown = format!("{}{path}", self.shown);
         let Some(text) = self.text(path) else {
             if self.has(path) {
-                let message = format!("{shown} is no text in UTF-8, or too large");
+                let message = format!("{shown} is not UTF-8 text, or too large");
                 diags.push(Diagnostic::error("unreadable", message).at(&Span::nowhere(shown)));
             }
             return None;

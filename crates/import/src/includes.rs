@@ -41,7 +41,7 @@ fn load_at(
 ) -> Vec<Task> {
     let Some(node) = files.yaml(path, diags) else { return Vec::new() };
     if node.as_list().is_none() && !node.is_null() {
-        let message = format!("{path} is no list of tasks");
+        let message = format!("{path} is not a list of tasks");
         diags.push(
             Diagnostic::error("wrong-type", message).at(node.head_span()).help("put `- ` before each task"),
         );

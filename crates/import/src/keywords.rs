@@ -101,7 +101,7 @@ pub(crate) fn conditions(
                 made(unwrapped(text.trim()))
             }
             Value::Bool(value) => made(*value),
-            _ => return Err(ImportProblem::new("a condition is no text", "write an expression")),
+            _ => return Err(ImportProblem::new("a condition is not text", "write an expression")),
         };
         common.written_when.push(condition);
         common.when.push(written);

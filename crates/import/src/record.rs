@@ -22,7 +22,7 @@ pub struct ImportRecord {
 /// The reason why a record cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportRecordError {
-    /// It is no JSON of this form.
+    /// It is not JSON of this form.
     Unreadable(String),
     /// It is another format, or a version that this program does not know.
     Unknown {

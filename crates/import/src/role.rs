@@ -298,7 +298,7 @@ impl<'a> Build<'a> {
 /// Imports a role.
 ///
 /// # Errors
-/// Files that cannot be read as YAML, with every complaint; a role that includes itself without end.
+/// Files that cannot be read as YAML, with every diagnostic; a role that includes itself without end.
 pub fn import_role(files: &RoleFiles, catalog: &KindCatalog) -> Result<ImportedRole, Diagnostics> {
     let mut diags = Diagnostics::new();
     let defaults = files.values("defaults", &mut diags);

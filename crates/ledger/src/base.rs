@@ -33,7 +33,7 @@ pub struct NewBase {
     pub text: String,
 }
 
-/// Reads what a host says of former runs, as its functions print it, and folds it.
+/// Reads what a host reports of previous runs, as its functions print it, and folds it.
 pub fn parse_owned(output: &str) -> OwnedRecords {
     let mut records = OwnedRecords::default();
     let (mut base, mut of, mut recorded) = (ManagedObjects::default(), "-", BTreeSet::new());

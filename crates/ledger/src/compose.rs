@@ -50,9 +50,9 @@ pub struct Undo {
     pub object: ObjectId,
     /// The file system in which it lies, where runs mount one above it.
     pub layer: MountLayer,
-    /// The mounts above it, each with the file system that must be there for it to be seen.
+    /// The mounts above it, each with the file system that must be there for it to be visible.
     pub lies_in: Vec<(String, String)>,
-    /// The paths above it that runs have led elsewhere, each with where it must lead for this object to be seen.
+    /// The paths above it that runs have led elsewhere, each with where it must lead for this object to be visible.
     pub led_in: Vec<LedPath>,
     /// The state that the runs left; any other is someone else's.
     pub left: State,

@@ -16,8 +16,8 @@ pub struct MountLayer {
 }
 
 impl MountLayer {
-    /// The file systems as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it. What is managed is told by
-    /// them alone ([`MountLayers::take`]).
+    /// The file systems as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it. Managed objects are distinguished
+    /// by them alone ([`MountLayers::take`]).
     pub(crate) fn text(&self) -> String {
         let places = self.mounts.iter().map(|(place, system)| format!("{place}\n{system}"));
         places.collect::<Vec<_>>().join("\n")
@@ -101,7 +101,7 @@ impl MountLayers {
         }
     }
 
-    /// The mounts above an object, with what is mounted there where it is seen in this layer.
+    /// The mounts above an object, with what is mounted there where it is visible in this layer.
     pub(crate) fn needed(&self, object: &ObjectId, layer: &MountLayer) -> Vec<(String, String)> {
         let mut needed: BTreeMap<String, String> =
             above(&self.mounts, object, true).map(|(at, place)| (at.clone(), place.first.clone())).collect();
@@ -110,7 +110,7 @@ impl MountLayers {
         needed.into_iter().collect()
     }
 
-    /// The paths above an object that runs have led elsewhere, with where they must lead for it to be seen.
+    /// The paths above an object that runs have led elsewhere, with where they must lead for it to be visible.
     pub(crate) fn led(&self, object: &ObjectId, layer: &MountLayer) -> Vec<LedPath> {
         let led = |(path, place): (&String, &MountPlace<Lead>)| LedPath {
             path: path.clone(),

@@ -30,7 +30,7 @@ pub fn led_elsewhere(object: &ObjectId, before: &State, left: &State, foreign: b
     })
 }
 
-/// Whether a change makes, removes or turns a link: other paths are seen below it then, or none.
+/// Whether a change makes, removes or turns a link: other paths are visible below it then, or none.
 pub fn turns_link(object: &ObjectId, before: &State, left: &State) -> bool {
     let ends = [lead(before), lead(left)];
     object.kind == "path" && ends[0] != ends[1] && ends.iter().any(|end| matches!(end, Some(Lead::To(_))))
@@ -41,7 +41,7 @@ pub fn turns_link(object: &ObjectId, before: &State, left: &State) -> bool {
 pub struct LedPath {
     /// The path.
     pub path: String,
-    /// Where it must lead for the object to be seen.
+    /// Where it must lead for the object to be visible.
     pub lies_in: Lead,
     /// Where the runs have left it.
     pub now: Lead,

@@ -35,7 +35,7 @@ impl Entry {
         Self { thing, gone_by: None, earlier: None }
     }
 
-    /// It, and what it was earlier, the newest first.
+    /// The entry and its earlier versions, newest first.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |entry| entry.earlier.as_deref())
     }
@@ -48,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// Puts what it was when one of these runs gave it back, the oldest of them, into its place. What has become of the object since stands in its history.
+    /// Restores the version of the entry that the oldest of these runs ended. The later versions remain in its history.
     fn go_back_to(&mut self, by: &BTreeSet<&str>) {
         let gave = |entry: &Self| entry.gone_by.as_deref().is_some_and(|run| by.contains(run));
         while self.earlier.iter().flat_map(|earlier| earlier.all()).any(gave) {
@@ -97,19 +97,19 @@ impl ManagedObjects {
 /// * A change that was cut off counts: it may have happened. It gives nothing back: it may not have happened, unless a plan has found it since.
 /// * The state before is the one that the first of these changes found. An object that was given back and is changed by a role again begins anew.
 /// * An object that is back in the state before, by whatever run, is given back. So is one that a rollback of the run which first changed it
-///   has reverted, also to where that run found it before its own foreign code moved it, or has had removed by a command's `undo` or a package.
+///   has reverted, also to where that run found it before its own foreign code changed it, or has had removed by a command's `undo` or a package.
 /// * A change without a role that came out as planned gives an object that others share by its fields back, and any other that it was to lead to where
 ///   the project, or the maker, found it: a prune takes the project's own fields and leaves what others have there, and it stops a unit whose file goes
 ///   after it. So does foreign code that brings an object back to where its maker
-///   found it, in a run that gives the maker back.
+///   found it, in a run that releases that item.
 /// * It is managed again when the run that gave it back is rolled back, or when a run without a role changes it from the state before.
-/// * What foreign code of a run moves is as the run left it; nothing comes to be managed by that.
+/// * What foreign code of a run changes counts as left by the run; nothing comes to be managed by that.
 /// * Of an object that others share by its fields, those that a role declares are its project's: it stays managed in the state before too, also where a later
 ///   run is rolled back to that, or another project's run brings it there.
 /// * What a run adopts (`state adopt`) is managed, with the state that it found as the original one, and stays so in that state until a prune or a rollback past
 ///   the adoption gives it back; the first run that changes it then counts as the one that first did.
 /// * A file shows another owner when the number of an account changes: so do its recorded states.
-/// * What a run renames (`state move`) is its project's of before, by the new name.
+/// * What a run renames (`state move`) remains its project's, under the new name.
 pub fn fold(base: ManagedObjects, runs: &[RunRecord]) -> ManagedObjects {
     let ManagedObjects { entries, mut folded } = base;
     let mut table = Table::default();
@@ -413,7 +413,7 @@ impl Table {
 /// adopted in that state and its adoption is not what goes back.
 fn stays(thing: &OwnedObject, run: &RunRecord, change: &SavedChange, reverts: &BTreeSet<&str>) -> bool {
     let is_declared = change.owner.is_some();
-    // Others have put back what they found it in: no role has declared that.
+    // Others have restored the state in which they found it: no role has declared that.
     let put_back = || thing.between.iter().any(|(_, found)| *found == thing.before);
     let returns = || run.is_rollback() && !reverts.contains(thing.run.as_str()) && !put_back();
     let of_fields = is_by_fields(&change.object) && !change.after.is_absent() && (is_declared || returns());

@@ -19,7 +19,7 @@ pub struct OwnedObject {
     pub object: ObjectId,
     /// The file system in which it lies, where runs mount one above it.
     pub layer: MountLayer,
-    /// The mounts above it, each with the file system that must be there for it to be seen.
+    /// The mounts above it, each with the file system that must be there for it to be visible.
     pub lies_in: Vec<(String, String)>,
     /// In a cluster: the server's own identity of it. Another object of the same name is not managed.
     pub uid: Option<String>,
@@ -37,7 +37,7 @@ pub struct OwnedObject {
     pub run: String,
     /// The run that took it into management as it was (`converge state adopt`): it stays managed in the state before, until that run goes back.
     pub adopted_by: Option<String>,
-    /// The state that was there before us.
+    /// The original state.
     pub before: State,
     /// The change by foreign code that made the state before, in the run that first changed the object: a package brought it, a command made it.
     pub moved: Option<ForeignChange>,
@@ -50,8 +50,8 @@ pub struct OwnedObject {
     pub between: Vec<(State, State)>,
     /// True when its item was declared sensitive.
     pub sensitive: bool,
-    /// True when no role answers for it by itself: it came with something that one answers for, such as a package's
-    /// dependency.
+    /// True for a by-product: no role manages it directly; it came with an object that a role manages, such as a
+    /// package's dependency.
     pub by_product: bool,
     /// The reason why the state before was not kept, when it was not.
     pub no_snapshot: Option<String>,

@@ -165,7 +165,7 @@ pub enum SavedOutcome {
     Off,
     /// A step failed; `after` is what it left.
     Failed,
-    /// Foreign code moved the object.
+    /// Foreign code changed the object.
     Moved,
     /// It was guarded and not confirmed: the host has put it back by itself.
     PutBack,

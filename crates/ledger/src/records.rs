@@ -33,7 +33,7 @@ pub fn parse_records(output: &str) -> Result<Records, RecordError> {
     Ok(records)
 }
 
-/// Puts runs in order, oldest first, gives what they recorded the names that it goes by since, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
+/// Sorts runs, oldest first, renames the recorded objects to their present names, and notes which later run rolled each of them back, or tried to. Runs without a number come first, by
 /// their IDs, which hold the time; the others by their numbers.
 pub fn in_order(runs: &mut [RunRecord]) {
     runs.sort_by(|a, b| (a.seq, &a.id).cmp(&(b.seq, &b.id)));

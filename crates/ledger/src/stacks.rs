@@ -1,8 +1,8 @@
 //! The steps in force of the runs on one host or cluster: those that no rollback has taken back.
 //!
 //! Each object has a stack of steps; a path below a mount point of a run has one in each file system, and one
-//! below a link that a run has led elsewhere has one in each place. A run that converges pushes one for each change; a rollback takes those of its targets off again, and a
-//! rollback of a rollback puts them back. `docs/rollback.md` says what follows from it.
+//! below a link that a run has led elsewhere has one in each place. An apply pushes one step per change; a rollback removes the steps of the runs that it reverts, and a
+//! rollback of a rollback puts them on again. `docs/rollback.md` says what follows from it.
 
 mod others;
 
@@ -28,7 +28,7 @@ impl StepInForce {
     }
 }
 
-/// The states in which a rollback may have left the object count no more.
+/// Drops the states in which that rollback may have left the object.
 fn drop_also(stack: &mut [StepInForce], by: usize) {
     for step in stack {
         step.also.retain(|(run, _)| *run != by);
@@ -72,12 +72,12 @@ pub struct Ledger<'a> {
     forgotten: BTreeSet<(usize, usize)>,
 }
 
-/// Whether a change came to the end that was planned.
+/// Whether a change reached its planned state.
 fn is_done(change: &SavedChange) -> bool {
     matches!(change.outcome, SavedOutcome::Done | SavedOutcome::Moved)
 }
 
-/// Whether a rollback has undone all that it set out to: what was refused, has failed or was cut off can still be undone.
+/// Whether a rollback reverted all that it was to revert: changes that were refused, failed or were interrupted can still be reverted.
 fn is_whole(run: &RunRecord) -> bool {
     let roles = matches!(&run.purpose, RunPurpose::Rollback(roles) if !roles.is_empty());
     let begun = |address: &String| run.changes.iter().any(|c| c.item == *address);
@@ -145,7 +145,7 @@ impl<'a> Ledger<'a> {
 
     fn take_back(&mut self, at: usize, run: &'a RunRecord) {
         let targets = self.targets(at, run);
-        // Where all that a project set in an object belongs to others too, nothing of it changes.
+        // If every field that the project set has another owner too, no value changes.
         let only_owners =
             |c: &SavedChange| is_by_fields(&c.object) && c.outcome == SavedOutcome::Done && c.owner.is_none();
         let changes = run.changes.iter().enumerate();
@@ -155,7 +155,7 @@ impl<'a> Ledger<'a> {
             let arrived = change.outcome == SavedOutcome::Done
                 || (change.outcome != SavedOutcome::Unknown && to.as_ref() == Some(&change.after));
             if targets.is_empty() {
-                // Runs that are not recorded any more have no step to take off. Cut off in it, it may not have come there.
+                // Runs that are not recorded any more have no step to take off. An interrupted step may not have reached that state.
                 let is_named = !run.rolls_back.is_empty() || run.attempts.is_some();
                 if !is_named && change.outcome != SavedOutcome::Unknown {
                     self.take_back_to(at, thing, &change.after);
@@ -164,7 +164,7 @@ impl<'a> Ledger<'a> {
                 self.take_back_to(at, thing, &change.after);
             } else if arrived {
                 self.revert(at, thing, &targets);
-                // An object that it left otherwise than it was recorded is managed all the same, for the steps below. Of a file that goes back line by
+                // An object that it left otherwise than it was recorded is managed nevertheless, for the steps below. Of a file that goes back line by
                 // line, a step has its own lines in any state, and no others.
                 if to.as_ref() != Some(&change.after)
                     && !is_by_lines(&change.object)
@@ -283,13 +283,13 @@ impl<'a> Ledger<'a> {
         self.runs.get(step.run)?.changes.get(step.change)
     }
 
-    /// Whether something of a run is in force, of what goes back at all.
+    /// Whether a revertible change of the run is in force.
     fn in_force(&self, at: usize, goes_back: &dyn Fn(&SavedChange) -> bool) -> bool {
         let steps = self.stacks.values().flatten().filter(|s| s.run == at);
         steps.filter_map(|s| self.change(s)).any(goes_back)
     }
 
-    /// The run that took a run back, when nothing of it is in force any more.
+    /// The run that reverted this run, if nothing of it is in force any more.
     fn reverted_by(&self, at: usize) -> Option<usize> {
         let run = self.runs.get(at)?;
         if !run.is_rollback() {
@@ -307,14 +307,14 @@ impl<'a> Ledger<'a> {
         whole.map(|(n, _)| n).find(|n| self.whole_rollback_of(*n).is_none())
     }
 
-    /// Whether some rollback set out to take this run back, and counts.
+    /// Whether a rollback that counts was to revert this run.
     fn is_tried(&self, at: usize) -> bool {
         let Some(id) = self.runs.get(at).map(|r| &r.id) else { return false };
         let mut later = self.runs.iter().enumerate().skip(at + 1);
         later.any(|(n, r)| r.rolls_back.contains(id) && self.whole_rollback_of(n).is_none())
     }
 
-    /// The ID of the run that took each one back, and whether one was taken back in part.
+    /// For each run the ID of the rollback that reverted it, and whether it was reverted in part only.
     pub(crate) fn marks(&self) -> Vec<(Option<String>, bool)> {
         let id = |at: usize| self.runs.get(at).map(|r| r.id.clone());
         let mark = |at: usize| {
@@ -325,7 +325,7 @@ impl<'a> Ledger<'a> {
         (0..self.runs.len()).map(mark).collect()
     }
 
-    /// Whether a run is one of this project; a record that does not say so is. What `undo.sh` undid, it did for that run's project.
+    /// Whether a run belongs to this project; a record without a project does. What `undo.sh` reverts, it reverts for that run's project.
     pub fn is_of(&self, at: usize, project: &ProjectScope) -> bool {
         let Some(run) = self.runs.get(at) else { return false };
         match run.attempts.as_ref().and_then(|id| self.place(id)) {
@@ -345,7 +345,7 @@ impl<'a> Ledger<'a> {
         Some(format!("run {}, {whose}", run.id))
     }
 
-    /// Where a run stands.
+    /// The index of a run.
     pub fn place(&self, id: &str) -> Option<usize> {
         self.runs.iter().position(|r| r.id == id)
     }

@@ -79,7 +79,7 @@ pub(crate) fn refuse(
     }
 }
 
-/// The complaint about a tag that nothing has: to select by it selects nothing, to leave it out changes nothing.
+/// The diagnostic about a tag that nothing has: to select by it selects nothing, to leave it out changes nothing.
 pub(crate) fn unknown_tag(options: &LoadOptions, flag: &str, tag: &str, nearest: String) -> Diagnostic {
     let message = format!("nothing has the tag `{tag}`");
     if options.refuse_empty && flag == "--tags" {

@@ -49,7 +49,7 @@ pub(crate) fn check_name(key: &Node, what: &str, diags: &mut Diagnostics) -> Opt
     Some(name.to_owned())
 }
 
-/// Reads `vars` of a role, with every complaint about them.
+/// Reads `vars` of a role, with every diagnostic about them.
 pub(crate) fn read(
     role: &Node,
     inputs: &IndexMap<String, Input>,

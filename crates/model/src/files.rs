@@ -52,7 +52,7 @@ pub(crate) fn locate(role: &Role, load: Load, written: &str, span: &Span) -> Res
     if written.is_empty() || !path.components().all(|part| matches!(part, Utf8Component::Normal(_))) {
         return Err(Diagnostic::error(
             "bad-path",
-            format!("`{written}` is no path below `{folder}/` of the role"),
+            format!("`{written}` is not a path below `{folder}/` of the role"),
         )
         .label(span, "must stay in the role's folder")
         .help(format!("put the file into {}/{folder}/ and write its name", role.dir)));

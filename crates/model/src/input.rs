@@ -95,7 +95,7 @@ impl InputType {
 }
 
 impl Input {
-    /// Reads one declaration, with every complaint about it.
+    /// Reads one declaration, with every diagnostic about it.
     pub(crate) fn read(name: &Node, node: &Node, diags: &mut Diagnostics) -> Option<Self> {
         let text = name.as_str().unwrap_or_default();
         if let Some(kind) = node.as_str().filter(|kind| TYPES.contains(kind)) {
@@ -195,7 +195,7 @@ impl Input {
     /// `--set` (a span without a file) is read as the type asks.
     ///
     /// # Errors
-    /// Every complaint, at the place of the value. Where the input or this value is a secret (`secret`), the value is not in them.
+    /// Every diagnostic, at the place of the value. Where the input or this value is a secret (`secret`), the value is not in them.
     pub fn check(&self, value: &Node, secret: bool) -> Result<Node, Diagnostics> {
         let mut diags = Diagnostics::new();
         let checked = self.fit(value, &self.ty, &format!("the input `{}`", self.name), &mut diags);

@@ -82,7 +82,7 @@ impl Item {
     }
 }
 
-/// Reads the three lists of a role, with every complaint about them.
+/// Reads the three lists of a role, with every diagnostic about them.
 pub(crate) fn read_items(
     role: &Node,
     scope: Place,
@@ -163,7 +163,7 @@ fn read_item(
     })
 }
 
-/// The complaint about a kind that makes changes in a list of a role that only reads.
+/// The diagnostic about a kind that makes changes in a list of a role that only reads.
 fn not_read_only(
     kind_key: &Node,
     kind: &str,

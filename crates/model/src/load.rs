@@ -109,7 +109,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
         files: Files::new(&options.vault),
         hostvars: Mutex::default(),
     };
-    // A role with errors of its own would bring follow-up complaints about every host.
+    // A role with errors of its own would bring follow-up diagnostics about every host.
     for used in inner.hosts.values_mut() {
         used.retain(|used| !broken.contains(&used.role.name));
     }
@@ -159,7 +159,7 @@ fn judged(
     Ok(unique(warnings))
 }
 
-/// Each complaint once, in the order in which they were found.
+/// Each diagnostic once, in the order in which they were found.
 fn unique(diags: Diagnostics) -> Diagnostics {
     let mut observed = HashSet::new();
     diags.into_iter().filter(|diagnostic| observed.insert(diagnostic.to_string())).collect()

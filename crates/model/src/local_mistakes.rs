@@ -38,7 +38,7 @@ impl Project {
         let mut found = complaints.into_inner();
         match resolved {
             Err(more) => found.extend(more),
-            // An agent may hold the key all the same, and a password needs none.
+            // An agent may hold the key nevertheless, and a password needs none.
             Ok((connection, _))
                 if connection.transport == Transport::Ssh
                     && connection.password.is_none()

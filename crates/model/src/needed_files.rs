@@ -12,7 +12,7 @@ use crate::play::Playbook;
 use crate::role::Role;
 use crate::stray;
 
-/// Complaints about the files of variables that this run needs: those of its hosts, and of all where something reads another host's
+/// Diagnostics about the files of variables that this run needs: those of its hosts, and of all where something reads another host's
 /// variables or goes through it.
 pub(crate) fn problems(
     options: &LoadOptions,

@@ -90,7 +90,7 @@ impl Play {
 }
 
 impl Playbook {
-    /// Reads a file. Complaints are added to `diags`; `None` where nothing can be made of it.
+    /// Reads a file. Diagnostics are added to `diags`; `None` where nothing can be made of it.
     pub fn load(path: &Utf8Path, diags: &mut Diagnostics) -> Option<Self> {
         match Source::read(path.as_std_path()) {
             Ok(source) => Self::parse(path, source, diags),
@@ -135,7 +135,7 @@ impl Playbook {
             _ => Utf8PathBuf::from("."),
         };
         let beside = match dir.file_name() {
-            // `playbooks` itself, seen from the project's root.
+            // `playbooks` itself, relative to the project's root.
             Some(_) => dir
                 .parent()
                 .filter(|up| !up.as_str().is_empty())

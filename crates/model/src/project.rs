@@ -26,7 +26,7 @@ impl Project {
     /// Reads and checks everything that can be checked before a host is contacted.
     ///
     /// # Errors
-    /// Every complaint about the files. Errors of single hosts (an undefined variable, an input of the wrong type) are
+    /// Every diagnostic about the files. Errors of single hosts (an undefined variable, an input of the wrong type) are
     /// kept in [`Project::host_errors`] where the files as such are right, and are among these where they are not.
     pub fn load(options: &LoadOptions) -> Result<Self, Diagnostics> {
         crate::load::load(options).map(|inner| Self(Arc::new(inner)))

@@ -61,7 +61,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Reads `DIR/role.yaml`. Complaints are added to `diags`; `None` where nothing can be made of the file.
+    /// Reads `DIR/role.yaml`. Diagnostics are added to `diags`; `None` where nothing can be made of the file.
     pub fn load(name: &str, dir: &Utf8Path, catalog: &KindCatalog, diags: &mut Diagnostics) -> Option<Self> {
         let path = dir.join("role.yaml");
         match Source::read(path.as_std_path()) {
@@ -172,7 +172,7 @@ fn inputs(node: &Node, diags: &mut Diagnostics) -> IndexMap<String, Input> {
     inputs
 }
 
-/// The one document of a file; complaints where there is none or more than one.
+/// The one document of a file; diagnostics where there is none or more than one.
 pub(crate) fn single_document(
     source: std::sync::Arc<Source>,
     what: &str,

@@ -18,7 +18,7 @@ use crate::fields::{is_template, nearest, wrong_type};
 /// Deepest nesting of schemas that is followed.
 const MAX_DEPTH: usize = 64;
 
-/// Complaints about parameters; `what` names them in messages, `key` is where the kind's name stands.
+/// Diagnostics about parameters; `what` names them in messages, `key` is where the kind's name stands.
 pub(crate) fn check(spec: &KindSpec, what: &str, params: &Node, key: &Node) -> Vec<Diagnostic> {
     Checker { spec, key }.value(params, &spec.schema, what, key, 0)
 }
@@ -29,7 +29,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// `owner`: the key that the value stands under, for complaints about empty values.
+    /// `owner`: the key that the value stands under, for diagnostics about empty values.
     fn value(&self, node: &Node, schema: &Json, what: &str, owner: &Node, depth: usize) -> Vec<Diagnostic> {
         if depth > MAX_DEPTH || node.as_str().is_some_and(is_template) {
             return Vec::new();
@@ -148,7 +148,7 @@ impl Checker<'_> {
         }
         match (close.pop(), close.is_empty()) {
             (Some(only), true) => only,
-            // The form with the fewest complaints is most likely the one that was meant.
+            // The form with the fewest diagnostics is most likely the one that was meant.
             (Some(last), false) => close.into_iter().chain([last]).min_by_key(Vec::len).unwrap_or_default(),
             (None, _) => {
                 let types: Vec<&str> = options.iter().flat_map(|option| types_of(option)).collect();

@@ -41,7 +41,7 @@ impl Files {
         Inventory::load(&sources, None, &Vault::default())
     }
 
-    /// Severity, code and place of every complaint; the place is `FILE:LINE`.
+    /// Severity, code and place of every diagnostic; the place is `FILE:LINE`.
     fn complaints(&self, found: &Diagnostics) -> Vec<(Severity, &'static str, String)> {
         let place = |span: &Span| {
             let name = span.source.name().strip_prefix(self.path("").as_str()).unwrap_or(span.source.name());

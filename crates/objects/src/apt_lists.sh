@@ -9,7 +9,7 @@ cv_apt_targets() {
     --format '$(FILENAME)|$(METAKEY)' 2>/dev/null
 }
 
-# Lists belong to the content of the file with which they were fetched: a record of ours says which, where we fetched them.
+# Lists belong to the content of the file with which they were fetched: a record of converge says which, where converge fetched them.
 cv_see_apt_lists() (
   command -v apt-get >/dev/null 2>&1 || {
     cv_fail_all 'this host has no apt' "$@"

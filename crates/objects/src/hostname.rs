@@ -43,7 +43,7 @@ impl Object for Hostname {
     }
 
     fn drifts(_: &str, _: &HostnameState) -> Vec<DriftScript> {
-        vec![DriftScript::new("name", "another name", "hostname spoiled || exit 3")]
+        vec![DriftScript::new("name", "another name", "hostname drifted || exit 3")]
     }
 }
 

@@ -150,7 +150,7 @@ fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<
     }
     let begun = std::iter::once(past.before).chain(past.between.iter().map(|(_, found)| found));
     let ended = past.between.iter().map(|(left, _)| left).chain([past.left]);
-    // Without the contents of all steps in between, the changes of others cannot be told apart from those of converge.
+    // Without the contents of all steps in between, the changes of others cannot be distinguished from those of converge.
     // An object that was not there in between was made anew: all of it.
     let found =
         |state: &K8sState| if *state == K8sState::Absent { Some(Value::Null) } else { read(state, content) };
@@ -250,7 +250,7 @@ impl Effects for K8s {
 }
 
 impl SharedObject for K8s {
-    /// The fields that were made are as they were left, or as they were before already; others may have moved.
+    /// The fields that were made are as they were left, or as they were before already; others may have changed.
     fn shows(now: &K8sState, past: &Past<'_, K8sState>, content: &Contents<'_>) -> bool {
         match (now, past.left, past.before) {
             (now, left, _) if now == left && is_unbroken(past) => true,
@@ -376,7 +376,7 @@ mod tests {
         let (_, back) = K8s::back(now, &past, &content);
         let wanted = node(own.clone(), true, json!([theirs]));
         assert_eq!(from_text(&back.unwrap()), Some(normalised(&wanted)));
-        // Without the contents of a step in between nothing goes back: what others did cannot be told apart.
+        // Without the contents of a step in between nothing goes back: the changes of others cannot be distinguished.
         let lost =
             |digest: &Digest| content(digest).filter(|_| K8s::content(labelled).as_ref() != Some(digest));
         assert!(!K8s::shows(tainted, &past, &lost) && !K8s::shows(now, &past, &lost));

@@ -50,7 +50,7 @@ impl K8sSnapState {
         }
     }
 
-    /// Whether it is no node. What a step that was cut off had left does not come back.
+    /// Whether it is not a node. What a step that was cut off had left does not come back.
     fn is_none(&self) -> bool {
         matches!(self, Self::Absent | Self::Begun { .. })
     }

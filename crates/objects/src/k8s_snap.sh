@@ -90,7 +90,7 @@ cv_apply_k8s_snap() (
     cv_say 'the snap k8s is not installed here: a snap resource comes before'
     return 1
   }
-  # The rest of a leave that was cut off is no node to go on with.
+  # The rest of a leave that was cut off is not a node to go on with.
   [ "$is" != 'begun leave' ] || cv_k8s_snap_reset || return 1
   rm -rf "$CV_KUBE_RUN"
   mkdir -m 700 "$CV_KUBE_RUN" || return 1

@@ -126,7 +126,7 @@ pub const LEAVE: &str = "leave";
 /// The word with which a control plane is reset though there is no snapshot of its etcd.
 pub const WITHOUT_SNAPSHOT: &str = "etcd:data";
 
-/// Whether it is no node. What a step that was cut off had left does not come back: a rollback of the run that completed it resets the host.
+/// Whether it is not a node. What a step that was cut off had left does not come back: a rollback of the run that completed it resets the host.
 fn is_none(state: &KubeadmState) -> bool {
     matches!(state, KubeadmState::Absent | KubeadmState::Begun { .. })
 }

@@ -143,7 +143,7 @@ impl Object for KubeadmConfig {
         // No program knows such a field, and none reads it before it starts.
         let script = format!(
             "cv_kubeadm_config_of {key} && is=$(cv_line_kubeadm_config {key}) && cv_dec_to \"${{is#* }}\" &&
-{{ printf 'data:\\n  %s: |2\\n' \"$CV_FIELD\"; printf '%s\\n' \"$CV_DEC\" spoiled: true | sed 's/^/    /'; }} |
+{{ printf 'data:\\n  %s: |2\\n' \"$CV_FIELD\"; printf '%s\\n' \"$CV_DEC\" drifted: true | sed 's/^/    /'; }} |
 cv_kubeadm_config_kube 60 patch configmap \"$CV_MAP\" --type merge --patch-file /dev/stdin >/dev/null || exit 3"
         );
         vec![DriftScript::new("document", "another field", script)]

@@ -260,7 +260,7 @@ impl Object for KubeadmControlPlane {
             && !without.iter().any(|word| words.contains(word))
     }
 
-    // The record is the first thing that a step writes and the last one. In between each file is that of before or that of after, or is not there or
+    // The record is the first thing that a step writes and the last one. In between each file is the previous or the new one, or is not there or
     // empty: it is being written.
     fn amid(before: &ControlPlaneState, after: &ControlPlaneState, now: &ControlPlaneState) -> bool {
         let ControlPlaneState::There { record, words } = now else { return false };

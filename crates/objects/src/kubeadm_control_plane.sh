@@ -178,7 +178,7 @@ cv_plane_served() (
   done
 )
 
-# cv_apply_kubeadm_control_plane KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) for a planned state; any other one is that of before.
+# cv_apply_kubeadm_control_plane KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) for a planned state; any other one is the previous one.
 cv_apply_kubeadm_control_plane() (
   umask 077
   is=$(cv_line_kubeadm_control_plane "$1") || return 1
@@ -244,7 +244,7 @@ cv_plane_anew() {
   cv_bounded 120 kubeadm init phase control-plane all --config "$CV_KUBE_RUN/config" </dev/null
 }
 
-# cv_plane_back LINE: the manifests of before, with the present images: an upgrade in between stays. The certificate of before, unless the
+# cv_plane_back LINE: the previous manifests, with the present images: an upgrade in between stays. The previous certificate, unless the
 # present one has the same names: it ends later.
 cv_plane_back() {
   kept=$(cv_plane_kept "$1")

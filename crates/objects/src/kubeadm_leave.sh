@@ -150,7 +150,7 @@ cv_kubeadm_let_go() (
     cv_kubeadm_kube annotate node "$1" "$CV_CORDONED-" >/dev/null 2>&1 </dev/null
     id=$(grep -F "\"name\":\"$1\"" "$dir/members" | sed -n 's/.*"ID":"\([0-9]*\)".*/\1/p')
     [ -n "$id" ] && printf '{"ID":"%s"}\n' "$id" | cv_kubeadm_etcd https://127.0.0.1:2379 create --raw /v3/cluster/member/remove -f - >"$dir/etcd" 2>"$dir/why" || {
-      cv_say "etcd does not let go of its member: $(sed -n '$p' "$dir/why")"
+      cv_say "etcd does not remove its member: $(sed -n '$p' "$dir/why")"
       exit 74
     }
   fi

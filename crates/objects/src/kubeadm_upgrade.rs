@@ -10,7 +10,7 @@ use converge_resource::{
 /// A part of the upgrade of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeadmUpgradeState {
-    /// The host is no node (`absent`).
+    /// The host is not a node (`absent`).
     Absent,
     /// Its files are those of this version (`at VERSION`): `kubeadm upgrade node` has run, or the kubelet is as new.
     At(String),

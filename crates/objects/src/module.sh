@@ -41,7 +41,7 @@ cv_apply_module() (
     modprobe -r -- "$1" || {
       # shellcheck disable=SC2012 # names of modules are plain words
       users=$(ls "$CV_SYS_MODULE/$1/holders" 2>/dev/null | tr '\n' ' ')
-      cv_say "$1: the kernel does not let it go; used by: ${users:-a device, a mount or a program}"
+      cv_say "$1: the kernel does not unload it; used by: ${users:-a device, a mount or a program}"
       return 1
     }
     ;;

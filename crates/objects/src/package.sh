@@ -342,7 +342,7 @@ cv_packages_ready() {
 }
 
 # cv_packages_do: the second half. Status 70: apt would do something else, and nothing was changed. Where the transaction fails, what did arrive
-# gets its marks all the same.
+# gets its marks nevertheless.
 # shellcheck disable=SC2086
 cv_packages_do() (
   IFS=' '

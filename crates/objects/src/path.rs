@@ -265,7 +265,7 @@ impl Object for Path {
         };
         match state {
             PathState::File { mode: m, owner: o, group: g, .. } => vec![
-                DriftScript::new("content", "another line in it", format!("echo spoiled >>{path}")),
+                DriftScript::new("content", "another line in it", format!("echo drifted >>{path}")),
                 mode(*m),
                 owner(o),
                 group(g),
@@ -283,7 +283,7 @@ impl Object for Path {
                 DriftScript::new("presence", "removed", format!("rmdir -- {path} 2>/dev/null || exit 3")),
             ],
             PathState::Link { .. } => vec![
-                DriftScript::new("target", "another target", format!("ln -sfn -- /nowhere/spoiled {path}")),
+                DriftScript::new("target", "another target", format!("ln -sfn -- /nowhere/drifted {path}")),
                 DriftScript::new("presence", "removed", format!("rm -f -- {path}")),
             ],
             PathState::Absent => {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub enum ReleaseState {
     /// No such release.
     Absent,
-    /// An install of which nothing is in force: it hangs, or failed before all of it was applied.
+    /// An installation of which nothing is in force: it is stuck, or failed before all of it was applied.
     Begun {
         /// helm's word: `failed`, `pending-install` …
         status: String,
@@ -153,7 +153,7 @@ pub fn has_content(revision: &Value, digest: &Digest) -> bool {
 }
 
 /// The revision to which a rollback to this content goes: the newest that may have been in force, and that helm counts as good, if there is one. One
-/// that hangs was never in force, nor was one that failed and was not applied.
+/// that is stuck was never in force, nor was one that failed and was not applied.
 pub fn revision_of<'a>(revisions: &'a [Value], digest: &Digest) -> Option<&'a Value> {
     let may = |r: &&Value| !is_pending(r) && r.get("applied") != Some(&Value::Bool(false));
     let all = || revisions.iter().filter(may).filter(|r| has_content(r, digest));
@@ -362,7 +362,7 @@ impl Effects for Release {
 }
 
 impl SharedObject for Release {
-    /// A revision that failed or hangs cannot be made so again: its manifests in force are as good.
+    /// A revision that failed or is stuck cannot be made so again: its manifests in force are as good.
     fn same(a: &ReleaseState, before: &ReleaseState) -> bool {
         a == before || *a == before.settled()
     }

@@ -90,7 +90,7 @@ fn a_way_back_ends_in_what_was_in_force() {
     let mut hung = vec![revision(2, "pending-upgrade", None), revision(1, "deployed", None)];
     let hangs = state(&hung);
     assert!(hangs != one && hangs.settled() == one, "{hangs:?}");
-    // A revision that was put right needs no revert, and one that hangs is put right.
+    // A recovered revision needs no revert, and one that is stuck is recovered.
     assert!(Release::same(&one, &hangs) && !Release::same(&hangs, &one));
     hung.remove(1);
     hung[0]["status"] = json!("pending-install");

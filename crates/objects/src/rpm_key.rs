@@ -104,7 +104,7 @@ esac
             assert!(imported.status.success(), "{name}: {imported:?}");
             assert_eq!(see(), old.line(), "{name}");
             assert!(run("save", old.line(), "").status.success());
-            let other = run("apply", new.line(), "spoiled");
+            let other = run("apply", new.line(), "drifted");
             assert!(!other.status.success() && see() == old.line(), "{name}: {other:?}");
             assert!(run("apply", new.line(), &text("mQGNBGsJnewer")).status.success());
             assert_eq!(see(), new.line(), "{name}: a key that rpm has is replaced");

@@ -25,7 +25,7 @@ cv_rpm_fetched() (
   cv_rpm_folders "$1" | while IFS= read -r dir; do [ ! -e "$dir/repodata/repomd.xml" ] || echo "$dir"; done | grep -q .
 )
 
-# Metadata belong to the content of the file with which they were fetched: a record of ours says which, where we fetched them.
+# Metadata belong to the content of the file with which they were fetched: a record of converge says which, where converge fetched them.
 cv_see_rpm_metadata() (
   command -v dnf >/dev/null 2>&1 || {
     cv_fail_all 'this host has no dnf' "$@"

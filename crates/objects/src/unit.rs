@@ -307,11 +307,11 @@ fn record(state: &UnitState) -> Option<&str> {
 /// The effect of a change on a unit, apart from its start at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It goes on as it is.
+    /// The unit keeps running unchanged.
     Nothing,
-    /// It is started.
+    /// The unit is started.
     Start,
-    /// It is started again.
+    /// The unit is started again.
     Restart,
     /// It reads its inputs again while it runs.
     Reload,

@@ -249,7 +249,7 @@ cv_unit_record() {
   if [ "$2" = - ]; then rm -f "$CV_ROOT/started/$1"; else cv_write_record "$CV_ROOT/started/$1" "$2"; fi
 }
 
-# cv_unit_unrecord UNIT: while it is started, it is not known what it runs with: a run that is cut off here must not leave the former record.
+# cv_unit_unrecord UNIT: while it is started, it is not known what it runs with: a run that is cut off here must not leave the previous record.
 cv_unit_unrecord() {
   [ -e "$CV_ROOT/started/$1" ] || return 0
   rm -f "$CV_ROOT/started/$1"
@@ -342,7 +342,7 @@ cv_apply_unit() (
     case $want in
     enabled) systemctl -q enable -- "$unit" || return 1 ;;
     enabled-runtime) systemctl -q enable --runtime -- "$unit" || return 1 ;;
-    # Links of a former file may still enable it.
+    # Links of a previous file may still enable it.
     disabled | static) systemctl -q disable -- "$unit" || return 1 ;;
     esac
     case "$is $was $active $unit" in masked*' active active '*.socket) cv_unit_listen "$unit" || return 1 ;; esac

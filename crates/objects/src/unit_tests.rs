@@ -128,7 +128,7 @@ fn systemctl_is_read_in_every_shell() {
         // It ran in this boot, and we started it.
         assert_eq!(line("once.service").state.line(), "unit static active -");
         assert_eq!(line("m.service").state.line(), "unit masked inactive -");
-        // Its file is gone, and systemd has not been told.
+        // Its file is gone, and systemd has not been reloaded.
         assert!(line("gone.service").state.is_absent());
         let none = shell.good(dir.path(), "CV_SYSTEMD=/nonexistent; cv_see_unit a.service", &[], b"");
         let reason = crate::testing::parse::<Unit>(&["a.service"], &none)["a.service"].clone().unwrap_err();

@@ -247,7 +247,7 @@ impl Object for User {
             DriftScript::new(
                 "comment",
                 "another comment",
-                format!("usermod -c {} -- {user}", quote(&format!("{gecos} spoiled"))),
+                format!("usermod -c {} -- {user}", quote(&format!("{gecos} drifted"))),
             ),
             // Without a password there is nothing to unlock.
             DriftScript::new(
@@ -260,7 +260,7 @@ impl Object for User {
         ];
         drifts.push(DriftScript::new("expires", "expired", format!("chage -E 1 -- {user}")));
         if password.is_some() {
-            let other = quote(&format!("{key}:$6$spoiled$spoiled"));
+            let other = quote(&format!("{key}:$6$drifted$drifted"));
             let script = format!("printf '%s\\n' {other} | chpasswd -e");
             drifts.push(DriftScript::new("password_hash", "another password", script));
         }

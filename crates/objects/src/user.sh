@@ -203,7 +203,7 @@ cv_apply_user() (
   'locked unlocked') usermod -L -- "$name" ;;
   'unlocked locked')
     usermod -U -- "$name" || {
-      cv_say "$name: has no password, so it stays locked; its keys work all the same"
+      cv_say "$name: has no password, so it stays locked; its keys still work"
       return 1
     }
     ;;

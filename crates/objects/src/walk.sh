@@ -5,7 +5,7 @@
 # trusted: the rest is walked a directory at a time from inside, and the work is done on ./NAME there. docs/security.md states the rule.
 
 # Directories known to be safe by now, one a line, with a newline at either end. Only root can make one of them unsafe, so this holds as
-# long as no step of ours gives one away: within one item (cv_item_begin).
+# long as no step of converge changes its owner: within one item (cv_item_begin).
 CV_SAFE=$CV_NL
 
 # cv_above PATH...: the directories above these that are not known to be safe, each below the one that holds it, in CV_ABOVE.

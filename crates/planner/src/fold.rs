@@ -150,7 +150,7 @@ fn note_values_from_before(plan: &mut HostPlan) {
         let is_later = |(id, by): &&(u32, &Alteration)| *id > item.id && item.facts.contains(&by.fact);
         altered.iter().find(is_later).map(|(_, by)| {
             let Alteration { fact, item, .. } = by;
-            format!("facts.{fact} has the value from before: `{item}` comes later and changes it")
+            format!("facts.{fact} still has its value from before this run: `{item}` changes it later")
         })
     };
     let notes: Vec<Option<String>> = plan.items.iter().map(note).collect();

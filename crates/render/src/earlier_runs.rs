@@ -37,9 +37,11 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
             Fate::GivenBack => {
                 ("~", Tone::Change, " · was there before: restored to its original state".to_owned())
             }
-            Fate::OwnPartRemoved => {
-                ("~", Tone::Change, " · others have parts of it: what this project has set goes".to_owned())
-            }
+            Fate::OwnPartRemoved => (
+                "~",
+                Tone::Change,
+                " · others own parts of it: what this project has set is removed".to_owned(),
+            ),
             Fate::Forgotten(why) => ("·", Tone::Faint, format!(" · stays as it is: {why}")),
             Fate::LeftAlone(why) => ("✗", Tone::Bad, format!(" · is left alone: {why}")),
         };

@@ -96,7 +96,7 @@ pub(crate) fn lines(event: &Event, column: usize, look: &Look) -> Text {
                 Line::at(0)
                     .say(
                         Tone::Warn,
-                        "stopping: what is in flight ends, nothing new starts; Ctrl-C again leaves at once",
+                        "stopping: running changes are completed, no new ones begin; Ctrl-C again stops immediately",
                     )
                     .fold(0),
             );

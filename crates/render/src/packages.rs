@@ -16,7 +16,7 @@ const VERBS: [(&str, Tone); 8] = [
     ("install", Tone::Add),
     ("mark", Tone::Change),
     ("hold", Tone::Change),
-    ("mend", Tone::Warn),
+    ("repair", Tone::Warn),
 ];
 
 /// The verb and the text behind it.
@@ -26,7 +26,7 @@ fn row(change: &PlannedChange) -> (&'static str, String) {
         PackageState::try_from(change.change.from.clone()),
         PackageState::try_from(change.change.to.clone()),
     );
-    let (Ok(from), Ok(to)) = states else { return ("mend", key.clone()) };
+    let (Ok(from), Ok(to)) = states else { return ("repair", key.clone()) };
     match (from, to) {
         (
             PackageState::Present { version: a, auto: x, hold: h },
@@ -47,8 +47,8 @@ fn row(change: &PlannedChange) -> (&'static str, String) {
             ("install", format!("{key} {}", version(&v)))
         }
         (from, _) => match from {
-            PackageState::Broken { status } => ("mend", format!("{key} ({status})")),
-            _ => ("mend", key.clone()),
+            PackageState::Broken { status } => ("repair", format!("{key} ({status})")),
+            _ => ("repair", key.clone()),
         },
     }
 }

@@ -117,7 +117,7 @@ pub fn applied(report: &ApplyReport, rollback: &str, slowest: &[Slow]) -> Text {
         matches!(result, ItemResult::Stopped | ItemResult::Failed { .. } | ItemResult::Skipped { .. })
     };
     if items().any(|(item, result)| is_left(result) && !cannot_be_undone(item)) {
-        text.push(Line::at(0).faint("The next run takes up what is left.").fold(0));
+        text.push(Line::at(0).faint("The next run continues with the remaining changes.").fold(0));
     } else if items().any(|(item, _)| cannot_be_undone(item)) {
         text.push(Line::at(0).faint("What cannot be undone stays as it is.").fold(0));
     }

@@ -270,7 +270,7 @@ pub enum ApiCall {
         /// Take fields from other managers.
         force: bool,
     },
-    /// Installs or upgrades a release. Before it, a release that hangs in `pending-*` is put right.
+    /// Installs or upgrades a release. Before it, a release that is stuck in `pending-*` is recovered.
     Release(ReleaseSpec),
     /// A change of this object is written under this field manager and not under the one of converge: a field of helm's own
     /// stays helm's.

@@ -1,4 +1,4 @@
-//! A virtual host for tests: what was seen, by hand.
+//! A virtual host for tests: observations, by hand.
 
 use converge_objects::{GroupState, PathState, UserState};
 use converge_resource::{

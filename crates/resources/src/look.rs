@@ -271,7 +271,7 @@ pub fn account_probe(account: Account, name: &str) -> Probe {
 
 /// The name by which the host will show this owner, once it is sure that there is one.
 ///
-/// Local accounts are seen through the view (an earlier item may make them); others through the name service.
+/// Local accounts are read through the view (an earlier item may make them); others through the name service.
 pub fn account_name(view: &dyn View, account: Account, pointer: &str, name: &str) -> Result<String, Stop> {
     if name == "root" {
         return Ok(name.to_owned());
@@ -290,7 +290,7 @@ pub fn account_name(view: &dyn View, account: Account, pointer: &str, name: &str
     let id = ObjectId::new(account.word(), name);
     match view.raw(&id) {
         Ok(state) if state.is_absent() => {}
-        // An account of another source than the local files cannot be seen as an object.
+        // An account of another source than the local files cannot be observed as an object.
         Err(Stop::Failed(_)) => {}
         Ok(_) => return Ok(name.to_owned()),
         Err(stop) => return Err(stop),

@@ -49,7 +49,7 @@ pub fn check_name(pointer: &str, name: &str, errors: &mut Vec<ParamError>) {
     let ends = ends(bytes.first()) && ends(bytes.last());
     if !ends || name.len() > 253 || !name.bytes().all(good) {
         let help = "write lower-case letters, digits, `-` and `.`";
-        errors.push(ParamError::new(pointer, format!("`{name}` is no name of an object"), help));
+        errors.push(ParamError::new(pointer, format!("`{name}` is not a valid name of an object"), help));
     }
 }
 
@@ -463,7 +463,7 @@ pub fn check_marks(part: &str, marks: &Marks, errors: &mut Vec<ParamError>) {
         let (prefix, rest) = name.split_once('/').map_or((None, name.as_str()), |(p, r)| (Some(p), r));
         if !word(rest, 63) || prefix.is_some_and(|p| !word(p, 253)) {
             let help = "write it as `example.org/name`";
-            errors.push(ParamError::new(&pointer, format!("`{name}` is no name of a label"), help));
+            errors.push(ParamError::new(&pointer, format!("`{name}` is not a valid name of a label"), help));
         }
         let bad = |v: &String| part == "labels" && !v.is_empty() && !word(v, 63);
         if value.as_ref().is_some_and(bad) {

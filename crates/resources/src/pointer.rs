@@ -12,7 +12,7 @@ pub enum PointerPart {
     Each,
 }
 
-/// The reason why a text is no path.
+/// The reason why a text is not a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("`{0}` does not begin with a slash")]
@@ -27,7 +27,7 @@ pub enum PathError {
     Several(String),
 }
 
-/// The list at this path has items without a key: none can be told from the others.
+/// The list at this path has items without a key: none can be distinguished from the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: its items have no key to find them by", fields::shown(.0))]
 pub struct NoItemKeys(pub FieldPath);

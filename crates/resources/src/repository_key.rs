@@ -216,7 +216,7 @@ pub fn file_like(now: &PathState, content: &Content) -> Result<State, Stop> {
     Ok(file_state(content, attrs).into())
 }
 
-/// Refuses what is no file where a file of this repository goes.
+/// Refuses what is not a file where a file of this repository goes.
 pub fn file_that_goes(file: &str, now: &PathState) -> Result<(), Stop> {
     match now {
         PathState::Dir { .. } | PathState::Other { .. } => {

@@ -158,7 +158,7 @@ impl Basis {
     }
 }
 
-/// The wishes of an item for a unit.
+/// The unit state that an item wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub running: Option<UnitActivity>,
@@ -416,7 +416,7 @@ mod tests {
         // The next run has nothing to do.
         assert_eq!(settle(restarted.0.as_deref(), &first("3", false)), (restarted.0.clone(), false));
         assert_eq!(settle(restarted.0.as_deref(), &second("2", false, with("3", false))), restarted);
-        // A record of before, of one item alone, is that item's: the other one adopts.
+        // An older record, of one item alone, is that item's: the other one adopts.
         assert_eq!(settle(Some("1"), &second("2", false, with("1", false))), (both.clone(), true));
         assert_eq!(settle(Some("7"), &second("2", false, with("1", false))), (both.clone(), false));
         // A run that is narrowed to one role keeps the other one's part.

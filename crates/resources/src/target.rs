@@ -142,7 +142,7 @@ pub fn short(pointer: &str, word: &str) -> Result<(&'static str, &'static str, b
         Some(near) => format!("did you mean `{near}`?"),
         None => "write it in full, with `apiVersion` and `kind`".to_owned(),
     };
-    Err(ParamError::new(pointer, format!("`{word}` is no kind that needs no `apiVersion`"), help))
+    Err(ParamError::new(pointer, format!("`{word}` is not a kind that needs no `apiVersion`"), help))
 }
 
 #[derive(serde::Deserialize)]

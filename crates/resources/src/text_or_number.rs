@@ -35,7 +35,7 @@ impl<const FRACTIONS: bool> Visitor<'_> for Read<FRACTIONS> {
     }
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
         Err(E::custom(format!(
-            "{value} is no text: write the word that the program reads, as \"{value}\" or \"1\""
+            "{value} is not text: write the word that the program reads, as \"{value}\" or \"1\""
         )))
     }
 }

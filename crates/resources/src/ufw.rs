@@ -131,7 +131,7 @@ pub fn complaints(rule: &Rule) -> Vec<(&'static str, String, &'static str)> {
     if let Some(text) = rule.port.as_ref().filter(|p| port(p).is_none()) {
         found.push((
             "/port",
-            format!("`{text}` is no port"),
+            format!("`{text}` is not a port"),
             "write a number with its protocol, as `22/tcp`, or an application such as `OpenSSH`",
         ));
     }

@@ -182,7 +182,7 @@ fn entry(object: &Value) -> Option<(String, Value, Value)> {
         let own = managers.into_iter().flatten().filter(|m| {
             m.get("manager").and_then(Value::as_str).is_some_and(|name| name.starts_with("converge"))
         });
-        map.insert("ours".to_owned(), own.cloned().collect());
+        map.insert("managers".to_owned(), own.cloned().collect());
         map.insert("uid".to_owned(), object.pointer("/metadata/uid").cloned().unwrap_or_default());
     }
     Some((key, meant, exact))

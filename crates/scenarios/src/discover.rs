@@ -27,12 +27,12 @@ impl Case {
         std::iter::once(self.role.as_str()).chain(with)
     }
 
-    /// Whether its hosts become a whole cluster.
+    /// Whether the scenario needs a cluster of its hosts.
     pub fn is_whole(&self) -> bool {
         self.scenario.cluster.as_ref().is_some_and(|spec| spec.whole.is_some())
     }
 
-    /// The folder in which the role lies: the others are searched there too.
+    /// The folder that holds the role and the roles that it requires.
     pub fn roles_folder(&self) -> Utf8PathBuf {
         match self.dir.parent() {
             Some(parent) if !parent.as_str().is_empty() => parent.to_owned(),
@@ -62,7 +62,7 @@ pub fn find_roles(folder: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Diagnostics> {
     Ok(roles)
 }
 
-/// The scenarios of the role in this folder, by name; the defaults alone where it has none.
+/// The scenarios of the role in this folder, by name; without scenarios one with the defaults.
 ///
 /// # Errors
 /// There is no role, or a scenario cannot be read: everything that is wrong.

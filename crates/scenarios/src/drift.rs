@@ -258,7 +258,7 @@ fn found_by(
         claims.iter().filter(|c| c.claims.iter().any(|claim| moved.contains(&claim.object))).collect();
     for item in &pending {
         let own = touched.iter().any(|c| c.address == item.address);
-        // A restart follows from what it hangs on, and what waits for the item is no finding of its own.
+        // A restart follows from what it depends on, and what waits for the item is no finding of its own.
         let follows = claims_of(item).is_some_and(|c| {
             c.restart_on.iter().any(|name| {
                 touched.iter().any(|t| t.role == c.role && t.address.ends_with(&format!("/{name}")))

@@ -104,9 +104,9 @@ fn patch(manifest: &Value) -> Option<String> {
     if manifest.get("kind").and_then(Value::as_str) != Some("Secret")
         && let Some(key) = first("/data")
     {
-        return Some(json!({"data": {key: "spoiled"}}).to_string());
+        return Some(json!({"data": {key: "drifted"}}).to_string());
     }
-    first("/metadata/labels").map(|key| json!({"metadata": {"labels": {key: "spoiled"}}}).to_string())
+    first("/metadata/labels").map(|key| json!({"metadata": {"labels": {key: "drifted"}}}).to_string())
 }
 
 /// Spoils it.
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn one_field_of_a_manifest_is_changed() {
         let manifest = json!({"kind": "ConfigMap", "data": {"a": "1"}, "metadata": {"labels": {"b": "2"}}});
-        assert_eq!(patch(&manifest).unwrap(), r#"{"data":{"a":"spoiled"}}"#);
+        assert_eq!(patch(&manifest).unwrap(), r#"{"data":{"a":"drifted"}}"#);
         let secret = json!({"kind": "Secret", "data": {"a": "MQ=="}, "metadata": {"labels": {"b": "2"}}});
-        assert_eq!(patch(&secret).unwrap(), r#"{"metadata":{"labels":{"b":"spoiled"}}}"#);
+        assert_eq!(patch(&secret).unwrap(), r#"{"metadata":{"labels":{"b":"drifted"}}}"#);
         assert!(patch(&json!({"kind": "ConfigMap"})).is_none());
     }
 

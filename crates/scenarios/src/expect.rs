@@ -198,7 +198,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-/// A complaint as it is held against an expected one.
+/// A diagnostic as it is held against an expected one.
 pub(crate) struct Complaint {
     message: String,
     help: String,

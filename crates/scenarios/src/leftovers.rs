@@ -30,7 +30,7 @@ pub(crate) async fn installed(
 }
 
 /// Splits the differences that remain after a rollback: those that the packages leave by themselves, and the others. The new paths are moved
-/// aside, the packages are installed and purged, and what is there again exactly as before is theirs. Everything is then put back.
+/// aside, the packages are installed and purged, and what is there again exactly as before is theirs. Everything is then restored.
 pub(crate) async fn of_packages(
     engine: &Engine,
     host: &str,

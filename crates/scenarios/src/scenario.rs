@@ -134,15 +134,15 @@ pub struct ExpectedItem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedOutcome {
-    /// It changes something.
+    /// The resource changes.
     Change,
-    /// It is as declared.
+    /// The resource is unchanged.
     Unchanged,
-    /// Nothing can know yet.
+    /// The result is not known before the apply.
     Deferred,
-    /// It does not apply.
+    /// The resource does not run on this target.
     Skipped,
-    /// It is wrong on this host.
+    /// The resource has an error on this host.
     Wrong,
 }
 
@@ -259,7 +259,7 @@ impl Scenario {
         }
     }
 
-    /// Reads a scenario's file. Complaints are added to `diags`; `None` where nothing can be made of it.
+    /// Reads a scenario's file. Diagnostics are added to `diags`; `None` where nothing can be made of it.
     pub fn load(path: &Utf8Path, diags: &mut Diagnostics) -> Option<Self> {
         match Source::read(path.as_std_path()) {
             Ok(source) => Self::parse(path, source, diags),

@@ -76,7 +76,7 @@ pub(crate) async fn login(
     };
     let files = login.key_files(options);
     // A named file that can be used is meant; the agent's many keys would use up the server's patience (MaxAuthTries) before it. With an RSA
-    // key the agent signs all the same, where it holds it: see `Mark::RsaKeyFile`.
+    // key the agent signs nevertheless, where it holds it: see `Mark::RsaKeyFile`.
     let named = !target.key_files.is_empty();
     let has_rsa = files.iter().any(|file| file.public.as_ref().is_some_and(is_rsa));
     let done = if named {

@@ -176,7 +176,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The server closed the connection before the handshake was over, more than once.
-    #[error("{host}: {address}:{port} closed the connection during the handshake{}; too many logins at once (MaxStartups), or a ban list (fail2ban, PerSourcePenalties)? `journalctl -u ssh` on the host tells", words(.said.as_deref()))]
+    #[error("{host}: {address}:{port} closed the connection during the handshake{}; too many logins at once (MaxStartups), or a ban list (fail2ban, PerSourcePenalties)? see `journalctl -u ssh` on the host", words(.said.as_deref()))]
     HungUp {
         /// Host as shown.
         host: String,
@@ -209,7 +209,7 @@ pub enum ConnectError {
     },
     /// A host key in the inventory is none.
     #[error(
-        "{host}: `{line}` is no host key; write it as `TYPE KEY`, as in /etc/ssh/ssh_host_ed25519_key.pub, or `@cert-authority TYPE KEY`"
+        "{host}: `{line}` is not a host key; write it as `TYPE KEY`, as in /etc/ssh/ssh_host_ed25519_key.pub, or `@cert-authority TYPE KEY`"
     )]
     PinnedKey {
         /// Host as shown.

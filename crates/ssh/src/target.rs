@@ -117,7 +117,7 @@ pub struct SessionOptions {
     pub agent: Option<Utf8PathBuf>,
     /// Home directory in which `.ssh` is looked for; by default `$HOME`.
     pub home: Option<Utf8PathBuf>,
-    /// Record the key of a host that no known_hosts file knows, and trust it. A changed key is refused all the same.
+    /// Record the key of a host that no known_hosts file knows, and trust it. A changed key is still refused.
     pub accept_new: bool,
     /// Keys that were unlocked with their passphrase.
     pub keys: KeyRing,

@@ -37,7 +37,7 @@ pub enum BackupError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// An age recipient that is none.
-    #[error("`{0}` is no age recipient ({1}); it is written age1…")]
+    #[error("`{0}` is not an age recipient ({1}); a recipient begins with age1")]
     Recipient(String, &'static str),
     /// The encryption failed.
     #[error("it cannot be encrypted: {0}")]
@@ -269,7 +269,7 @@ mod tests {
         drop(begun());
         assert_eq!(names(&backups), Vec::<String>::new());
         let wrong = backups.begin(&["age1nobody".to_owned()]).err().unwrap().to_string();
-        assert!(wrong.contains("`age1nobody` is no age recipient"), "{wrong}");
+        assert!(wrong.contains("`age1nobody` is not an age recipient"), "{wrong}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum DocumentError {
     /// The file system said no.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// It is not one of ours.
+    /// It is not a document of converge.
     #[error("{path} is no {wanted} file: {why}")]
     Foreign {
         /// The file.
@@ -33,7 +33,7 @@ pub enum DocumentError {
         /// The content that was found.
         why: String,
     },
-    /// It is ours, but of a version that this program does not read.
+    /// A document of converge in a version that this program does not read.
     #[error(
         "{path} is a {wanted} file of version {found}, {} than this converge reads ({} to {})",
         if found > supported.end() { "newer" } else { "older" }, supported.start(), supported.end()

@@ -56,10 +56,10 @@ pub enum FetchedError {
     )]
     Link(Utf8PathBuf),
     /// A file in the place of a directory.
-    #[error("{0} is no directory: remove it, or choose another path")]
+    #[error("{0} is not a directory: remove it, or choose another path")]
     NoDirectory(Utf8PathBuf),
     /// The place is not one below the folder.
-    #[error("`{0}` is no path below the folder of fetched files")]
+    #[error("`{0}` is not a path below the folder of fetched files")]
     Outside(String),
     /// The file system said no; the message has the path.
     #[error("{0}")]

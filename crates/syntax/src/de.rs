@@ -330,7 +330,7 @@ impl<'de> MapAccess<'de> for MapNode<'de> {
     }
 }
 
-/// A key that is no string: where a string is wanted, its text serves.
+/// A key that is not a string: where a string is wanted, its text serves.
 struct KeyNode<'de>(&'de Node);
 
 impl<'de> KeyNode<'de> {

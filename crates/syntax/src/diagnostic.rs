@@ -1,4 +1,4 @@
-//! Complaints that point: severity, code, message, labelled spans, help.
+//! Diagnostics that point: severity, code, message, labelled spans, help.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ pub enum Severity {
     Error,
 }
 
-/// One complaint about the input.
+/// One diagnostic about the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// A stable name for this sort of complaint, such as `unknown-key`.
+    /// A stable name for this sort of diagnostic, such as `unknown-key`.
     pub code: &'static str,
     /// The problem, in one sentence without a full stop.
     pub message: String,
@@ -98,7 +98,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// All complaints of one piece of work, in the order they were found.
+/// All diagnostics of one piece of work, in the order they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -118,7 +118,7 @@ impl Diagnostics {
         self.0.extend(more);
     }
 
-    /// Keeps the value of a result and takes over its complaints.
+    /// Keeps the value of a result and takes over its diagnostics.
     pub fn take<T>(&mut self, result: Result<T, Self>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -149,10 +149,10 @@ impl Diagnostics {
         self.0.iter()
     }
 
-    /// The value where there is no error, the complaints where there is one (warnings alone are dropped).
+    /// The value where there is no error, the diagnostics where there is one (warnings alone are dropped).
     ///
     /// # Errors
-    /// All complaints, where one of them is an error.
+    /// All diagnostics, where one of them is an error.
     pub fn or_value<T>(self, value: T) -> Result<T, Self> {
         if self.has_errors() { Err(self) } else { Ok(value) }
     }

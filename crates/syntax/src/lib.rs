@@ -1,6 +1,6 @@
 //! Source text to spanned nodes; diagnostics with spans, help and a code.
 //!
-//! Every value that a user wrote is a [`Node`]: a [`Value`] with the [`Span`] it was written at. Complaints are
+//! Every value that a user wrote is a [`Node`]: a [`Value`] with the [`Span`] it was written at. Diagnostics are
 //! [`Diagnostic`]s that point at spans. Typed structs are read out of nodes with [`from_node`], so that a wrong type or an
 //! unknown key is reported where it stands in the file.
 

@@ -199,6 +199,6 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, _: A) -> Result<Node, A::Error> {
-        Err(serde::de::Error::custom("an enum is no node"))
+        Err(serde::de::Error::custom("an enum is not a node"))
     }
 }

@@ -34,13 +34,13 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// Reads all documents of a source; none where it holds only comments. Warnings are dropped.
 ///
 /// # Errors
-/// Every complaint that could be found in one pass.
+/// Every diagnostic that could be found in one pass.
 pub fn parse_yaml(source: Arc<Source>, dialect: Dialect) -> Result<Vec<Node>, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
     parse_yaml_into(source, dialect, &mut diagnostics).ok_or(diagnostics)
 }
 
-/// As [`parse_yaml`], with complaints and warnings added to a list; `None` where there was an error.
+/// As [`parse_yaml`], with diagnostics and warnings added to a list; `None` where there was an error.
 pub fn parse_yaml_into(
     source: Arc<Source>,
     dialect: Dialect,
@@ -69,7 +69,7 @@ pub fn parse_yaml_into(
     None
 }
 
-/// The documents, the complaints, and where the parser stopped.
+/// The documents, the diagnostics, and where the parser stopped.
 fn compose(
     source: Arc<Source>,
     text: &str,
@@ -90,7 +90,7 @@ fn compose(
     (documents, composer.found, composer.stopped)
 }
 
-/// The complaint is recorded; nothing more can be read.
+/// The diagnostic is recorded; nothing more can be read.
 struct Unreadable;
 
 /// A node that an alias can stand for.

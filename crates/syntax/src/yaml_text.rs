@@ -218,7 +218,7 @@ fn looks_like_date(text: &str) -> bool {
     bytes.len() >= 8 && bytes.iter().take(4).all(u8::is_ascii_digit) && bytes.get(4) == Some(&b'-')
 }
 
-/// Whether a YAML 1.1 reader takes it for a whole number, however large: ours stops at 64 bits.
+/// Whether a YAML 1.1 reader takes it for a whole number, however large: that of converge stops at 64 bits.
 fn is_integer(text: &str) -> bool {
     let digits = text.trim_start_matches(['-', '+']);
     let of =

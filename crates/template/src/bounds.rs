@@ -6,7 +6,7 @@
 //!   compiled inside a filter that measures (see [`crate::guards`] and [`crate::measure`]). So is what is put into a namespace.
 //! * What a filter or a function is given and makes is measured by [`crate::registry`]. One that can make much from little
 //!   is checked before it begins as well.
-//! * A slice becomes a call of a filter of ours (see [`crate::slices`]).
+//! * A slice becomes a call of a filter of this crate (see [`crate::slices`]).
 //! * The elements and bytes that filters handle are counted: minijinja counts a filter as one step, however long its list is.
 //! * Output is counted while it is written.
 //! * Each evaluation has enough of the stack for a value and for calls of macros as deep as they may be.

@@ -156,7 +156,7 @@ impl TemplateEngine {
     /// Evaluates a `when`: a boolean, a bare expression, or a list of them that must all hold.
     ///
     /// # Errors
-    /// Expressions that fail or whose value is no boolean.
+    /// Expressions that fail or whose value is not a boolean.
     pub fn eval_bool(&self, condition: &Node, scope: &Scope) -> Result<Evaluation<bool>, Diagnostics> {
         let Some(items) = condition.as_list() else {
             return self.outcome(scope, &condition.span, || self.condition(condition, scope));

@@ -31,7 +31,7 @@ fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The complaint with its first place.
+/// The diagnostic with its first place.
 fn complaint(engine: &TemplateEngine, scope: &Scope, text: &str) -> String {
     engine.eval_value(&yaml("role.yaml", text), scope).unwrap_err().to_string()
 }

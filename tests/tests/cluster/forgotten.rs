@@ -62,7 +62,7 @@ fn a_project_that_has_forgotten_an_object_is_in_nobodys_way() {
     lab.kubectl(&["delete", "configmap", "left"]);
 }
 
-/// A field that a project has taken by force and then forgotten does not hinder its former owner.
+/// A field that a project has taken by force and then forgotten does not hinder its previous owner.
 #[test]
 fn a_field_that_was_taken_and_forgotten_is_in_no_projects_way() {
     let lab = Lab::get();
@@ -93,7 +93,7 @@ fn a_field_that_was_taken_and_forgotten_is_in_no_projects_way() {
     }
 }
 
-/// Where the server does not take that, the object is forgotten all the same, and what stays is named. So it is by a rollback to before.
+/// Where the server does not take that, the object is forgotten nevertheless, and what stays is named. So it is by a rollback to before.
 #[test]
 fn what_a_forgotten_object_keeps_is_named() {
     let lab = Lab::get();
@@ -110,7 +110,7 @@ fn what_a_forgotten_object_keeps_is_named() {
     says_all(&said, &["1 object forgotten", "k8s:v1/ConfigMap/default/left", "converge-fa", "it stays so"]);
     assert!(managers(&lab).contains(&"converge-fa".to_owned()));
     let back = of(&lab, "fa", None, &["rollback", "--to", &oldest]);
-    says_all(&back, &["`converge state forget` has taken"]);
+    says_all(&back, &["no longer managed (`converge state forget`)"]);
     lab.kubectl(&["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "still"]);
     converge_tests::until("its end", 30, || lab.api.kubectl(&label).is_ok_and(|said| said.success()));
     lab.kubectl(&["delete", "configmap", "left"]);
@@ -143,7 +143,10 @@ fn a_plan_says_whose_the_fields_are() {
         let ran = of(&lab, "fa", None, &[command]);
         says_all(
             &ran,
-            &["~ k8s:v1/ConfigMap/default/left", "others have parts of it: what this project has set goes"],
+            &[
+                "~ k8s:v1/ConfigMap/default/left",
+                "others own parts of it: what this project has set is removed",
+            ],
         );
         assert!(!ran.all().contains("was there before"), "{}", ran.all());
     }

@@ -146,7 +146,7 @@ fn a_folder_and_an_address_are_read() {
     let of = |sum: &str| role(&format!("{{url: '{url}', checksum: 'sha256:{sum}'}}"));
     lab.role("given", &of(&"0".repeat(64)));
     let refused =
-        converge(&lab, &["apply", "--yes", "hosts.yaml"]).expect(1).says("another is declared").all();
+        converge(&lab, &["apply", "--yes", "hosts.yaml"]).expect(1).says("not the declared one").all();
     let sum = refused.split("has the SHA-256 ").nth(1).unwrap();
     lab.role("given", &of(&sum[..64]));
     converge(&lab, &["apply", "--yes", "hosts.yaml"]).expect(0);

@@ -372,7 +372,7 @@ fn a_field_that_is_given_up_is_named_with_force_too() {
     begin(&lab, &Value::Null);
 }
 
-/// A field that has the value of before already, under the project's own name, belongs after the rollback to whom it belonged before.
+/// A field that has the previous value already, under the project's own name, belongs after the rollback to whom it belonged before.
 #[test]
 fn a_field_with_the_value_of_before_goes_back_to_its_owner() {
     let lab = Lab::get();

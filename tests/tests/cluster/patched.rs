@@ -98,7 +98,7 @@ fn what_a_patch_owns_is_no_drift_of_its_release() {
     declare(&lab, "1", Some("patched"));
     nothing_to_change(&lab);
 
-    // The chart's own new field comes all the same.
+    // The chart's own new field comes nevertheless.
     lay_chart(&lab, &MAP.replace("data: {", "data: {new: '1', "));
     lab.converge(&["plan", "hosts.yaml"]).expect(2);
     lab.apply().expect(0);

@@ -289,7 +289,7 @@ fn what_a_killed_run_left_hanging_is_its_own() {
         &json!({"text": "never", "fail": "pre-upgrade", "after": 60}),
         "pending-upgrade",
     );
-    release.run(&["plan"], &json!({"text": "old"}), false).expect(2).says("was left on the way");
+    release.run(&["plan"], &json!({"text": "old"}), false).expect(2).says("is in an intermediate state");
     let plan = release.run(&["rollback"], &json!({}), false);
     says_all(&plan, &["status pending-upgrade → deployed", "goes back to revision 1, which was in force"]);
     assert!(!plan.all().contains("someone else") && !plan.all().contains("uninstall"), "{}", plan.all());
@@ -321,7 +321,7 @@ fn a_pruned_release_comes_back_though_its_rollback_is_killed() {
     release.run(&["apply", "--yes", "--prune=1"], &json!({}), false).expect(0);
     assert_eq!((release.live(), release.status()), ((None, None), None));
     release.cut_off(&["rollback"], &json!({}), "pending-install");
-    release.run(&["plan"], &json!({}), false).says("was left on the way");
+    release.run(&["plan"], &json!({}), false).says("is in an intermediate state");
     // Now the hook finds a node.
     lab.kubectl(&["label", "nodes", "--all", "nope=1"]);
     let back = release.back();
@@ -388,7 +388,7 @@ fn a_release_with_an_object_that_is_held_is_refused() {
     let (inputs, _) = ROLE.split_once("resources:").unwrap();
     lab.role("recovered", &format!("{inputs}resources: []\n"));
     let run = |command: &[&str]| release.run(command, &json!({}), false);
-    let names = ["configmap held/main: it is being deleted since", "example.org/hold", "1 refused"];
+    let names = ["configmap held/main: it has been in deletion since", "example.org/hold", "1 refused"];
     says_all(&run(&["plan", "--prune"]), &names);
     says_all(&run(&["rollback"]), &names);
     says_all(&run(&["apply", "--yes", "--prune"]).expect(4), &names);
@@ -467,7 +467,7 @@ fn a_removal_that_was_killed_is_gone_on_with() {
     let all = release.run(&["rollback", "--to", &lab.oldest_run()], &json!({}), false);
     assert!(!all.all().contains("someone else"), "{}", all.all());
     let applied = finds_a_node(&|| release.apply(&held("two")).expect(0));
-    says_all(&applied, &["hangs in uninstalling: it is installed anew"]);
+    says_all(&applied, &["is stuck in uninstalling: it is installed again"]);
     assert_eq!((main("/data/text"), main("/data/w")), (Some(json!("two")), Some(json!("patched"))));
     release.run(&["plan"], &held("two"), false).expect(0);
 

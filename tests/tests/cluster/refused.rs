@@ -52,7 +52,7 @@ fn an_object_that_a_policy_has_frozen_keeps_the_others_from_nothing() {
     lab.kubectl(&["delete", "configmap", "c1", "c2", "c3"]);
 }
 
-/// Without age recipients the former value of a Secret is not kept. The Secret is not somebody else's for that: the rollback of the run that made it takes it away.
+/// Without age recipients the previous value of a Secret is not kept. The Secret is not somebody else's for that: the rollback of the run that made it takes it away.
 #[test]
 fn a_secret_whose_value_was_not_kept_goes_with_the_run_that_made_it() {
     let lab = Lab::get();

@@ -39,7 +39,7 @@ fn runs_in_force_are_kept_before_those_that_were_rolled_back() {
     lab.kubectl(&["delete", "configmap", "kept"]);
 }
 
-/// The run that made an object is not recorded any more: a prune takes the object away all the same, and a rollback goes no further than the records do.
+/// The run that made an object is not recorded any more: a prune takes the object away nevertheless, and a rollback goes no further than the records do.
 #[test]
 fn an_object_whose_first_run_is_not_recorded_any_more_is_the_projects() {
     let lab = Lab::get();

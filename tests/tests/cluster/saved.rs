@@ -18,7 +18,7 @@ resources:
 "#;
 
 /// The refusal of what has changed since.
-const OTHER: &str = "is another than when the plan was made";
+const OTHER: &str = "has changed since the plan was made";
 
 #[test]
 fn a_saved_plan_binds_a_secret_that_is_deferred() {

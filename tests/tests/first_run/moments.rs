@@ -67,7 +67,7 @@ pub const MOMENTS: &[Case] = &[
   - name: name
     hostname: {name: later}",
                 items: &[("file", "change", "changed"), ("name", "change", "changed")],
-                shows: &[("file", &["facts.hostname has the value from before: `case/name` comes later"])],
+                shows: &[("file", &["facts.hostname still has its value from before this run: `case/name` changes it later"])],
                 then: &["grep -qx renamed /srv/t-name"],
                 settles: false,
                 ..RUN

@@ -42,7 +42,7 @@ fn objects_move_with_their_roles() {
     run(&["state", "list", "hosts.yaml"]).expect(0).says("web/site[a]").says("web/issue");
 
     let moves = |args: &[&str]| run(&[&["state", "move", "hosts.yaml"], args].concat());
-    moves(&["web"]).expect(64).says("it is not said what to move where");
+    moves(&["web"]).expect(64).says("two names are needed: OLD and NEW");
     moves(&["web", "nginx/site"]).expect(64).says("are not two roles");
     moves(&["web", "apache"]).expect(64).says("the playbook has no role `apache`");
     moves(&["php", "nginx"]).expect(64).says("no object is managed by `php`");
@@ -96,7 +96,7 @@ fn what_somebody_else_has_made_is_adopted_as_it_is() {
     let adopt = |args: &[&str]| run(&[&["state", "adopt", "hosts.yaml"], args].concat());
     let files = "stat -c '%n %i %Z' /etc/mine-a /etc/mine-b /etc/issue";
     let before = exec(host, files);
-    adopt(&[]).expect(64).says("it is not said what to adopt");
+    adopt(&[]).expect(64).says("no resource is named");
     adopt(&["web/none", "--yes"]).expect(64).says("no resource `web/none` is declared here");
     adopt(&["web/site"]).expect(4).says("path:/etc/mine-b").says("write --yes");
     adopt(&["web/site", "web/issue", "--yes"]).expect(0).says("3 objects adopted · run ");

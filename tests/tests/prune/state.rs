@@ -114,7 +114,7 @@ fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
     let files = "stat -c '%n %i %Z' /etc/kept /etc/given-up /etc/issue";
     let before = exec(host, files);
 
-    state(&["forget", "hosts.yaml"]).expect(64).says("it is not said what to forget");
+    state(&["forget", "hosts.yaml"]).expect(64).says("no resource or object is named");
     state(&["forget", "hosts.yaml", "mine/nothing", "--yes"]).expect(64).says("no object is managed by");
     state(&["forget", "hosts.yaml", "mine/given-up"]).expect(4).says("write --yes");
     state(&["list", "hosts.yaml"]).expect(0).says("3 managed objects");
@@ -157,7 +157,7 @@ fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
     assert!(runs.stdout.lines().any(forgetting), "{}", runs.stdout);
     let to =
         world.converge(&[&["rollback", "--to", &run(1), "--yes"], &limited[..]].concat()).unwrap().expect(0);
-    to.says("path:/etc/given-up, path:/etc/issue: `converge state forget` has taken");
+    to.says("path:/etc/given-up, path:/etc/issue: no longer managed (`converge state forget`)");
     let listed = world
         .converge(&[&["snapshots"], &limited[..]].concat())
         .unwrap()

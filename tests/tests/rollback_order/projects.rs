@@ -31,7 +31,11 @@ fn a_change_that_another_project_hides_goes_back_when_that_one_has() {
             _ => undo(run),
         };
         let said = back("pa", &third);
-        let named = if way == "rollback" { "as before already, and not undone" } else { "and not undone" };
+        let named = if way == "rollback" {
+            "its previous state already and is not reverted"
+        } else {
+            "and not undone"
+        };
         assert!(said.contains(named) && said.contains("path:/srv/shared"), "{said}");
         assert_eq!(is(), "b1\nshared", "{way}");
         for (name, content) in [("pb", "a3\nshared"), ("pa", "b1\nshared"), ("pb", "a2\nshared"), ("pa", "")]

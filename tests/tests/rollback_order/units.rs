@@ -124,7 +124,7 @@ fn a_unit_whose_run_was_cut_off_before_the_restart_goes_back_with_its_file() {
             if is() == "100001\n100001" {
                 break;
             }
-            // systemd tells starts in whole seconds: a unit without a record that starts in the second of its file may have read the former one.
+            // systemd tells starts in whole seconds: a unit without a record that starts in the second of its file may have read the previous one.
             exec(host, "sleep 1.1");
             let ran = match way {
                 "rollback" => rollback(&world, &[]).expect(0).all(),

@@ -8,7 +8,7 @@ fn records_that_are_not_roots_are_refused() {
     let host = &world.hosts()[0];
     role(&world, FILES);
     for (damage, why) in [
-        ("echo something >/var/lib/converge", "/var/lib/converge is no directory: move it away"),
+        ("echo something >/var/lib/converge", "/var/lib/converge is not a directory: move it away"),
         (
             "ln -s /srv/nowhere /var/lib/converge",
             "/var/lib/converge is a link to /srv/nowhere, which is not there: make that directory, or remove the link",

@@ -20,19 +20,19 @@ pub enum StateAction {
     Show(StateRead),
     /// Compare the recorded states with the present ones
     ///
-    /// Ends with 2 when something differs. What is declared plays no part: `converge drift` compares with that.
+    /// Ends with 2 when something differs. The declarations are not compared: `converge drift` does that.
     Diff(StateRead),
-    /// Let objects be managed that are as declared already
+    /// Manage objects that match their declaration already
     ///
     /// No run changes an object that Ansible or a person has made just as a role declares it, and so none records it. Adopted, it is managed from here on, with its present state as the
     /// original one: lists and `converge state diff` have it, and a rollback or a prune after later changes leads back to it. Nothing on the hosts changes but their records.
     Adopt(StateAdopt),
-    /// Let objects be managed no more
+    /// Stop managing objects
     ///
-    /// Nothing on the hosts changes but their records: the objects stay as they are, and a prune, a rollback and a plan do not name them any more. Neither does
-    /// a rollback bring this back. A role that still declares one of them manages it again as soon as it changes it.
+    /// Nothing on the hosts changes but their records: the objects stay as they are, and a prune, a rollback and a plan do not name them any more. No
+    /// rollback undoes this. A role that still declares one of them manages it again as soon as it changes it.
     Forget(StateForget),
-    /// Give managed objects to another role or resource
+    /// Record objects under another role or resource
     ///
     /// After a role was renamed, or a resource moved to another role, the records know the objects by the old name: `--role` of a rollback goes by it, and so do lists.
     /// Nothing on the hosts changes but their records. Moving them back gives them the old name again; a rollback does not.

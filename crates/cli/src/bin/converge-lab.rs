@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Parser)]
 #[command(name = "converge-lab", version)]
 struct Arguments {
-    /// Which lab.
+    /// The name of the lab.
     #[arg(long, default_value = "hand", global = true)]
     name: String,
     #[command(subcommand)]
@@ -24,7 +24,7 @@ struct Arguments {
 enum Action {
     /// Start hosts h1 to hN, fresh, and leave them running.
     Up {
-        /// The number.
+        /// The number of hosts.
         #[arg(default_value_t = 1)]
         count: u8,
         /// Hosts that can become nodes of a Kubernetes cluster.
@@ -39,7 +39,7 @@ enum Action {
     Ssh {
         /// Host name.
         host: String,
-        /// Command; none for a shell.
+        /// The command; without one a shell is opened.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
@@ -85,7 +85,7 @@ enum Action {
     },
     /// Serve packages and images of a Kubernetes cluster to the hosts, until it is interrupted.
     KubeRepositories,
-    /// Build the programs that Kubernetes tests use; those that are there already only show their folder.
+    /// Build the programs that Kubernetes tests use; for programs that are built already only the folder is printed.
     KubeParts {
         /// Which; none for all.
         names: Vec<String>,
@@ -95,7 +95,7 @@ enum Action {
     /// `converge test` hands itself over to this: all arguments are those of converge.
     #[command(hide = true)]
     Converge {
-        /// Its version.
+        /// The version of the calling converge.
         version: String,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to standard output. Whoever has closed it wants no more: what was asked for is done all the same.
+/// Writes a line to standard output. If the reader has closed it, the output is dropped and the work continues.
 fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
@@ -164,7 +164,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
         Action::Start { host: name } => host(name)?.1.start()?,
         Action::Rtt { milliseconds } => {
             let lab = Lab::attach(options)?;
-            // The delay line of before ends by itself when its devices go.
+            // The previous delay line ends by itself when its devices go.
             if let Some([a, b]) = lab.prepare_rtt(*milliseconds)? {
                 let mut line = Command::new("setsid");
                 line.arg(std::env::current_exe()?).args(["delay", &a, &b, &(milliseconds * 500).to_string()]);

@@ -23,7 +23,7 @@ pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
     } = args;
     if resources.is_empty() {
         return Err(Failure::usage(
-            "it is not said what to adopt",
+            "no resource is named",
             "converge state adopt INVENTORY ROLE/ID…: `converge plan -v` names the resources",
         ));
     }

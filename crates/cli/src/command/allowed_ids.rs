@@ -24,10 +24,10 @@ pub(super) fn refuse_unknown_ids(plan: &FleetPlan, allowed: &[String]) -> Result
         plan.planned().flat_map(|host| &host.items).flat_map(ids_to_allow).collect();
     let help = match wanted.len() {
         0 => "nothing in this plan needs --allow-destroy: leave it out".to_owned(),
-        _ => format!("the plan asks for: {}", wanted.into_iter().collect::<Vec<_>>().join(", ")),
+        _ => format!("the plan needs: {}", wanted.into_iter().collect::<Vec<_>>().join(", ")),
     };
     Err(Failure::usage(
-        format!("--allow-destroy names what the plan does not have: {}", unknown.join(", ")),
+        format!("--allow-destroy names IDs that are not in the plan: {}", unknown.join(", ")),
         help,
     ))
 }

@@ -1,4 +1,4 @@
-//! The end of the commands that amend records (`converge state forget|adopt|move`): somebody agrees, the records are written, the result is told.
+//! The end of the commands that amend records (`converge state forget|adopt|move`): the user agrees, the records are written, the result is shown.
 
 use super::snapshots::lost_code;
 use crate::console::Console;
@@ -22,8 +22,8 @@ pub struct AmendmentText<'a> {
 }
 
 impl AmendmentText<'_> {
-    /// Amends the records of the objects that were found, and ends the session. `written` is told of each host where that came about, with what stays
-    /// the project's all the same and the run; a host where it failed is told as lost, with no objects.
+    /// Amends the records of the objects that were found, and ends the session. Calls `written` for each host whose records were amended, with the
+    /// objects that remain the project's and the run; a host that failed is reported as lost, without objects.
     pub async fn run(
         self,
         mut session: CommandSession,
@@ -68,7 +68,7 @@ impl AmendmentText<'_> {
         mut written: impl FnMut(&mut HostManaged, Vec<String>, &str),
         console: &Console,
     ) -> Result<(), Failure> {
-        let cut = format!("interrupted: {}, `converge state list` tells", self.in_doubt);
+        let cut = format!("interrupted: {}, see `converge state list`", self.in_doubt);
         let done = session.work_until(&cut, async |engine: &Engine| engine.amend(chosen).await).await?;
         for (name, result) in done.targets {
             let Some(host) = found.iter_mut().find(|host| host.host == name) else { continue };

@@ -93,7 +93,10 @@ fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, Save
         console.remark(
             render::Tone::Faint,
             "",
-            &format!("The plan of {}, bound to what it saw:\n", saved.created()),
+            &format!(
+                "The saved plan of {}; only changes that still match it are applied:\n",
+                saved.created()
+            ),
         );
     }
     Ok(Some((saved, arguments)))
@@ -245,7 +248,7 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     }
     Err(Failure::Message {
         code: code::REFUSED,
-        message: "another number; nothing was changed".to_owned(),
+        message: "the number does not match; nothing was changed".to_owned(),
         help: None,
     })
 }

@@ -10,7 +10,7 @@ fn names(object: &ManagedObject) -> impl Iterator<Item = String> {
     std::iter::once(object.item.clone()).chain(own)
 }
 
-/// Leaves only what is chosen so of this project.
+/// Keeps only the chosen objects of this project.
 pub(super) fn narrow(found: &mut [HostManaged], wanted: &[String]) -> Result<(), Failure> {
     check(found, wanted)?;
     for host in found {
@@ -31,7 +31,7 @@ pub(super) fn narrow_to_resources(found: &mut [HostManaged], wanted: &[String]) 
     Ok(())
 }
 
-/// All that is wanted is managed by this project.
+/// Checks that every requested object is managed by this project.
 fn check(found: &[HostManaged], wanted: &[String]) -> Result<(), Failure> {
     let own = found.iter().flat_map(|h| &h.objects).filter(|o| !o.is_of_others);
     let known: BTreeSet<String> = own.flat_map(names).collect();

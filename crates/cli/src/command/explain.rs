@@ -267,7 +267,7 @@ fn resource(args: &Explain, address: &str, console: &Console) -> Result<Text, Fa
         let names: Vec<&str> = used.iter().flat_map(|u| u.all()).map(|i| i.address.as_str()).collect();
         let help = match did_you_mean(address, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there is {}", names.join(", ")),
+            None => format!("known names: {}", names.join(", ")),
         };
         return Err(Failure::usage(format!("there is no resource `{address}` on {host}"), help));
     };

@@ -71,7 +71,7 @@ fn unknown(name: &str, known: &[String]) -> Failure {
     let help = match did_you_mean(name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => "`converge facts INVENTORY` shows all".to_owned(),
-        None => format!("there is {}", known.join(", ")),
+        None => format!("known names: {}", known.join(", ")),
     };
     Failure::usage(format!("there is no fact `{name}`"), help)
 }

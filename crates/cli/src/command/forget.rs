@@ -19,7 +19,7 @@ pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
     let wanted: Vec<String> = resource.into_iter().chain(resources).collect();
     if wanted.is_empty() {
         return Err(Failure::usage(
-            "it is not said what to forget",
+            "no resource or object is named",
             "converge state forget INVENTORY ROLE/ID…: `converge state list` names the resources and the objects",
         ));
     }

@@ -45,7 +45,7 @@ pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
     if args.path.is_dir() {
         if !FOLDERS.iter().any(|folder| args.path.join(folder).is_dir()) {
             return Err(Failure::usage(
-                format!("{} is no role: it has none of the folders {}", args.path, FOLDERS.join(", ")),
+                format!("{} is not a role: it has none of the folders {}", args.path, FOLDERS.join(", ")),
                 "name a role's folder or a playbook",
             ));
         }
@@ -294,7 +294,7 @@ fn written(out: &Utf8Path, outputs: &[OutputFile], console: &Console) -> Result<
         return Ok(record);
     }
     Err(Failure::refused(
-        format!("nothing was written: not as the last import left it: {}", edited.join(", ")),
+        format!("nothing was written: edited since the last import: {}", edited.join(", ")),
         "import into another folder with --out, and take over what you want",
     ))
 }
@@ -315,7 +315,7 @@ fn show(
             console.remark_text(&converge_render::edited(path.as_str(), &present, new, &console.error_look));
         }
         (EditConflict::Edited, ..) => {
-            console.remark(Tone::Change, "", &format!("{path} has another content"))
+            console.remark(Tone::Change, "", &format!("{path} was edited since the last import"))
         }
     }
 }

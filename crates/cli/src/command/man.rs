@@ -52,7 +52,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "converge state forget --resource nginx/site",
                 "Leave what a resource made as it is, and manage it no more.",
             ),
-            ("converge state adopt nginx/site", "Manage what is there as the role declares it."),
+            ("converge state adopt nginx/site", "Manage objects that match the role already."),
             ("converge state move web nginx", "The role `web` is named `nginx` now."),
         ],
     ),

@@ -51,7 +51,7 @@ pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
 fn renaming(names: &[String]) -> Result<Renaming, Failure> {
     let help = "converge state move INVENTORY OLD NEW, as `web nginx` for two roles or `web/site nginx/page` for two resources";
     let [from, to] = names else {
-        return Err(Failure::usage("it is not said what to move where", help));
+        return Err(Failure::usage("two names are needed: OLD and NEW", help));
     };
     let is_resource = |name: &str| name.contains('/');
     // The name of a resource may have a slash in it: `web/file /etc/motd`.

@@ -62,7 +62,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         console.remark(
             render::Tone::Faint,
             "",
-            &format!("\nKept in {path}. To apply it: converge apply {path}"),
+            &format!("\nPlan saved in {path}. To apply it: converge apply {path}"),
         );
     }
     Ok(plan.exit_code())

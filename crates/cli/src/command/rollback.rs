@@ -1,4 +1,4 @@
-//! `converge rollback`: put back what a run changed.
+//! `converge rollback`: revert what a run changed.
 
 use super::allowed_ids::refuse_unknown_ids;
 use super::apply::{ApplyOptions, back, carry_out};

@@ -59,7 +59,7 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
             }
         }
     };
-    let what = "interrupted; where the command had begun it may go on";
+    let what = "interrupted; hosts on which the command had begun may still be running it";
     let work = async |engine: &Engine| engine.run_command(&script, limit, &observed).await;
     let found = session.work_until(what, work).await?;
     session.close().await;

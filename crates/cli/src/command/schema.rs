@@ -25,7 +25,7 @@ pub fn run(args: Schema, console: &Console) -> Result<u8, Failure> {
         let names = || all.iter().map(|(n, _)| *n);
         let help = match did_you_mean(&name, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there is {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("known names: {}", names().collect::<Vec<_>>().join(", ")),
         };
         return Err(Failure::usage(format!("there is no schema `{name}`"), help));
     };

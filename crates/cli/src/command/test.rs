@@ -70,7 +70,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
     Ok(if reports.iter().all(converge_scenarios::CaseReport::passed) { code::DONE } else { code::FAILED })
 }
 
-/// Reads all scenarios that are asked for; complaints of all of them together.
+/// Reads all scenarios that are asked for; diagnostics of all of them together.
 fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
     let folders: Vec<Utf8PathBuf> = match (args.all, args.roles.is_empty()) {
         (true, true) => converge_scenarios::find_roles(&args.roles_folder)?,

@@ -10,7 +10,7 @@ pub fn run(args: Validate, console: &Console) -> Result<u8, Failure> {
     if !console.human() {
         return Err(Failure::usage(
             "this command has no JSON form",
-            "its exit code says it: 0 all is right, 64 something is wrong",
+            "use the exit code: 0 for no errors, 64 for errors",
         ));
     }
     let project = project::load(args.target.as_deref(), &args.select, console)?;

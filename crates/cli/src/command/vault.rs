@@ -50,7 +50,7 @@ fn encrypt_files(args: &VaultWrite, console: &Console) -> Result<(), Failure> {
         if is_vault(&bytes) {
             return Err(Failure::usage(
                 format!("{file} is encrypted already; nothing was changed"),
-                "leave it out, or use `rekey` for another password",
+                "remove it from the command line, or use `rekey` for another password",
             ));
         }
         plain.push((file, bytes));
@@ -145,7 +145,8 @@ fn edit(args: &VaultEdit, console: &Console) -> Result<(), Failure> {
         let sealed = read(file)?;
         let opened = opened(file.as_str(), &sealed, &passwords)?;
         let secret = passwords.secrets().iter().find(|secret| secret.id() == opened.id).cloned();
-        let secret = secret.ok_or_else(|| Failure::failed("the password that opened it is gone"))?;
+        let secret =
+            secret.ok_or_else(|| Failure::failed("the password that decrypted it is no longer available"))?;
         (Some(opened.plain.to_vec()), secret)
     } else {
         (None, args.vault.encrypting(args.encrypt_vault_id.as_deref())?)
@@ -215,7 +216,7 @@ fn sealed(plain: &[u8], secret: &VaultSecret) -> Result<String, Failure> {
 
 fn opened(name: &str, bytes: &[u8], passwords: &Vault) -> Result<DecryptedText, Failure> {
     if !is_vault(bytes) {
-        return Err(Failure::usage(format!("{name} is not encrypted"), "leave it out"));
+        return Err(Failure::usage(format!("{name} is not encrypted"), "remove it from the command line"));
     }
     passwords
         .open(&String::from_utf8_lossy(bytes))

@@ -1,4 +1,4 @@
-//! `converge.toml`: its text to settings, with all complaints. No I/O.
+//! `converge.toml`: its text to settings, with all diagnostics. No I/O.
 
 use super::keys::{Form, KEYS, Name, SettingKey, SettingValue};
 use converge_syntax::{Diagnostic, Diagnostics, Source, Span, did_you_mean};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use toml_edit::{Document, Item};
 
-/// Keys of ansible.cfg, and ours.
+/// Keys of ansible.cfg, and those of converge.
 const OTHERS: [(&str, &str); 5] = [
     ("remote_user", "user"),
     ("vault_identity_list", "vault_ids"),

@@ -165,7 +165,7 @@ impl Form {
             _ if text.is_empty() => Some("it is empty"),
             _ if text.contains(odd) => Some("it has a control character in it"),
             Self::User if text.starts_with('-') || text.contains(char::is_whitespace) => {
-                Some("it is no name of a user")
+                Some("it is not a valid name of a user")
             }
             Self::VaultIds if text.ends_with('@') => Some("no file stands behind the `@`"),
             _ => None,
@@ -199,7 +199,7 @@ impl SettingValue {
             if folder.as_str().is_empty() { path } else { folder.join(path) }.into_string()
         };
         let placed = |text: String| match form {
-            // A list of hosts is no path.
+            // A list of hosts is not a path.
             Form::Inventories if text.contains(',') => text,
             Form::Inventories | Form::Path | Form::Paths => path(&text),
             Form::VaultIds | Form::User | Form::Number => text,
@@ -229,7 +229,7 @@ impl SettingValue {
         }
     }
 
-    /// For people.
+    /// The message for the user.
     pub fn shown(&self) -> String {
         match self {
             Self::Texts(texts) => texts.join("  "),

@@ -258,7 +258,7 @@ fn open(
         let help = if found.named {
             format!("correct the variable {variable}, or unset it")
         } else {
-            format!("make {path} a text file that you can read, or take it away")
+            format!("make {path} a text file that you can read, or remove it")
         };
         Failure::usage(format!("the settings: {why}"), help)
     };

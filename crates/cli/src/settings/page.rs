@@ -31,7 +31,7 @@ const TAIL: &str = "
 Lists in variables: paths are separated by `:`, vault passwords by `,`; names of hosts with commas are one inventory. An empty variable is not set.
 
 One inventory on the command line takes the place of all that are set, and one option for vault passwords that of `vault_ids`; the variables of Ansible for these
-([inventory.md](inventory.md#encrypted-values)) count beside the setting. `converge test` takes `vault_ids` alone: it never tests on the hosts of the inventory unless it is told to.
+([inventory.md](inventory.md#encrypted-values)) count beside the setting. `converge test` takes `vault_ids` alone: it never tests on the hosts of the inventory unless asked to.
 A saved plan keeps inventory, playbook, roles path and vault passwords as they were when it was made.
 
 ## Files that others may write

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// Pods whose words are told.
+/// The number of pods whose messages are reported.
 const PODS: usize = 6;
 
 /// The time that one look at a condition may take at least.

@@ -103,7 +103,7 @@ impl<'a> PlannedWrite<'a> {
         Left { uid, owners: Some(self.finds(live, had, own).unwrap_or_default()) }
     }
 
-    /// Whether the live object is what the change was planned against. The error tells what moved.
+    /// Whether the live object is what the change was planned against. The error names the differences.
     fn check(&self, live: Option<&Value>) -> Result<(), WorkEnd> {
         let refused = |why: String| Err(WorkEnd::Refused(format!("{} {why}", self.wanted.shown())));
         match (live, &self.from) {
@@ -193,9 +193,8 @@ impl Cluster {
     /// Brings one object to its planned state.
     pub(super) async fn change_k8s(&self, job: &Job<'_>) -> Result<Done, WorkEnd> {
         let planned = PlannedWrite::of(job, self.manager())?;
-        let look = |fault: Fault| {
-            WorkEnd::Refused(format!("{} cannot be looked at: {fault}", planned.wanted.shown()))
-        };
+        let look =
+            |fault: Fault| WorkEnd::Refused(format!("{} cannot be read: {fault}", planned.wanted.shown()));
         let mut seq = None;
         let mut had = FieldSet::default();
         let values = self.values(&planned).await?;
@@ -238,7 +237,7 @@ impl Cluster {
             self.stopped(job, &planned, &had, number).await?;
         }
         Err(failed(format!(
-            "{}: others write it all the time; it was compared and tried {TRIES} times",
+            "{}: other writers kept changing it; it was compared and tried {TRIES} times",
             planned.wanted.shown()
         )))
     }
@@ -272,7 +271,7 @@ impl Cluster {
         match made {
             Some(made) if job.work.owner.is_empty() && made != object::text(live, "/metadata/uid") => {
                 Err(WorkEnd::Refused(format!(
-                    "{} is not the one that converge made: somebody has deleted that and made another of the same name; it is left alone",
+                    "{} is not the object that converge created: that was deleted, and another was created under the same name; it is left alone",
                     planned.wanted.shown()
                 )))
             }
@@ -409,9 +408,8 @@ impl Cluster {
         let shown = planned.wanted.shown();
         let established = self.established(planned).await;
         let live = self.inner.api.object(&planned.wanted).await;
-        let live = live.map_err(|fault| {
-            failed(format!("{shown} was changed, and cannot be looked at since: {fault}"))
-        })?;
+        let live =
+            live.map_err(|fault| failed(format!("{shown} was changed, and cannot be read since: {fault}")))?;
         self.saw(&planned.wanted, live.as_ref());
         let off = match (&planned.to, &live) {
             (None, None) => String::new(),

@@ -1,4 +1,4 @@
-//! Helm releases: installed, upgraded, rolled back, taken away; what hangs is put right before.
+//! Helm releases: installed, upgraded, rolled back, uninstalled; one that is stuck is recovered before.
 
 mod unset;
 
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// helm waits so long for what it was not told about.
+/// The time for which helm waits if no timeout is declared.
 const WAIT: u64 = 300;
 
 /// Watched objects before and after.
@@ -43,11 +43,11 @@ enum ActionError {
         "revision {revision} ({chart}, {status}) was never in force, so nothing goes back to it: apply the role to have its release as declared"
     )]
     NeverInForce { revision: u64, chart: String, status: String },
-    #[error("helm keeps no revision with this content ({chart}), and no record of a run holds it")]
+    #[error("neither helm nor a run's record has a revision with this content ({chart})")]
     NotKept { chart: String },
-    #[error("what was kept of it ({chart}) cannot be read: {error}")]
+    #[error("its saved manifests ({chart}) cannot be read: {error}")]
     Sealed { chart: String, error: SecretSealError },
-    #[error("what was kept of it ({chart}) cannot be read: {error}")]
+    #[error("its saved manifests ({chart}) cannot be read: {error}")]
     Packed { chart: String, error: SavedReleaseError },
 }
 
@@ -84,7 +84,7 @@ struct Patience {
 
 /// A call of helm.
 struct HelmCall {
-    /// For people.
+    /// The message for the user.
     what: String,
     arguments: Vec<String>,
     /// Fields of others, which it leaves as they are.
@@ -137,7 +137,7 @@ impl Cluster {
             .as_ref()
             .map(|_| found.revisions.first().map(|r| text(r, "/status")).unwrap_or_default());
         let tells = |what: &str| {
-            hangs.map_or_else(|| what.to_owned(), |h| format!("the release hangs in {h}: {what}"))
+            hangs.map_or_else(|| what.to_owned(), |h| format!("the release is stuck in {h}: {what}"))
         };
         // Where putting it right is all that there is to do, it is done once.
         let recovery = recovery.filter(|recovery| recovery.what != action.what);
@@ -162,7 +162,7 @@ impl Cluster {
         let state = look.as_ref().ok().map(|(observed, contents)| (&observed.state, contents.as_slice()));
         let off = match (&result, &look) {
             (Err((what, said)), _) => Some(self.helm_failed(job, what, said, namespace).await),
-            (Ok(_), Err(why)) => Some(failed(format!("{} cannot be looked at since: {why}", shown(id)))),
+            (Ok(_), Err(why)) => Some(failed(format!("{} cannot be read since: {why}", shown(id)))),
             (Ok(_), Ok((observed, _))) => not_as(&to, &read(&observed.state)?)
                 .map(|found| failed(format!("{} differs from the plan: it is {found}", shown(id)))),
         };
@@ -344,7 +344,7 @@ impl Cluster {
         present.answers.into_iter().filter_map(one).collect()
     }
 
-    /// Records what helm moved of what is watched.
+    /// Records the watched objects that helm changed.
     async fn note_moved(
         &self,
         job: &Job<'_>,
@@ -425,7 +425,7 @@ fn content_of(to: &ReleaseState, call: Option<&ReleaseSpec>) -> Option<Digest> {
     }
 }
 
-/// The arguments of an upgrade to this chart. Values of the former revision that are no longer given are not taken over.
+/// The arguments of an upgrade to this chart. Values of the previous revision that are no longer given are not taken over.
 fn upgrade(chart: Vec<String>, spec: &ReleaseSpec) -> Vec<String> {
     let mut arguments = words(&["upgrade", "--install", "--reset-values", "-n", &spec.namespace, &spec.name]);
     arguments.extend(chart);

@@ -77,7 +77,7 @@ impl Cluster {
                 present = now;
             }
             Err(failed(format!(
-                "{} was restarted {RESTARTS} times, and each time whoever owns it has taken the restart back: pods of before are there yet",
+                "{} was restarted {RESTARTS} times, but its owner removed the restart each time: pods of the previous template are still there",
                 wanted.shown()
             )))
         }
@@ -145,7 +145,7 @@ impl Cluster {
                 Err(fault) => return Err(fail(&fault)),
             }
         }
-        Err(fail(&format!("others write it all the time; it was tried {TRIES} times")))
+        Err(fail(&format!("other writers kept changing it; it was tried {TRIES} times")))
     }
 
     /// Waits until it is complete.

@@ -80,7 +80,7 @@ impl Cluster {
         Ok(Some(object))
     }
 
-    /// Whether an object is there as the manifest has it, in the fields in which it differs from the former manifest.
+    /// Whether an object is there as the manifest has it, in the fields in which it differs from the previous manifest.
     async fn is_laid(
         &self,
         object: &ApiRef,

@@ -15,14 +15,14 @@ use std::sync::PoisonError;
 const DRY: &str = "&dryRun=All";
 
 impl Cluster {
-    /// Keeps who applies the fields of an object that was read: what an apply gives up is told by that.
+    /// Keeps who applies the fields of an object that was read: this shows which fields an apply gives up.
     pub(crate) fn saw(&self, wanted: &ApiRef, live: Option<&Value>) {
         let applied = live.map(|live| ownership::applied(live, self.manager())).unwrap_or_default();
         let mut all = self.inner.applied.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(wanted.clone(), applied);
     }
 
-    /// A dry run of an apply of ours, with what it gives up; see [`converge_resource::ApiProbe::Apply`].
+    /// A dry run of an apply of converge, with the fields that it gives up; see [`converge_resource::ApiProbe::Apply`].
     pub(super) async fn dry_apply(&self, manifest: &str, force: bool) -> Result<Value, LookError> {
         let mut answer = self.dry_run(manifest, force).await?;
         let Some(made) = answer.get("object") else { return Ok(answer) };
@@ -48,7 +48,7 @@ impl Cluster {
     pub(super) async fn dry_run(&self, manifest: &str, force: bool) -> Result<Value, LookError> {
         let manifest: Value = match serde_json::from_str(manifest) {
             Ok(manifest) => manifest,
-            Err(error) => return Ok(json!({"invalid": format!("the manifest is no JSON: {error}")})),
+            Err(error) => return Ok(json!({"invalid": format!("the manifest is not JSON: {error}")})),
         };
         let Some(wanted) = ApiRef::of(&manifest) else {
             return Ok(json!({"invalid": "the manifest needs apiVersion, kind and metadata.name"}));
@@ -151,7 +151,7 @@ impl Cluster {
     }
 }
 
-/// The meaning of an apply of ours that was refused; `None` when it says nothing about the manifest.
+/// The meaning of a refused apply of converge; `None` when it says nothing about the manifest.
 pub(crate) fn refused(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
     let conflicts = said.conflicts();
     if !conflicts.is_empty() {

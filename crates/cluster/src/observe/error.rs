@@ -23,7 +23,7 @@ pub(crate) enum LookError {
     Helm(#[from] HelmError),
     #[error(transparent)]
     Job(#[from] JobError),
-    #[error("it is being deleted since {since}, and goes when {until}; plan again when it is gone")]
+    #[error("it has been in deletion since {since} and waits until {until}; plan again when it is gone")]
     BeingDeleted { since: String, until: String },
     #[error("a cluster has no files and runs no scripts")]
     OfHosts,

@@ -19,7 +19,7 @@ const LOG: u64 = 256 << 10;
 /// The reason why a Job did not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JobError {
-    #[error("the Job is no JSON: {0}")]
+    #[error("the Job is not JSON: {0}")]
     NotJson(#[from] serde_json::Error),
     #[error("the Job needs apiVersion, kind and metadata.name")]
     NoName,
@@ -29,7 +29,7 @@ pub(crate) enum JobError {
     NoJobs,
     #[error("{job}: {fault}")]
     Api { job: String, fault: Fault },
-    #[error("{0} of a former run does not go away")]
+    #[error("{0} of a previous run is not deleted")]
     Leftover(String),
 }
 
@@ -121,7 +121,7 @@ impl Cluster {
         Ok(json!({"succeeded": end.0, "log": log, "reason": end.1, "seconds": took}))
     }
 
-    /// One of a former run is taken away first.
+    /// One of a previous run is removed first.
     async fn leftover(&self, wanted: &ApiRef, path: &str) -> Result<(), JobError> {
         let api = &self.inner.api;
         let start = Instant::now();

@@ -189,8 +189,8 @@ impl Cluster {
             Ok(release) => return Ok(ManifestSource::Upgrade { arguments, first: release }),
             Err(said) => said,
         };
-        // A release that hangs: helm looks at nothing else then. Or a chart that brings the kinds of its own objects: helm
-        // makes these first when it installs, and not in a dry run. The templates can be rendered all the same.
+        // A release that is stuck: helm then checks nothing else. Or a chart that brings the kinds of its own objects: helm
+        // makes these first when it installs, and not in a dry run. The templates can still be rendered.
         let hangs = said.hangs();
         let about: Vec<String> = chart.iter().take_while(|word| *word != "--values").cloned().collect();
         let shown = |what: &str| [words(&["show", what]), about.clone()].concat();

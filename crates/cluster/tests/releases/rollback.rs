@@ -49,7 +49,10 @@ async fn what_was_uninstalled_comes_back() {
         digest: none.digest().clone(),
     };
     let end = alone_in_a_run(&cluster, &back(&cluster, &id, &none.into(), None).await).await;
-    assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("no record of a run holds it")), "{end:?}");
+    assert!(
+        matches!(&end, WorkEnd::Refused(why) if why.contains("nor a run's record has a revision with this content")),
+        "{end:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,7 @@ const PIECE_SECONDS: u64 = 300;
 /// More than any etcd has: a host that says so is wrong, and would fill this machine's disk.
 const MOST: u64 = 64 << 30;
 
-/// The reason why a copy did not come to this machine.
+/// The reason why a copy could not be copied to this machine.
 #[derive(Debug, thiserror::Error)]
 enum BringError {
     /// The host is not reached.
@@ -37,7 +37,7 @@ enum BringError {
     /// The script failed: its last words.
     #[error("{0}")]
     Said(String),
-    #[error("what the host said of it is not understood")]
+    #[error("the host's report about the copy cannot be parsed")]
     Answer,
     #[error("{arrived} bytes arrived of {size}")]
     Short { arrived: u64, size: u64 },
@@ -85,7 +85,7 @@ impl HostRun {
                 let without = backup.unless_allowed.as_ref();
                 let without = without.map(|id| format!("; `--allow-destroy {id}` goes on without it"));
                 let message = format!(
-                    "not begun: a {} of {of} did not come to this machine: {why}{}",
+                    "not begun: the {} of {of} could not be copied to this machine: {why}{}",
                     backup.what,
                     without.unwrap_or_default()
                 );

@@ -129,7 +129,8 @@ fn result_of(end: WorkEnd, sensitive: bool) -> ItemResult {
     match end {
         WorkEnd::Done => ItemResult::Changed,
         WorkEnd::Refused(_) if sensitive => ItemResult::Refused {
-            message: "the cluster does not show what it was planned against (sensitive)".to_owned(),
+            message: "the state in the cluster differs from the planned one (sensitive, not shown)"
+                .to_owned(),
         },
         WorkEnd::Refused(message) => ItemResult::Refused { message },
         WorkEnd::NotSaved(why) => ItemResult::Failed {
@@ -137,7 +138,7 @@ fn result_of(end: WorkEnd, sensitive: bool) -> ItemResult {
             output: String::new(),
         },
         WorkEnd::Failed { .. } if sensitive => ItemResult::Failed {
-            message: "it failed (what was said is sensitive and not shown)".to_owned(),
+            message: "failed; the message is sensitive and not shown".to_owned(),
             output: String::new(),
         },
         WorkEnd::Failed { message, output } => ItemResult::Failed { message, output },

@@ -38,7 +38,7 @@ enum OtherHostAnswer {
 pub(super) fn last_words(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    last.unwrap_or("it said nothing").trim().to_owned()
+    last.unwrap_or("no output").trim().to_owned()
 }
 
 /// The names and addresses by which this machine knows a host: what a host says of itself is its own claim.
@@ -68,7 +68,7 @@ impl HostRun {
             });
         }
         let OpenQuestion { until, asks, .. } = self.sending.asking.clone()?;
-        // Looked at before the question: work that ends meanwhile is seen by the next one.
+        // Looked at before the question: work that ends meanwhile is noticed by the next one.
         let at_work = self.gates.is_at_work(&fetch.host) && fetch.host != self.lane.host;
         let left = until.saturating_duration_since(Instant::now());
         // A script that waits there must not wait longer than the time that is left.
@@ -91,19 +91,19 @@ impl HostRun {
             }
             OtherHostAnswer::NotYet(why) => {
                 let within = fetch.seconds;
-                self.not_had(&item, &fetch, &format!("not within {within} s: {why}")).await;
+                self.report_missing(&item, &fetch, &format!("not within {within} s: {why}")).await;
                 None
             }
             OtherHostAnswer::Never(why) => {
-                self.not_had(&item, &fetch, &why).await;
+                self.report_missing(&item, &fetch, &why).await;
                 None
             }
         }
     }
 
-    async fn not_had(&mut self, item: &Item, fetch: &Fetch, why: &str) {
+    async fn report_missing(&mut self, item: &Item, fetch: &Fetch, why: &str) {
         self.sending.asking = None;
-        let mut message = format!("{} was asked for {} and gave none: {why}", fetch.host, fetch.what);
+        let mut message = format!("{} did not provide {}: {why}", fetch.host, fetch.what);
         if let Some(given_up) = self.give_up(fetch).await {
             message.push_str(&format!("; {given_up}"));
         }
@@ -146,7 +146,7 @@ impl HostRun {
                 OtherHostAnswer::NotYet(format!("no answer within {ANSWER} s"))
             }
             ShellOutcome::Finished { status: Status::Exited(FETCH_NOT_MADE), .. } => {
-                OtherHostAnswer::Never(format!("{}; this run does nothing more there", why()))
+                OtherHostAnswer::Never(format!("{}; this run makes no further request to that host", why()))
             }
             _ => OtherHostAnswer::Never(why()),
         }

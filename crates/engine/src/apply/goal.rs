@@ -1,4 +1,4 @@
-//! The goal of an apply: the declarations of the project, or a saved state. It decides how the rest is planned anew.
+//! The goal of an apply: the declarations of the project, or a saved state. It decides how the remaining items are planned again.
 
 use crate::apply::lane::{Lane, element_of};
 use crate::apply::routes::routes;
@@ -95,7 +95,7 @@ impl Goal {
         }
         match self {
             Self::Declared => {
-                // The plan has said it of these: the next run reads another value.
+                // The plan has already reported these: the next run reads another value.
                 let expected =
                     &bad | &read_before(lane.finished().iter().map(|(item, result)| (item, result)));
                 let known =
@@ -236,7 +236,7 @@ fn read_before<'a>(
     read
 }
 
-/// The paths, as one object that covers them, of which another object is seen after this change: it mounts or unmounts something above them, makes,
+/// The paths, as one object that covers them, at which another object is visible after this change: it mounts or unmounts something above them, makes,
 /// removes or turns a link above them, or runs what makes or removes the path above them.
 fn hidden_by(change: &Change) -> Option<ObjectId> {
     let is_turned = turns_link(&change.object, &change.from, &change.to);
@@ -297,7 +297,7 @@ fn planned_on(
     held: &BTreeMap<Digest, Content>,
 ) -> (Vec<Item>, BTreeMap<Digest, Content>) {
     let (mut fresh, mut contents) = (Vec::new(), BTreeMap::new());
-    // Of these another state, and below these another object, is seen once the changes before have been made.
+    // Of these another state, and below these another object, is visible once the changes before have been made.
     let (mut changed, mut hidden): (BTreeSet<ObjectId>, Vec<ObjectId>) = Default::default();
     for mut item in items {
         if let Outcome::Changed(changes) = &mut item.outcome {

@@ -1,4 +1,4 @@
-//! Guarded items: they stand behind a switch on the host, which puts them back unless a new session confirms them in time.
+//! Guarded items: the host reverts them by itself unless a new session confirms them in time.
 
 use super::HostRun;
 use crate::{Activity, Event, ItemResult, TargetError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Between two attempts to reach the host anew.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The switch acts by itself so much later than we give up: it is better asked to.
+/// The host reverts this much later than the controller gives up, so that the controller can request the revert first.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// Seconds that the host gets for putting back.
@@ -58,7 +58,7 @@ enum AskError {
 /// The automatic revert of a lane.
 #[derive(Default)]
 pub(super) struct SwitchState {
-    /// When the switch behind the guarded items was armed last.
+    /// When the automatic revert of the guarded items was prepared last.
     armed: Option<Instant>,
     /// Switches of this run that are over.
     ended: u32,
@@ -75,7 +75,7 @@ impl SwitchState {
 enum AutoRevertResult {
     Whole,
     Partly,
-    /// None was armed.
+    /// None was pending.
     NotArmed,
     /// It had nothing to revert.
     Nothing,
@@ -111,7 +111,7 @@ impl HostRun {
         }
     }
 
-    /// Confirms what stands behind the switch, or has it put back. Nothing, while more is to come behind it.
+    /// Confirms the guarded changes, or has the host revert them. Does nothing while further items can join them.
     pub(super) async fn settle(&mut self) -> Result<(), TargetError> {
         let last = self.lane.unconfirmed().last();
         let more = last.is_some_and(|(last, _)| self.lane.more_behind(last));
@@ -231,7 +231,9 @@ impl HostRun {
                     .to_owned()
             }
             AutoRevertResult::Nothing | AutoRevertResult::Confirmed => String::new(),
-            AutoRevertResult::NotArmed => "the host has no record of it, so nothing reverts it".to_owned(),
+            AutoRevertResult::NotArmed => {
+                "the host has no record of the guarded change, so it is not reverted automatically".to_owned()
+            }
             AutoRevertResult::NotYet(said) => said.clone(),
             AutoRevertResult::Open(why) => {
                 format!("the host reverts it by itself; whether it has is not known: {why}")
@@ -245,7 +247,7 @@ impl HostRun {
                 _ if matches!(acted, AutoRevertResult::Confirmed | AutoRevertResult::Nothing) => {
                     return result.clone();
                 }
-                // Nothing was changed before it would have been armed.
+                // Nothing was changed before it would have been prepared.
                 _ if matches!(acted, AutoRevertResult::NotArmed) && *result != ItemResult::Changed => {
                     return result.clone();
                 }
@@ -264,7 +266,7 @@ impl HostRun {
             }
         });
         self.tell(ended);
-        // Foreign code behind the switch may have moved more than was reverted.
+        // Foreign code of the guarded items may have changed more than was reverted.
         self.lane.ask_to_look_again();
         // Nothing else is done on the host meanwhile.
         if let AutoRevertResult::NotYet(said) = acted {

@@ -1,4 +1,4 @@
-//! One host's way through an apply: which items come next, and whether a fresh look still allows them. Pure.
+//! The sequence of one target's items in an apply: the next items, and whether a new observation still permits them. Pure.
 
 mod behind;
 mod beside;
@@ -15,32 +15,32 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The word for a fact among the objects of a window.
 pub(crate) const FACT: &str = "fact";
 
-/// The items of one host that are not over yet, and what became of the others.
+/// The unfinished items of one target, and the results of the finished ones.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub host: String,
     remaining: Vec<Item>,
     finished: Vec<(Item, ItemResult)>,
-    /// Items behind a switch that is armed, each with its own end: not confirmed yet.
+    /// Items under a pending automatic revert, each with its own result: not confirmed yet.
     unconfirmed: Vec<(Item, ItemResult)>,
     /// Items without work, by address: foreign code may still give them some.
     resting: BTreeMap<String, (Item, ItemResult)>,
     /// The address of every item by its number in the latest plan: what `needs` names.
     addresses: BTreeMap<u32, String>,
-    /// Items on which nothing may depend: those that failed, and those that depended on one and are done all the same; each with the one that failed.
+    /// Failed items, and items that depended on one but were done in the same transaction; nothing may depend on them. Each with the failed one.
     bad: BTreeMap<String, String>,
-    /// The places of the items that packages before and behind may not be joined across.
+    /// Positions across which package items must not be joined into one transaction.
     between: BTreeSet<(u32, u32)>,
     history: History,
     /// The claims of every item, by its number in the latest plan.
     claims: BTreeMap<u32, Vec<ObjectId>>,
     /// Every claimed object as planned or accepted so far.
     base: BTreeMap<ObjectId, State>,
-    /// Objects that moved inside a window of foreign code: their new state was accepted.
+    /// Objects that foreign code changed in an opaque window: their new state was accepted.
     accepted: BTreeSet<ObjectId>,
     /// The facts that every item reads, by its number in the latest plan.
     reads: BTreeMap<u32, BTreeSet<String>>,
-    /// Facts that foreign code has moved, with the address of the item that did it last.
+    /// Facts that foreign code has changed, with the address of the item that did it last.
     moved_facts: BTreeMap<String, String>,
     contents: BTreeMap<Digest, Content>,
     look_again: bool,
@@ -64,7 +64,7 @@ pub(crate) enum Next {
     Fetch(u32),
     /// Look at the host again and plan the rest anew.
     Replan,
-    /// Confirm what stands behind the switch that is armed: nothing more can go behind it now.
+    /// Confirm the items under the pending automatic revert: no further item can join them now.
     Confirm,
     /// Everything waits for other hosts; this is what the first item waits for.
     Wait {
@@ -208,11 +208,11 @@ impl Lane {
                 self.end(item, ItemResult::Skipped { because: "--no-deferred stops here".to_owned() });
             }
         }
-        // Objects that moved may be claimed by items that had nothing to do so far.
+        // Changed objects may be claimed by items that had nothing to do so far.
         if self.look_again {
             return Next::Replan;
         }
-        // Nothing else begins while a switch is armed: its window runs.
+        // Nothing else begins while an automatic revert is pending: its confirmation timeout runs.
         if !self.unconfirmed.is_empty() {
             return self.next_behind(gate);
         }

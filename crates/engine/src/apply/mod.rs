@@ -168,7 +168,8 @@ impl HostRun {
         if let Some(lost) = &lost {
             let message = lost.to_string();
             self.context.events.send(Event::Lost { host: host.clone(), message });
-            self.lane.end_all(&ItemResult::Skipped { because: "the host was lost".to_owned() });
+            self.lane
+                .end_all(&ItemResult::Skipped { because: "the connection to the host was lost".to_owned() });
             self.gates.lose(&host);
         }
         self.gates.leave(&host);

@@ -45,7 +45,7 @@ impl HostRun {
             .await
             .is_ok_and(|(to, _)| to.transport == Transport::Local);
         if local {
-            fail(self, "converge runs on this machine itself, and does not restart it".to_owned());
+            fail(self, "converge runs on this machine and does not restart it".to_owned());
             return Ok(());
         }
         let work = match Work::new(item, &self.lane, &self.run, &mut self.sending.sequence) {
@@ -59,10 +59,7 @@ impl HostRun {
         let before = match boot_id(&link).await? {
             Some(before) => before,
             None => {
-                fail(
-                    self,
-                    "its boot ID cannot be read, so nobody could tell that it has restarted".to_owned(),
-                );
+                fail(self, "its boot ID cannot be read, so a restart could not be detected".to_owned());
                 return Ok(());
             }
         };
@@ -121,7 +118,7 @@ impl HostRun {
             Ok((results, _)) => results.last().map(|r| String::from_utf8_lossy(&r.output).into_owned()),
             Err(_) => None,
         };
-        let message = format!("{} was asked to restart and has not within {within} s", self.lane.host);
+        let message = format!("{} did not restart within {within} s of the request", self.lane.host);
         let output = output.unwrap_or_default();
         self.finish(item, ItemResult::Failed { message, output }, &[], took);
         match answer {

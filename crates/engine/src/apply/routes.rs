@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// So many links does the kernel follow.
 const LINKS: usize = 40;
 
-/// Where each path leads that was looked at; `None` for what is no link.
+/// Where each path leads that was looked at; `None` for what is not a link.
 type Leads = BTreeMap<String, Option<String>>;
 
 /// All paths that are passed on the route to each of these objects, by names or by links.

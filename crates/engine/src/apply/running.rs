@@ -13,7 +13,7 @@ pub(super) struct ItemProgress {
 }
 
 impl ItemProgress {
-    /// Takes more output; gives back the lines that are whole now. A line of ours may come in parts.
+    /// Takes more output; gives back the lines that are whole now. A line of converge may come in parts.
     pub(super) fn complete_lines(&mut self, more: &[u8]) -> &[u8] {
         self.output.extend_from_slice(more);
         let new = self.output.get(self.shown..).unwrap_or_default();

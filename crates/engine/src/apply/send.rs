@@ -25,7 +25,7 @@ pub(super) struct SendState {
     pub(super) asking: Option<super::fetch::OpenQuestion>,
     /// Items, by address, that are not to be done together with others.
     pub(super) alone: BTreeSet<String>,
-    /// The host waits for a word before it goes on: something moved, and the rest was planned anew.
+    /// The host waits for an answer before it continues: something changed, and the rest was planned again.
     pub(super) resume: bool,
 }
 
@@ -290,7 +290,7 @@ impl HostRun {
         for item in &open {
             let message = match running.contains_key(&item.id) {
                 true => lost.to_string(),
-                false => "it was sent to the host, and no answer came".to_owned(),
+                false => "it was sent to the host, but no result was received".to_owned(),
             };
             self.finish(item, ItemResult::Unknown { message }, &[], Duration::ZERO);
         }

@@ -187,7 +187,7 @@ impl Work {
     /// Reads the end of the item.
     pub fn read(&self, status: Status, output: &[u8]) -> ItemReading {
         let Status::Exited(code) = status else {
-            let message = "it took too long and was ended on the host".to_owned();
+            let message = "timed out and was stopped on the host".to_owned();
             return self.failed(message, &String::from_utf8_lossy(output));
         };
         let run = self.spec.read(code, output);
@@ -207,7 +207,7 @@ impl Work {
                 output: String::new(),
             }),
             Reading::NotRecorded => Some(ItemResult::Failed {
-                message: "it was done, and the records in /var/lib/converge cannot say so (is the disk full, or mounted read-only?): the next plan looks again".to_owned(),
+                message: "changed, but not recorded: /var/lib/converge cannot be written (is the disk full, or mounted read-only?); the next plan reads the state again".to_owned(),
                 output: String::new(),
             }),
             Reading::Failed => {
@@ -219,7 +219,7 @@ impl Work {
                 output: tail(&run.output, TAIL),
             }),
             Reading::Broken(code) => Some(ItemResult::Failed {
-                message: format!("it ended with status {code}"),
+                message: format!("a step failed with exit status {code}"),
                 output: tail(&run.output, TAIL),
             }),
         };
@@ -278,11 +278,12 @@ impl Work {
         }
         match result {
             ItemResult::Failed { .. } => ItemResult::Failed {
-                message: "it failed (its output is sensitive and not shown)".to_owned(),
+                message: "failed; the output is sensitive and not shown".to_owned(),
                 output: String::new(),
             },
             ItemResult::Refused { .. } => ItemResult::Refused {
-                message: "the host does not show what it was planned against (sensitive)".to_owned(),
+                message: "the state on the host differs from the planned one (sensitive, not shown)"
+                    .to_owned(),
             },
             other => other,
         }
@@ -308,7 +309,7 @@ fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, WorkError>
 
 /// The end of a sentence: what the host found.
 fn is(found: &State) -> String {
-    found.unread().map_or_else(|| format!("is `{found}`"), |why| format!("cannot be looked at: {why}"))
+    found.unread().map_or_else(|| format!("is `{found}`"), |why| format!("cannot be read: {why}"))
 }
 
 fn tail(text: &str, lines: usize) -> String {

@@ -156,7 +156,7 @@ impl Target {
         if probes.is_empty() { Ok(()) } else { self.observe(Questions::of(probes), known).await.map(drop) }
     }
 
-    /// Learns contents of before that this machine has kept of a host, and marks the changes whose content it has not.
+    /// Learns previous contents that this machine has saved of a host, and marks the changes whose content it has not.
     pub fn learn_previous(&self, undos: &mut [Undo], known: &mut Knowledge) {
         if let Some(fetched) = self.fetched() {
             controller::previous(fetched, undos, known);

@@ -76,10 +76,9 @@ async fn look_at_cluster(
             chart.findings.push(Finding::new("api", Health::Well, found));
         }
         Some(why) => {
-            let finding = Finding::new("api", Health::Odd, format!("did not tell everything: {why}"));
-            chart
-                .findings
-                .push(finding.help("what could not be asked is not examined: may this user list it?"));
+            let finding =
+                Finding::new("api", Health::Odd, format!("some objects could not be listed: {why}"));
+            chart.findings.push(finding.help("these objects are not examined: may this user list them?"));
         }
     }
     chart.findings.extend(tables::diagnose(&view));

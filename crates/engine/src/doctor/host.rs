@@ -155,7 +155,7 @@ fn driver(pci: &str, version_: &str, error: &str, loaded: &str, nouveau: &str) -
     }
     let have = version(version_);
     (have.as_slice() < DRIVER).then(|| {
-        finding(format!("the driver is {version_}; 470.82.01 is the oldest that will do"))
+        finding(format!("the driver {version_} is too old: at least 470.82.01 is needed"))
             .because(
                 "containers bring a newer CUDA than the driver knows: `CUDA driver version is insufficient`",
             )
@@ -241,7 +241,7 @@ fn opened(arguments: &str) -> Option<Finding> {
     (!arguments.is_empty()).then(|| {
         Finding::new("access", Health::Ill, format!("the API server runs with {arguments}"))
             .because("whoever reaches the API server may do more than its roles and bindings say")
-            .help("where nobody has declared it (k8s_cluster.apiServer.extraArgs), converge with the role takes it out; who wrote it in /etc/kubernetes/manifests/kube-apiserver.yaml?")
+            .help("unless it is declared (k8s_cluster.apiServer.extraArgs), an apply with the role removes it; check who added it to /etc/kubernetes/manifests/kube-apiserver.yaml")
             .role("k8s")
     })
 }

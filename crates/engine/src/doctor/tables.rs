@@ -1,4 +1,4 @@
-//! The troubleshooting tables of GPU clusters: each diagnosis is a small pure function over what was seen.
+//! The troubleshooting tables of GPU clusters: each diagnosis is a small pure function over the observations.
 
 mod nim;
 mod nodes;
@@ -32,7 +32,7 @@ pub(super) struct Diagnosis {
     pub look: fn(&ClusterView) -> Option<(Health, String)>,
 }
 
-/// All of them, in the order in which they are told: what explains others comes first.
+/// All of them, in the order in which they are reported: one that explains others comes first.
 pub(super) const TABLE: &[Diagnosis] = &[
     nodes::RUNC,
     nodes::NETWORK,

@@ -9,14 +9,14 @@ use converge_syntax::Diagnostics;
 /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
 ///
 /// # Errors
-/// All complaints, when every host has some.
+/// All diagnostics, when every host has some.
 pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostics> {
     let (found, on_every_host) = found_without_hosts(context);
     // Errors on some hosts only concern these: the others go on.
     if found.has_errors() && on_every_host { Err(found) } else { Ok(()) }
 }
 
-/// All complaints that show without a host, each once, and whether every host has one.
+/// All diagnostics that show without a host, each once, and whether every host has one.
 pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
     let mut found = Diagnostics::default();
     let hosts = context.targets();
@@ -39,7 +39,7 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
         source.take_complaints(&mut own);
         damaged += usize::from(own.has_errors());
         for complaint in own.0 {
-            // Every host of a group has the same complaint about the same place.
+            // Every host of a group has the same diagnostic about the same place.
             if !found.iter().any(|f| f.message == complaint.message && f.span() == complaint.span()) {
                 found.push(complaint);
             }

@@ -19,7 +19,7 @@ use converge_resource::Probe;
 use std::collections::BTreeSet;
 
 /// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
-/// what it was told, so they end by themselves, after three as a rule; this many are a fault of the program.
+/// the answers, so they end by themselves, after three as a rule; this many are a fault of the program.
 const ROUNDS: usize = 100;
 
 /// The result of a look at a host.

@@ -216,7 +216,7 @@ fn leave_what_declared_ones_need(
         let other = || {
             let link = &undo.object.key;
             let then = format!(
-                "would be another one behind {link}: declare the link again, or take these out of the role first"
+                "would be a different path without the link {link}: declare the link again, or take these out of the role first"
             );
             refused_for(&behind(undo, declares, known), &then)
         };
@@ -272,7 +272,7 @@ fn refused_for(inside: &[&ObjectId], then: &str) -> Option<String> {
     Some(format!("{first}{and}, declared in the same plan, {then}"))
 }
 
-const DECLARED: &str = "other lines of it are declared";
+const DECLARED: &str = "other lines of the file are still declared";
 
 /// The state of an object after the declared items, whose new content becomes known.
 fn end_of(object: &ObjectId, plan: &HostPlan, known: &mut Knowledge) -> Option<State> {
@@ -307,7 +307,7 @@ async fn add_prune_items(
             matches!(judged.verdict, Verdict::With(_)) || matches!(fate(judged, known), Fate::Forgotten(_))
         };
         let (forget, undo): (Vec<JudgedUndo>, Vec<JudgedUndo>) = members.into_iter().partition(forgets);
-        // Of a file that others changed too nothing is ours any more, though it is not as it was before us.
+        // A file that others changed too has no managed part left, although it does not have its original state.
         let given_up = |judged: &&JudgedUndo| {
             let back = matches!(&judged.verdict, Verdict::Back(change) if change.to != judged.undo.before);
             let object = &judged.undo.object;
@@ -427,10 +427,7 @@ fn cut_off(run: &RunRecord, busy: bool, known: &Knowledge) -> CutOff {
                 put_back.push(item.to_owned());
             } else {
                 let cause = run.not_put_back.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-                let why = format!(
-                    "not as it was before, the host could not revert it{cause}: {}",
-                    stays.join(", ")
-                );
+                let why = format!("the automatic revert did not restore it{cause}: {}", stays.join(", "));
                 unknown.push((item.to_owned(), why));
             }
             continue;
@@ -487,8 +484,8 @@ fn found(change: &SavedChange, known: &Knowledge) -> &'static str {
         Ok(present) if restart && present.state == change.before => "is open: the host has not restarted",
         Ok(present) if fulfils(&change.object, &present.state, &change.after) => "was changed as planned",
         Ok(present) if present.state == change.before => "is as it was before",
-        Ok(present) if amid(change, &present.state) => "was left on the way",
+        Ok(present) if amid(change, &present.state) => "is in an intermediate state",
         Ok(_) => "is neither as before nor as planned",
-        Err(_) => "cannot be looked at",
+        Err(_) => "cannot be read",
     }
 }

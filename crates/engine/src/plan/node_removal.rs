@@ -76,7 +76,7 @@ mod tests {
         HostEntry { host: host.to_owned(), result: HostResult::Planned(plan), took: Duration::ZERO }
     }
 
-    /// A rollback of these, when it was seen whom it asks.
+    /// A rollback of these, when it was observed whom it asks.
     fn asked(hosts: Vec<HostEntry>) -> FleetPlan {
         let mut fleet = FleetPlan { hosts, ..FleetPlan::default() };
         ask_hosts(&mut fleet);
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((fetch.host.as_str(), fetch.script.as_str()), ("h1", "cv_kubeadm_let_go h2 a:1"));
         assert_eq!(item.settings, [("CV_KUBEADM_HOW".to_owned(), "leave".to_owned())]);
         assert!(item.notes[0].starts_with("h1 drains and deletes the node h2"), "{:?}", item.notes);
-        // An odd value in a record is no name of a node; the cluster goes as a whole.
+        // An odd value in a record is not a valid name of a node; the cluster goes as a whole.
         let odd = vec![leaves("h2", "$(reboot)", Some("h1"))];
         let all = vec![leaves("h1", "h1", None), leaves("h2", "h2", Some("h1"))];
         for fleet in [asked(odd), asked(all)] {

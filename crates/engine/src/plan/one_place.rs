@@ -60,7 +60,7 @@ pub(crate) fn refuse_shared(entries: &mut [HostEntry], mut hosts: Hosts) {
                 })
             });
             let Some((object, others)) = of_others else { continue };
-            let message = format!("{others} writes fetched/{} on this machine too", object.key);
+            let message = format!("{others} also writes fetched/{} on this machine", object.key);
             item.outcome = Outcome::Failed(Problem {
                 help: Some("give each host a path of its own: `to: {{ inventory_hostname }}/…`".to_owned()),
                 pointer: "/to".to_owned(),

@@ -35,7 +35,7 @@ impl Lost {
             None => format!("{name} of {host}"),
         };
         let state = match &self.error {
-            TargetError::LoginRefused(_) => format!("{host} lets nobody in"),
+            TargetError::LoginRefused(_) => format!("{host} refuses the login"),
             error => format!("{host} is {}", error.word()),
         };
         let message = format!("`{expression}` is not known: {state}");
@@ -47,7 +47,7 @@ impl Lost {
             error => format!(": {}", without_name(host, &error.to_string())),
         };
         let help = format!(
-            "{host} is not in this run, and its facts are read all the same: make it reachable, leave it out of the list of hosts, or read a variable of the inventory in place of the fact"
+            "{host} takes no part in this run, but a template reads its facts: make it reachable, remove it from the list of hosts, or read a variable of the inventory instead of the fact"
         );
         Problem { help: Some(help), ..Problem::new(format!("{message}{why}")) }
     }
@@ -123,7 +123,7 @@ impl Reads {
             }
             if let Some(item) = others.facts.altered_later_by(host, fact, reader.moment) {
                 let remark = format!(
-                    "facts.{fact} of {host} has the value from before: `{item}` comes later and changes it there"
+                    "facts.{fact} of {host} still has its value from before this run: `{item}` changes it later"
                 );
                 if !remarks.contains(&remark) {
                     remarks.push(remark);
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(reads.waits(7), BTreeSet::from([wait("h2")]));
         assert_eq!(
             reads.remarks(7),
-            ["facts.hostname of h2 has the value from before: `name/it` comes later and changes it there"]
+            ["facts.hostname of h2 still has its value from before this run: `name/it` changes it later"]
         );
         assert_eq!(reads.hosts(), BTreeSet::from(["h1".to_owned(), "h2".to_owned()]));
         // On a cluster `facts` are those of another target.

@@ -195,9 +195,10 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         (Outcome::Changed(was), Outcome::Failed(problem)) => {
             Some(format!("{} changed since the plan: {}", names(was), problem.message))
         }
-        (Outcome::Changed(_), Outcome::Deferred { wait, .. }) => {
-            Some(format!("it was known when the plan was made and is not now: {}; plan again", wait.reason))
-        }
+        (Outcome::Changed(_), Outcome::Deferred { wait, .. }) => Some(format!(
+            "it was resolved in the saved plan and is deferred now: {}; plan again",
+            wait.reason
+        )),
         (Outcome::Changed(was), _) => {
             Some(format!("{} changed since the plan: nothing is left to change", names(was)))
         }
@@ -206,12 +207,11 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
                 return Some("it may touch other objects than the saved plan says; plan again".to_owned());
             }
             (saved.bound != fresh.bound).then(|| {
-                "the role or a value of it is another than when the plan was made: what it comes to would be another too; plan again"
-                    .to_owned()
+                "the role or one of its values has changed since the plan was made; plan again".to_owned()
             })
         }
         (Outcome::Deferred { .. }, Outcome::Changed(_)) => {
-            Some("it was deferred when the plan was made and is not any more; plan again".to_owned())
+            Some("it was deferred in the saved plan and is resolved now; plan again".to_owned())
         }
         (_, Outcome::Changed(now)) => Some(format!("{} changed since the plan", names(now))),
         (_, Outcome::Deferred { .. }) => {
@@ -243,7 +243,7 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
                 );
             }
             Some(saved) if saved.change.to != planned.change.to => {
-                return format!("what is wanted of {object} is another than in the saved plan; plan again");
+                return format!("the planned state of {object} differs from the saved plan; plan again");
             }
             Some(_) => {}
         }
@@ -255,7 +255,7 @@ fn difference(was: &[PlannedChange], now: &[PlannedChange]) -> String {
         .map(ToString::to_string)
         .collect();
     if gone.is_empty() {
-        return format!("how {} is changed is another than in the saved plan; plan again", names(was));
+        return format!("the way in which {} is changed differs from the saved plan; plan again", names(was));
     }
     format!("{} changed since the plan: nothing of it is left to change", gone.join(", "))
 }
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(guessed, !sensitive, "nobody can guess a secret from a digest");
             let (bound, _) = round(vec![deferred("hunter2", sensitive)], vec![deferred("other", sensitive)]);
             let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
-            assert!(said.contains("is another than when the plan was made"), "{said}");
+            assert!(said.contains("has changed since the plan was made"), "{said}");
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct HostSource<'a> {
     evaluated: RefCell<BTreeMap<usize, Arc<EvaluatedItem>>>,
     /// For each item, the facts that it has read then.
     reads: RefCell<BTreeMap<usize, BTreeSet<String>>>,
-    /// Complaints whose spans a `Problem` cannot hold, by item.
+    /// Diagnostics whose spans a `Problem` cannot hold, by item.
     complaints: RefCell<BTreeMap<usize, Diagnostics>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> HostSource<'a> {
             if left_out || rank(role) < first {
                 continue;
             }
-            // Within the role the run starts at an item; checks, and queries that later items read, are made all the same.
+            // Within the role the run starts at an item; checks, and queries that later items read, are made nevertheless.
             let skipped = match start {
                 Some((name, Some(item))) if name == role.role.name => {
                     role.items.iter().position(|i| i.name == item).unwrap_or_default()
@@ -304,7 +304,7 @@ impl<'a> HostSource<'a> {
         if let Some(user) = ready.become_user.take() {
             let takes_user = (kind.schema)().pointer("/properties/user").is_some();
             if !takes_user {
-                let message = format!("`become_user` means nothing for `{}`", item.kind);
+                let message = format!("the kind `{}` does not support `become_user`", item.kind);
                 let help = "only commands and queries run as a user; files have `owner`";
                 let holds_no_value = true;
                 return self.invalid(
@@ -334,7 +334,7 @@ impl<'a> HostSource<'a> {
         ResolvedParameters::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
-    /// The claims of the roles of this host, selected or not; whether each role was evaluated completely; and the former
+    /// The claims of the roles of this host, selected or not; whether each role was evaluated completely; and the previous
     /// names of roles.
     pub fn declares(
         &self,

@@ -164,7 +164,8 @@ pub(crate) fn leave_groups_of_users(undos: &[Undo], verdicts: &mut [Verdict], kn
         let stays = now.get(group).into_iter().flatten().copied().filter(|user| !then.contains_key(*user));
         let comes = then.iter().filter(|(_, primary)| primary.as_deref() == Some(group));
         if let Some(user) = stays.chain(comes.map(|(user, _)| user.as_str())).next() {
-            *verdict = Verdict::Stays(format!("it is the primary group of {user}, who stays"));
+            *verdict =
+                Verdict::Stays(format!("it is the primary group of {user}, a user that is not removed"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reverts that the API server of a cluster would refuse: known before the first change, so that nothing waits for them in vain.
+//! Reverts that the API server of a cluster would refuse: known before the first change, so that nothing waits for them until it times out.
 
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -144,7 +144,7 @@ fn leave_what_is_set_anew(judged: &mut JudgedUndo, changed: &[ApiRef], known: &m
     }
     let names: Vec<String> = stay.iter().map(|field| shown(&field.path)).collect();
     let why = format!(
-        "{}: the API server would set this again in the same write, as a policy or a webhook tells it, so it stays as it is",
+        "{}: a policy or webhook of the API server sets this again in the same request, so it is not reverted",
         names.join(", ")
     );
     if go.is_empty() {

@@ -77,7 +77,7 @@ pub(crate) fn leave_what_is_not_empty(
         return;
     }
     let at_place: Vec<&ObjectId> = with(Footprint::Place).collect();
-    // Entries of a file system that goes are seen now, and go before it.
+    // Entries of a file system that goes are visible now, and go before it.
     let unmounted = verdicts.iter().filter_map(|verdict| match verdict {
         Verdict::Back(change) if change.to.is_absent() => covered(change).map(|_| change.object.clone()),
         _ => None,

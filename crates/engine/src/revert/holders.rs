@@ -75,7 +75,7 @@ pub(crate) fn leave_those_that_remain_needed(
     let holders: BTreeMap<ObjectId, &ObjectId> = holders.collect();
     for undo in removed(undos) {
         let holder = holders.get(&undo.object);
-        undo.theirs = holder.map(|object| format!("{object} belongs to it and remains: it is left as it is"));
+        undo.theirs = holder.map(|object| format!("{object} still belongs to it: it is left as it is"));
     }
 }
 

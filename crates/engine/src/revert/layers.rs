@@ -142,7 +142,7 @@ fn behind(undo: &Undo, at: usize, steps: &[LedStep<'_>], known: &Knowledge) -> S
     let mut sight = Sight::Now;
     for Below { path, lies_in, recorded } in below(undo, at, steps) {
         let now = leads(path, known);
-        // Also one that is back already: what lies behind it is not what is seen now.
+        // Also one that is back already: what lies behind it is not what is visible now.
         let is_led = steps.iter().any(|step| step.path == path);
         // Where somebody else has led it since, and nothing here leads it back, nobody can tell.
         if now.as_ref() == lies_in || (!is_led && now.as_ref() != recorded) {
@@ -236,7 +236,7 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
         if undo.open.is_some() || !undos.iter().any(comes) {
             return Sight::Never(if system == "-" {
                 format!(
-                    "it lies below the file system that is mounted at {place}, out of sight: unmount that, then roll back again"
+                    "it is hidden by the file system that is mounted at {place}: unmount that, then roll back again"
                 )
             } else {
                 format!(
@@ -249,7 +249,7 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
     if undos.iter().any(|link| is_replaced_by(undo, link, known)) { Sight::Later } else { sight }
 }
 
-/// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is seen through the link is
+/// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is visible through the link is
 /// another object.
 fn is_replaced_by(undo: &Undo, link: &Undo, known: &Knowledge) -> bool {
     let (before, left) = (lead(&link.before), lead(&link.left));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_stays_out_of_sight_is_left_and_named() {
-        // Somebody has unmounted it: the file below is seen, the one in it is not.
+        // Somebody has unmounted it: the file below is visible, the one in it is not.
         let now = [(FILE, "link a"), ("/srv/m", "absent")];
         let plan = plan_seen(&undos(), &now);
         assert_eq!(plan.len(), 2, "{plan:?}");

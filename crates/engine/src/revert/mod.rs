@@ -110,7 +110,10 @@ pub(crate) fn arrange_after(
     let stay: BTreeSet<usize> = (0..).zip(&verdicts).filter(|(_, v)| v.stays()).map(|(at, _)| at).collect();
     for (at, first) in order::held_back(&reverts, &stay) {
         if let (Some(verdict @ Verdict::Back(_)), Some(first)) = (verdicts.get_mut(at), undos.get(first)) {
-            *verdict = Verdict::Stays(format!("{} stays, which needs it or is needed for it", first.object));
+            *verdict = Verdict::Stays(format!(
+                "{} is not reverted, and one of the two needs the other",
+                first.object
+            ));
         }
     }
     let mut in_part = start_with_nothing_certain(&undos, &reverts, &mut verdicts);
@@ -181,7 +184,7 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
                 Some(Answer::Failed(why)) => format!(": {why}"),
                 _ => String::new(),
             };
-            return Verdict::Stays(format!("it cannot be looked at{why}"));
+            return Verdict::Stays(format!("it cannot be read{why}"));
         }
     };
     judge_as(undo, now, known, allowed)
@@ -206,14 +209,14 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
                 None if allowed.contains(&id) => {
                     judge_as(&Undo { between: Vec::new(), ..undo.clone() }, now, known, allowed)
                 }
-                None => Verdict::Stays(format!("{why}: `--allow-destroy {id}` takes back all that differs")),
+                None => Verdict::Stays(format!("{why}: `--allow-destroy {id}` reverts all differences")),
             };
         }
         return Verdict::Stays(changed_by(undo, known));
     }
     if let Some(why) = lost(undo).filter(|_| is_midway(undo, &now)) {
         return Verdict::Stays(format!(
-            "a run was cut off on the way, which has no way back ({why}): {TAKES_ON}"
+            "a run was interrupted in a step that cannot be reverted ({why}): {TAKES_ON}"
         ));
     }
     if let Some(why) = lost(undo).map(Verdict::Lost).or_else(|| restarts::judge(undo)) {
@@ -238,14 +241,15 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
 }
 
 /// The remedy for an object that a run which was cut off has left on the way.
-pub(crate) const TAKES_ON: &str = "`converge apply` goes on from there to what is declared";
+pub(crate) const TAKES_ON: &str = "`converge apply` completes the change to the declared state";
 
 /// Said where packages go: the records do not know it.
 const SCRIPTS_LEAVE: &str =
     "what scripts of packages have set or made besides stays: users, directories, kernel parameters";
 
 /// Said where the recorded runs do not join.
-const CHANGED_BETWEEN: &str = "between the runs that go back, it was changed by someone else, or by a run that is not recorded any more";
+const CHANGED_BETWEEN: &str =
+    "between the runs to revert, it was changed by someone else, or by a run that is not recorded any more";
 
 fn removes_package(change: &Change) -> bool {
     change.object.kind == "package" && change.to.is_absent()
@@ -318,8 +322,10 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
         match retained.get(role_of(&undo.item)) {
             Some(first) if first.item != undo.item || whole(first) => {
                 if matches!(verdict, Verdict::Back(_)) {
-                    *verdict =
-                        Verdict::Stays(format!("{} stays, and so does what belongs to it", first.object));
+                    *verdict = Verdict::Stays(format!(
+                        "{} is not reverted, and so is nothing that belongs to it",
+                        first.object
+                    ));
                 }
             }
             None if matches!(verdict, Verdict::Kept(_)) || (whole(undo) && verdict.stays()) => {

@@ -47,7 +47,7 @@ fn changes(node_first: bool, before: &Value, left: &Value, with: &str) -> Vec<(S
     }
     let groups: Vec<RevertGroup> = arrange(undos, &mut known, &[]);
     let members: Vec<_> = groups.into_iter().flat_map(|group| group.members).collect();
-    // The first of two steps of a node leads it only a part of the way back.
+    // The first of two steps of a node reverts it only in part.
     let nodes: Vec<bool> =
         members.iter().filter(|m| m.undo.object.key == "v1/Node/n").map(|m| m.in_part).collect();
     assert!(matches!(nodes.as_slice(), [false] | [true, false]), "{nodes:?}");

@@ -396,7 +396,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// A host's part in its cluster comes before all else of its role: a node leaves while its kubelet runs. What is seen to last comes
+    /// A host's part in its cluster comes before all else of its role: a node leaves while its kubelet runs. What is handled last comes
     /// behind it.
     fn by_kind_within_roles(&mut self) {
         let class = |revert: &Revert<'_>| match converge_objects::object(&revert.object.kind) {

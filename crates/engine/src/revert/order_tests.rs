@@ -2,7 +2,7 @@ use super::*;
 use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
-/// An object in a test: kind, key, from, to, item, and who moved it first.
+/// An object in a test: kind, key, from, to, item, and who changed it first.
 pub(super) type Said = (&'static str, String, String, String, String, Option<String>);
 
 pub(super) struct Host {
@@ -127,7 +127,7 @@ fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_g
     ]);
     assert_eq!(first.flat(), ["/etc/nginx/nginx.conf", "nginx.service"]);
     let gone = |key: &str, item: &str| said("path", key, &file(2), "absent", item);
-    // The later run made the second file: it stands first, and the unit stops before it goes all the same.
+    // The later run made the second file: it stands first, and the unit stops before it goes nevertheless.
     let stops = Host::new(vec![
         gone("/etc/demo/late", "r/late"),
         said("unit", "demo.service", "unit enabled active d2", "absent", "r/svc"),
@@ -165,7 +165,7 @@ fn node(image: (&str, &str), unit: (&str, &str)) -> Vec<Said> {
 fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
     let order = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
     let at = |key: &str| order.iter().position(|k| k.ends_with(key)).expect("all are in it");
-    // A file of before comes back behind the transaction of the packages.
+    // A restored file comes after the transaction of the packages.
     let expected = ["kubelet.service", "k8s.io/a:1", "containerd.service", "/etc/containerd/config.toml"];
     let places: Vec<usize> = expected.iter().map(|key| at(key)).collect();
     assert!(places.is_sorted(), "{order:?}");

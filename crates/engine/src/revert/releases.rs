@@ -34,9 +34,9 @@ enum NotKnown {
     /// The look at it stopped: its words.
     #[error("{0}")]
     Stopped(String),
-    #[error("something must be done first")]
+    #[error("another question must be answered first")]
     First,
-    #[error("the server is asked for more and more")]
+    #[error("helm requests ever more objects of the server")]
     Endless,
 }
 
@@ -102,15 +102,16 @@ async fn back(
     }
     let Some(ReleaseState::Installed { digest: now, .. }) = state(&change.from) else { return Ok(()) };
     let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
-    let mut drift =
-        match drift(target, InstalledRelease { name, namespace, force: false }, &manifests, known).await? {
-            Ok(drift) => drift,
-            Err(why) => {
-                item.notes
-                    .push(format!("what of it belongs to others cannot be seen ({why}): helm sets it back"));
-                return Ok(());
-            }
-        };
+    let mut drift = match drift(target, InstalledRelease { name, namespace, force: false }, &manifests, known)
+        .await?
+    {
+        Ok(drift) => drift,
+        Err(why) => {
+            item.notes
+                .push(format!("the fields of other managers cannot be read ({why}): helm overwrites them"));
+            return Ok(());
+        }
+    };
     drift.theirs.retain_mut(|their| stays_theirs(their, undone, &installed, namespace));
     let keep = match drift.keep(namespace, &mut manifests) {
         Ok(keep) if keep.is_empty() => {
@@ -119,7 +120,7 @@ async fn back(
         }
         Ok(keep) => keep,
         Err(why) => {
-            item.notes.push(format!("what of it belongs to others cannot be left to them ({why})"));
+            item.notes.push(format!("the fields of other managers cannot be preserved ({why})"));
             return Ok(());
         }
     };

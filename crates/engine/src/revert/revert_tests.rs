@@ -194,7 +194,7 @@ fn an_object_that_cannot_be_looked_at_matters_only_where_something_of_the_runs_i
     let no_ctr = [("ctr /run/c.sock k8s.io/a:1", "! gone")];
     let there = one(image("pinned"), &no_ctr, &[]);
     assert!(
-        matches!(&there.outcome, Outcome::Refused(why) if why.ends_with("it cannot be looked at: gone")),
+        matches!(&there.outcome, Outcome::Refused(why) if why.ends_with("it cannot be read: gone")),
         "{there:#?}"
     );
     // A rollback has taken it away, and containerd after it.

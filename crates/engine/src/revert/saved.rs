@@ -9,7 +9,7 @@ use converge_planner::Knowledge;
 use converge_resource::{Answer, Digest, Probe, State};
 use std::collections::BTreeSet;
 
-/// Brings the contents that these changes' states name, where they are kept with the records or on this machine. `lines` is a change of a file
+/// Loads the saved contents that the states of these changes name, from the records or from this machine. `lines` is a change of a file
 /// that goes back by its lines, besides.
 pub(crate) async fn learn_contents(
     target: &Target,
@@ -25,7 +25,7 @@ pub(crate) async fn learn_contents(
     Ok(())
 }
 
-/// The contents that the states of these changes name and nobody has told yet.
+/// The contents that the states of these changes name and that are not loaded yet.
 fn unknown(undos: &[Undo], known: &Knowledge) -> BTreeSet<Digest> {
     let states = |undo: &Undo| -> Vec<State> {
         let between = undo.between.iter().flat_map(|(left, found)| [left, found]);
@@ -49,7 +49,7 @@ fn content(undo: &Undo, state: &State) -> Option<Digest> {
     converge_objects::object(&undo.object.kind)?.content(state)
 }
 
-/// Ends the list in the question.
+/// The end marker of the list in the script.
 const END: &str = "CV_END";
 
 /// Asks which of the contents that the states before name are not saved whole: the other lines of `sha256sum -c`, which takes a list of any length.

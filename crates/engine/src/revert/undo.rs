@@ -10,7 +10,7 @@ use converge_resource::{
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Whether an item of a rollback leads its object only a part of the way back.
+/// Whether an item of a rollback reverts its object only in part.
 pub(crate) fn is_in_part(item: &Item) -> bool {
     let flags = item.settings.iter().find(|(name, _)| name == "CV_FLAGS");
     flags.is_some_and(|(_, flags)| flags.split(',').any(|flag| flag == IN_PART))
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 /// Whether a rollback takes a change back at all.
 pub(crate) fn goes_back(change: &SavedChange) -> bool {
     let Some(object) = converge_objects::object(&change.object.kind) else { return true };
-    // A restart of the host is not reverted. An object that helm has moved in a cluster goes back with its release.
+    // A restart of the host is not reverted. An object that helm has changed in a cluster goes back with its release.
     // Nor is a dpkg that the run has settled made unconfigured again.
     let is_left = object.place() == Place::Cluster || is_half_installed(&change.object, &change.before);
     let moved = change.outcome == SavedOutcome::Moved && is_left;
@@ -146,7 +146,7 @@ pub(crate) fn back(undo: &Undo, now: &State, known: &mut Knowledge) -> State {
     state
 }
 
-/// Whether there is nothing of an object to put back: it is as before the runs, or all fields are that they have changed, whatever else is another's.
+/// Whether an object has nothing to revert: it has its previous state, or all fields that the runs changed have their previous values.
 pub(crate) fn is_back(undo: &Undo, now: &State, known: &Knowledge) -> bool {
     let content = |digest: &Digest| known.content(digest).cloned();
     let by_fields = || {
@@ -181,7 +181,7 @@ pub(crate) fn destroys(change: &Change, allowed: &[String]) -> Option<String> {
     match planned(change.clone()).reversibility {
         // A command's undo destroys nothing that could be kept.
         Reversibility::Irreversible(why) if !is_action(&change.object) && !allowed.contains(&id) => {
-            Some(format!("it would be lost for good ({why}): `--allow-destroy {id}` allows it"))
+            Some(format!("its data would be destroyed ({why}): `--allow-destroy {id}` allows it"))
         }
         _ => None,
     }
@@ -192,7 +192,7 @@ pub(crate) fn owners_probe(object: &ObjectId) -> Option<Probe> {
     Some(Probe::Api(ApiProbe::Others(api_ref(object)?)))
 }
 
-/// The reason why the changes of others between the runs cannot be told apart from those of the runs: of an object that goes back field by field, contents
+/// The reason why the changes of others between the runs cannot be distinguished from those of the runs: of an object that goes back field by field, contents
 /// are missing.
 pub(crate) fn undistinguished(undo: &Undo, known: &Knowledge) -> Option<String> {
     let object = converge_objects::object(&undo.object.kind).filter(|o| o.cluster().of_api())?;
@@ -203,7 +203,8 @@ pub(crate) fn undistinguished(undo: &Undo, known: &Knowledge) -> Option<String> 
     let is_broken = undo.between.iter().any(|(left, found)| left != found);
     let missing = !undo.before.is_absent() && is_broken && states.any(is_missing);
     missing.then(|| {
-        "others have changed it between the runs, and what these have left is not saved any more".to_owned()
+        "others have changed it between the runs, and the contents that they left are no longer saved"
+            .to_owned()
     })
 }
 
@@ -309,7 +310,7 @@ mod tests {
     use converge_resource::Observation;
     use serde_json::json;
 
-    /// The changes of others between two runs are told by the contents that these left. Where they are missing, nothing is overwritten unasked.
+    /// The changes of others between two runs are recognised by the contents that these runs left. Where they are missing, nothing is overwritten unasked.
     #[test]
     fn without_the_contents_between_the_runs_an_object_stays() {
         let map = |a: &str, b: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "n"}, "data": {"a": a, "b": b}});
@@ -335,11 +336,11 @@ mod tests {
         assert_eq!(to(verdict(&[&before, &first, &found, &left], &[])), state(&K8sState::of(&map("0", "9"))));
         let few = [&before, &left];
         let Verdict::Stays(why) = verdict(&few, &[]) else { panic!("it is overwritten") };
-        assert!(why.contains("not saved any more") && why.contains("--allow-destroy"), "{why}");
+        assert!(why.contains("no longer saved") && why.contains("--allow-destroy"), "{why}");
         assert_eq!(to(verdict(&few, &[undo.object.to_string()])), undo.before);
     }
 
-    /// Fields that somebody else has put back already, beside changes of their own, are nothing to do and no reason for a refusal.
+    /// Fields that somebody else has restored already, beside changes of their own, are nothing to do and no reason for a refusal.
     #[test]
     fn fields_that_are_back_already_are_nothing_to_do() {
         let node = |labels: Value| {

@@ -70,7 +70,7 @@ pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
     });
     match why {
         Some(why) => format!("of which nothing can be reverted ({why})"),
-        None => "since all is as it was before it".to_owned(),
+        None => "since all its objects have their previous states already".to_owned(),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn say_halt(plan: &mut FleetPlan, newest: &str, (host, object, halt):
             "{host}: the saved values of {object} cannot be read here, {instead}: correct `converge_age_identity`, or name a run with `--to`"
         ),
         Halt::Midway => format!(
-            "{host}: {object} is on the way where a run was cut off, {instead}: {TAKES_ON}; or name a run with `--to`"
+            "{host}: {object} is in an intermediate state, in which a run was interrupted, {instead}: {TAKES_ON}; or name a run with `--to`"
         ),
     });
 }

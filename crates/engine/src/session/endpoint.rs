@@ -19,7 +19,7 @@ pub(crate) enum EndpointError {
     )]
     HostKeyChecking(&'static str),
     /// ssh's configuration names jump hosts in a way that is not understood.
-    #[error("`ProxyJump {0}` in ssh's configuration is no list of hosts; write [user@]host[:port]")]
+    #[error("`ProxyJump {0}` in ssh's configuration is not a list of hosts; write [user@]host[:port]")]
     ProxyJump(String),
     /// Jump hosts are reached through jump hosts, and so on, above this limit.
     #[error("more than {0} jump hosts lead to each other; look for a circle of ProxyJump")]
@@ -40,7 +40,7 @@ impl From<EndpointError> for TargetError {
     }
 }
 
-/// All complaints in one line, for a place that has room for one.
+/// All diagnostics in one line, for a place that has room for one.
 pub(crate) fn one_line(found: &Diagnostics) -> String {
     let lines: Vec<String> = found
         .iter()

@@ -124,7 +124,7 @@ fn flavours_are_told_apart_by_the_process() {
     }
     let alone = facts(&docker);
     assert_eq!((&alone["flavour"], &alone["unit"]), (&json!("docker"), &json!("docker")));
-    // The package runs beside Docker, which is told to use it or has one of its own.
+    // The package runs beside Docker, which is configured to use it or has one of its own.
     assert_eq!(facts(&format!("{docker}{PACKAGE}"))["flavour"], "package");
 }
 

@@ -31,7 +31,7 @@ Facts are data: a host that says `{{ … }}` is quoted, never rendered.
 
 ## The moment of a fact
 
-`facts` has the values of the moment in which an item runs; `facts_before` those of before the run. They differ behind an item of the same run that alters a fact:
+`facts` has the values of the moment in which an item runs; `facts_before` those from before the run. They differ behind an item of the same run that alters a fact:
 
 * What a parameter determines is predicted: behind `hostname: {name: gpu-1}` the plan shows what `facts.hostname` gives then.
 * What a change is known to alter and nobody can know before is deferred: behind a package transaction that brings containerd, an item that reads \

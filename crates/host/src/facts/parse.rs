@@ -161,7 +161,7 @@ fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
         let Some(path) = text(&unescaped(path)) else { continue };
         let fstype = parts.next().and_then(text);
         let read_only = parts.next().is_some_and(|o| o.split(',').any(|o| o == "ro"));
-        // The last mount over a path is the one that is seen. A device that is mounted again elsewhere is no other disk.
+        // The last mount over a path is the visible one. A device that is mounted again elsewhere is no other disk.
         found.retain(|m| m.path != path);
         if found.iter().any(|m| m.device == device) && path != "/" {
             continue;

@@ -240,7 +240,7 @@ proptest! {
     }
 }
 
-/// The digests that a window compares: one a fact, the same in every shell, and the same again when nothing has moved.
+/// The digests that a window compares: one a fact, the same in every shell, and the same again when nothing has changed.
 #[test]
 fn facts_are_watched_in_every_shell() {
     let names: Vec<&str> =

@@ -58,7 +58,7 @@ pub struct ItemSpec {
     pub settings: Vec<(String, String)>,
     /// For an opaque item: the objects that later items claim, without its own.
     pub window: Vec<WindowRow>,
-    /// The role that answers for these rows, by number: what they make is recorded as its own.
+    /// The role that manages these rows, by number: what they make is recorded as its own.
     pub owns: Vec<(u32, String)>,
     /// The data that a rollback of its rows needs besides their states.
     pub node_removal: Option<NodeRemoval>,
@@ -66,7 +66,7 @@ pub struct ItemSpec {
     pub restarts: bool,
     /// Its first step reads what another host has said: the last piece's input is not by digest.
     pub fetched: bool,
-    /// The switch that is armed before its first step.
+    /// The automatic revert that is prepared before its first step.
     pub switch: Option<Switch>,
     /// In a rollback: the run that is rolled back, whose saved accounts the steps may need.
     pub from_run: Option<String>,
@@ -283,7 +283,7 @@ pub enum Reading {
     Failed,
     /// The steps succeeded, and these objects are not as planned.
     Off(Vec<(ObjectId, State)>),
-    /// Not begun: foreign code of an earlier item moved what the rest was planned on. Look, plan, then
+    /// Not begun: foreign code of an earlier item changed what the rest was planned on. Look, plan, then
     /// [`super::resume_script`].
     LookAgain,
     /// Another exit status: it was killed.

@@ -107,7 +107,7 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     match (content, source) {
         (Some(content), _) => {
             let text = content.scalar_text().ok_or_else(|| {
-                ImportProblem::new("the content is no text", "write `content: \"{{ VALUE | to_json }}\"`")
+                ImportProblem::new("the content is not text", "write `content: \"{{ VALUE | to_json }}\"`")
             })?;
             if dest.ends_with('/') {
                 return Err(ImportProblem::new(

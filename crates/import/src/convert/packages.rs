@@ -35,7 +35,7 @@ fn names(node: &Node) -> Result<Node, ImportProblem> {
     }
     if let Some(bad) = all.iter().find(|name| name.contains(['*', '/']) && !name.contains("{{")) {
         return Err(ImportProblem::new(
-            format!("`{bad}` is no name of a package"),
+            format!("`{bad}` is not a valid name of a package"),
             "name each package; one of a release is `package` with `version`",
         ));
     }

@@ -1,4 +1,4 @@
-//! The parameters of a module: each is taken once, and what nobody takes is a question.
+//! The parameters of a module: each is used once, and an unused one becomes an open item.
 
 use crate::expression::ImportProblem;
 use crate::yaml::made;
@@ -71,7 +71,7 @@ impl Params {
         self.entries.retain(|(key, _)| !names.contains(&key.as_str()));
     }
 
-    /// Moves parameters that have the same name and meaning, in this order; `(theirs, ours)`.
+    /// Moves parameters that have the same name and meaning, in this order: Ansible's name, then that of converge.
     pub(crate) fn same(&mut self, names: &[(&str, &str)], out: &mut Vec<(String, Node)>) {
         for (theirs, ours) in names {
             if let Some(value) = self.take(&[theirs]) {
@@ -90,7 +90,7 @@ impl Params {
         Ok(())
     }
 
-    /// Nothing may be left.
+    /// Fails if a parameter is unused.
     pub(crate) fn finish(self, kind: &str) -> Result<(), ImportProblem> {
         let Some((name, _)) = self.entries.first() else { return Ok(()) };
         let write = ansible_parameter(kind, name).map_or_else(
@@ -134,6 +134,6 @@ fn mode(node: &Node) -> Result<Node, ImportProblem> {
                 Err(bad(format!("the mode `{text}` changes a part of what is there")))
             }
         }
-        _ => Err(bad("the mode is no text".to_owned())),
+        _ => Err(bad("the mode is not text".to_owned())),
     }
 }

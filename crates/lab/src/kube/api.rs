@@ -19,7 +19,7 @@ const DATA: &str = "/var/lib/converge-lab-etcd";
 /// The stages on a host.
 const STAGES_AT: &str = "/etc/kubernetes/kwok-stages.yaml";
 
-/// etcd and kube-apiserver, on wish with controllers and kwok. In a lab host they are units that listen on 127.0.0.1:6443 and
+/// etcd and kube-apiserver, on request with controllers and kwok. In a lab host they are units that listen on 127.0.0.1:6443 and
 /// `/etc/kubernetes/admin.conf` is there, as on a kubeadm control plane. They survive a reboot and a power cut of the host.
 ///
 /// Dropping it stops the processes and deletes their data.
@@ -234,7 +234,7 @@ impl ApiServer {
         }
     }
 
-    /// Applies YAML or JSON from the server's side, as the manager `lab` and over everybody else's claims.
+    /// Applies YAML or JSON from the server's side, as the manager `lab` and with `--force-conflicts`.
     ///
     /// Errors with what kubectl said when it fails.
     pub fn apply(&self, manifests: &str) -> Result<()> {

@@ -33,7 +33,7 @@ pub(super) fn can_be_had(cache: &Path) -> bool {
 
 /// Whether this Go builds the parts.
 fn is_new_enough(program: &str) -> bool {
-    // Outside of a module it says its own version, not that of another toolchain which it would get.
+    // Outside of a module it says its own version, not that of another toolchain that it would download.
     let mut command = Command::new(program);
     command.args(["env", "GOVERSION"]).current_dir("/").env("GOTOOLCHAIN", "local");
     let output = command.output().ok().filter(|output| output.status.success());

@@ -6,7 +6,7 @@ use crate::host::{ExecOutput, Host};
 
 /// The number of seconds that kubectl may take, for a wait of its own.
 pub(crate) const LIMIT: u32 = 300;
-/// Objects are applied from the server's side, as the manager `lab` and over everybody else's claims.
+/// Objects are applied from the server's side, as the manager `lab` and with `--force-conflicts`.
 pub(crate) const APPLY: [&str; 5] =
     ["apply", "--server-side", "--force-conflicts", "--field-manager=lab", "--filename=-"];
 
@@ -49,7 +49,7 @@ impl Kubectl {
         self.host.exec_with_input(&line, input.as_bytes())
     }
 
-    /// Applies YAML or JSON from the server's side, as the manager `lab` and over everybody else's claims.
+    /// Applies YAML or JSON from the server's side, as the manager `lab` and with `--force-conflicts`.
     ///
     /// Errors with what kubectl said when it fails.
     pub fn apply(&self, manifests: &str) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Real Kubernetes for tests, from fast to whole.
 //!
-//! * An [`ApiServer`] inside a lab host (or a [`LocalApi`] on this machine's loopback): etcd and kube-apiserver, on wish
+//! * An [`ApiServer`] inside a lab host (or a [`LocalApi`] on this machine's loopback): etcd and kube-apiserver, on request
 //!   with the controllers and with kwok, which plays kubelets. Up in seconds.
 //! * [`NodeSpec`]: simulated nodes with GPUs, on which DaemonSets roll out and Jobs complete.
 //! * A whole cluster, on hosts that can become nodes ([`crate::LabOptions::kube`]), installed from [`Repositories`] by the role `k8s` with

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// A folder of ready-made programs that is asked before anything is built: the ecosystem's own variable.
+/// A folder of ready-made programs that is searched before anything is built: the ecosystem's own variable.
 pub const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 /// Where parts lie.

@@ -209,7 +209,7 @@ fn names(root: &Path, older: bool) -> (&'static str, PathBuf) {
     (name, root.join(format!("{name}-{}", recipe())))
 }
 
-/// Everything that [`Repositories::serve`] needs on this machine and lacks, with [`super::device_plugin_image`] on wish; nothing is changed.
+/// Everything that [`Repositories::serve`] needs on this machine and lacks, with [`super::device_plugin_image`] on request; nothing is changed.
 pub fn missing(gpus: bool) -> Vec<Missing> {
     let cache = default_cache_dir();
     let mut parts = wanted(false);

@@ -10,7 +10,7 @@ pub const MAX_HOSTS_PER_PATTERN: usize = 100_000;
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Splits `host:port` or `[host]:port`; `None` when the text is no host identifier.
+/// Splits `host:port` or `[host]:port`; `None` when the text is not a host identifier.
 ///
 /// With `allow_ranges`, `[x:y]` and `[x:y:step]` may stand in the host part.
 #[must_use]

@@ -76,7 +76,7 @@ pub struct ConnectionSettings {
     pub timeout: Option<u64>,
 }
 
-/// Reads variables, resolves their templates and collects complaints.
+/// Reads variables, resolves their templates and collects diagnostics.
 struct VariableReader<L, R> {
     lookup: L,
     resolve: R,

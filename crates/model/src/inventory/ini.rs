@@ -38,7 +38,7 @@ struct IniReader<'a> {
     section: IniSection,
 }
 
-/// Reads INI text into the builder; complaints go to its diagnostics.
+/// Reads INI text into the builder; diagnostics go to its diagnostics.
 pub(super) fn read(builder: &mut Builder, source: &Arc<Source>) {
     let mut reader = IniReader {
         builder,

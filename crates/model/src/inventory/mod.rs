@@ -1,6 +1,6 @@
 //! Inventories in Ansible's formats: YAML, INI, directories of them, lists of hosts, `group_vars/` and `host_vars/`.
 //!
-//! [`Inventory::load`] reads all sources and reports all complaints at once. [`Inventory::host_vars`] gives every value
+//! [`Inventory::load`] reads all sources and reports all diagnostics at once. [`Inventory::host_vars`] gives every value
 //! that a host has for a variable, lowest first, each with its place. The oracle is `ansible-inventory`: a test compares.
 
 mod address;
@@ -85,7 +85,7 @@ impl Inventory {
     /// Reads all sources in order, then the vars files beside them and beside the playbook. The second value holds warnings.
     ///
     /// # Errors
-    /// Every complaint of every file; sources that do not exist, programs, plugins and encrypted files that no password of
+    /// Every diagnostic of every file; sources that do not exist, programs, plugins and encrypted files that no password of
     /// `vault` opens among them.
     pub fn load(
         sources: &[InventorySource],
@@ -101,7 +101,7 @@ impl Inventory {
     /// the hosts that are used. As in Ansible, a file counts only where a host needs it.
     ///
     /// # Errors
-    /// Every complaint about the sources themselves.
+    /// Every diagnostic about the sources themselves.
     pub fn read(
         sources: &[InventorySource],
         playbook_dir: Option<&Utf8Path>,
@@ -141,7 +141,7 @@ impl Inventory {
         Ok((inventory, diagnostics))
     }
 
-    /// Complaints about the files of variables that these hosts have, each once.
+    /// Diagnostics about the files of variables that these hosts have, each once.
     #[must_use]
     pub fn problems_of<'h>(&self, hosts: impl IntoIterator<Item = &'h str>) -> Diagnostics {
         let mut groups: BTreeSet<GroupId> = [ALL].into();
@@ -158,7 +158,7 @@ impl Inventory {
         of_groups.chain(of_hosts).flat_map(|found| found.problems.iter().cloned()).collect()
     }
 
-    /// Complaints about all files of variables, also those of groups without hosts.
+    /// Diagnostics about all files of variables, also those of groups without hosts.
     #[must_use]
     pub fn problems(&self) -> Diagnostics {
         self.files.problems()

@@ -390,7 +390,7 @@ impl Inventory {
     /// The hosts of a pattern, which is a string or a list of strings as in `hosts:` of a play.
     ///
     /// # Errors
-    /// A pattern that is no string, a regular expression that cannot be read, an index that a group does not have.
+    /// A pattern that is not a string, a regular expression that cannot be read, an index that a group does not have.
     pub fn select(&self, pattern: &Node) -> Result<Selection, Diagnostics> {
         let items = match &pattern.value {
             Value::List(items) => items.as_slice(),

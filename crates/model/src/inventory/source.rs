@@ -257,7 +257,7 @@ fn file(builder: &mut Builder, path: &Utf8Path) {
     }
 }
 
-/// YAML first; a file that is no YAML map is read as INI, and the complaints of the likelier format are kept.
+/// YAML first; a file that is no YAML map is read as INI, and the diagnostics of the likelier format are kept.
 fn detect(builder: &mut Builder, source: &Arc<Source>, named_yaml: bool) {
     let mut complaints = Diagnostics::new();
     let documents = documents(source.clone(), &mut complaints);

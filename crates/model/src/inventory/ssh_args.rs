@@ -133,7 +133,7 @@ const UNDERSTOOD: [&str; 10] = [
 ];
 
 impl SshOptions {
-    /// Adds the arguments in `text`, the value of the variable `name`. Complaints go to `found`.
+    /// Adds the arguments in `text`, the value of the variable `name`. Diagnostics go to `found`.
     pub(super) fn add(&mut self, name: &str, text: &str, at: &Span, found: &mut Diagnostics) {
         let words = match shlex::split(text, false) {
             Ok(words) => words,

@@ -20,7 +20,7 @@ const MAX_FOLDERS: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FoundVars {
     pub(super) vars: Vec<Assignment>,
-    /// Complaints about the files. They count where a host is used that has these variables.
+    /// Diagnostics about the files. They count where a host is used that has these variables.
     pub(super) problems: Diagnostics,
 }
 
@@ -36,7 +36,7 @@ impl VarsFiles {
         self.found.get(&(directory, is_group, name.to_owned()))
     }
 
-    /// Complaints about the files of all groups and hosts, in order.
+    /// Diagnostics about the files of all groups and hosts, in order.
     pub(super) fn problems(&self) -> Diagnostics {
         let mut all: Vec<_> = self.found.iter().filter(|(_, found)| !found.problems.is_empty()).collect();
         all.sort_by_key(|((directory, is_group, name), _)| (*directory, !*is_group, name));

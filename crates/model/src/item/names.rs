@@ -59,7 +59,7 @@ pub(super) fn named_items(params: &Node, diags: &mut Diagnostics) -> Vec<Spanned
                 diags.push(
                     Diagnostic::error(
                         "bad-name",
-                        format!("`{key}` names resources of this role, and a template is no name"),
+                        format!("`{key}` names resources of this role, and a template is not a valid name"),
                     )
                     .label(&name.span, "a template")
                     .help("write the resource's name as it stands"),

@@ -60,7 +60,7 @@ pub(crate) fn documents(source: Arc<Source>, diagnostics: &mut Diagnostics) -> O
     Some(documents?.into_iter().map(|document| with_source(document, &shown)).collect())
 }
 
-/// Takes out of a complaint about a decrypted file what may quote it.
+/// Takes out of a diagnostic about a decrypted file what may quote it.
 pub(crate) fn unquoted(problem: &mut Diagnostic, file: &str) {
     if problem.code != "duplicate-key" {
         problem.message = format!("this decrypted file is not right at the place shown ({})", problem.code);

@@ -114,12 +114,12 @@ impl World {
         project
     }
 
-    /// Complaints as text, with paths from the project's folder.
+    /// Diagnostics as text, with paths from the project's folder.
     pub fn text(&self, found: &Diagnostics) -> String {
         found.to_string().replace(&format!("{}/", self.folder.path().display()), "")
     }
 
-    /// All complaints of a project that cannot be loaded, or of its hosts.
+    /// All diagnostics of a project that cannot be loaded, or of its hosts.
     pub fn complaints(&self) -> String {
         match self.try_load() {
             Err(found) => self.text(&found),

@@ -212,7 +212,7 @@ fn each_complaint_of_an_item() {
         ),
         (
             "resources: [{file: {path: /a, template: gone.j2, source: ../../etc/passwd}}]",
-            "error[no-file]: the role `r` has no file `templates/gone.j2`\n  --> 1:41: not found\n  help: write the file roles/r/templates/gone.j2\nerror[bad-path]: `../../etc/passwd` is no path below `files/` of the role\n  --> 1:58: must stay in the role's folder\n  help: put the file into roles/r/files/ and write its name",
+            "error[no-file]: the role `r` has no file `templates/gone.j2`\n  --> 1:41: not found\n  help: write the file roles/r/templates/gone.j2\nerror[bad-path]: `../../etc/passwd` is not a path below `files/` of the role\n  --> 1:58: must stay in the role's folder\n  help: put the file into roles/r/files/ and write its name",
         ),
         (
             "- a",

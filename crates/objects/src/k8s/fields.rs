@@ -144,7 +144,7 @@ pub enum FieldError {
     #[error("{} is no map", shown(.0))]
     NotAMap(FieldPath),
     /// An item is looked for in a value that has none: the rest of the path from there.
-    #[error("{} is no list", shown(.0))]
+    #[error("{} is not a list", shown(.0))]
     NotAList(FieldPath),
 }
 
@@ -300,7 +300,7 @@ pub fn elsewhere(live: &Value, change: &[Field]) -> Vec<Deviation> {
     deviating(live, &open, false)
 }
 
-/// The fields in which an object is not as it was left, without those that have the value of before already.
+/// The fields in which an object is not as it was left, without those that have their previous value already.
 pub fn moved(left: &Value, now: &Value, before: Option<&Value>) -> Vec<Field> {
     let mut all = leaf_differences(left, now);
     all.retain(|field| before.is_none_or(|before| read(before, &field.path) != field.after.as_ref()));

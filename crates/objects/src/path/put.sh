@@ -40,7 +40,7 @@ cv_apply_path() {
 # systemd reads its unit files again, where it runs.
 cv_reload_units() { [ ! -d "${CV_SYSTEMD:-/run/systemd/system}" ] || systemctl daemon-reload; }
 
-# cv_path_own TARGET OWNER GROUP MODE [OLD]: the target is a path of ours or /proc/self/fd/8. It gets the ACL, capabilities and extended
+# cv_path_own TARGET OWNER GROUP MODE [OLD]: the target is a path of converge or /proc/self/fd/8. It gets the ACL, capabilities and extended
 # attributes of OLD, after its owner (a change of which takes capabilities) and before its mode (which sets an ACL's mask).
 cv_path_own() {
   if [ "$2:$3" != "$CV_ME" ] || [ ! -O "$1" ] || [ ! -G "$1" ]; then chown "$2:$3" "$1" || return 1; fi

@@ -91,7 +91,7 @@ fn places(text: &str) -> Vec<(Range<usize>, String)> {
             Event::Scalar(word, ScalarStyle::Plain, _, None) => {
                 let place =
                     span.start.byte_offset().zip(span.end.byte_offset()).map(|(start, end)| start..end);
-                // A quoted one stays what it is; so does one whose place cannot be told.
+                // A quoted one stays what it is; so does one whose place is not known.
                 let place = place.filter(|place| text.get(place.clone()) == Some(&*word));
                 if let (Some(place), Some(means)) = (place, meaning(&word)) {
                     found.push((place, if is_key { format!("\"{means}\"") } else { means }));

@@ -232,9 +232,9 @@ pub struct AttributeEntry {
 pub struct ContentEntry {
     /// A unified diff
     pub diff: Option<String>,
-    /// Before, if it is no text or too large
+    /// Before, if it is not UTF-8 text or too large
     pub before: Option<Blob>,
-    /// After, if it is no text or too large
+    /// After, if it is not UTF-8 text or too large
     pub after: Option<Blob>,
     /// The content changes, and no more may be shown
     pub sensitive: Option<bool>,

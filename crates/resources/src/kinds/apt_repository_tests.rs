@@ -66,7 +66,7 @@ fn a_key_that_is_there_is_not_fetched_again() {
     let kind = read::<AptRepository>(params(json!({"key_url": "https://example.org/key"})));
     let view = host().dir("/etc/apt/keyrings").file("/etc/apt/keyrings/shop.gpg", 0o644, packets());
     settle(&kind, view.clone());
-    let damaged = view.file("/etc/apt/keyrings/shop.gpg", 0o644, "spoiled");
+    let damaged = view.file("/etc/apt/keyrings/shop.gpg", 0o644, "drifted");
     assert_eq!(kind.plan(&damaged), Err(Stop::Ask(vec![key_probe("https://example.org/key")])));
 }
 

@@ -389,7 +389,7 @@ mod tests {
         assert!(matches!(on_host().plan(&brought), Err(Stop::Deferred(_))));
         // The file is damaged, and an earlier item is about to replace it.
         let probe = Probe::Run { script: script("/srv/a.tgz"), user: None, timeout: 600 };
-        let damaged = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"spoiled")));
+        let damaged = view.answer(&probe, 2, &format!("{}  -\n", Digest::of(b"drifted")));
         let replaced = damaged.acts(path_id("/srv/a.tgz"), false);
         assert!(matches!(on_host().plan(&replaced), Err(Stop::Deferred(_))));
     }

@@ -150,7 +150,7 @@ impl Resource for Cron {
             );
         }
         if self.user.contains('/') || self.user.contains('.') {
-            wrong("/user", "this is no name of a user", "write a user's name");
+            wrong("/user", "this is not a valid name of a user", "write a user's name");
         }
         if self.state == Presence::Present {
             let fields = self.times().split_ascii_whitespace().count();

@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// two hosts of the inventory that fetch to one path, or one below the other, are refused, whichever of them the run has: name the host in `to`. What the file holds is data of the host: no other file of the project
 /// is ever written.
 ///
-/// A rollback puts the former file back, or removes it where there was none. The former contents are kept in `~/.local/state/converge/fetched` of this
+/// A rollback restores the previous file, or removes it where there was none. The previous contents are kept in `~/.local/state/converge/fetched` of this
 /// machine for a month, so a rollback from another machine leaves the file alone and says so. `undo.sh` on the host passes over it.
 ///
 /// Files of 1 MiB at most. Where an earlier resource of the run makes the file, it is fetched when that has run.
@@ -48,7 +48,7 @@ impl Resource for Fetch {
         if self.to.split('/').any(step) {
             errors.push(ParamError::new(
                 "/to",
-                format!("`{}` is no path below the folder `fetched`", self.to),
+                format!("`{}` is not a path below the folder `fetched`", self.to),
                 "write a relative path whose names begin with no point: `clusters/prod.kubeconfig`",
             ));
         }

@@ -40,9 +40,9 @@ pub struct Firewall {
 pub enum Policy {
     /// It is let through.
     Allow,
-    /// It is dropped.
+    /// Packets are dropped.
     Deny,
-    /// It is refused with an answer.
+    /// Packets are refused with an answer.
     Reject,
 }
 

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 /// Fields that the chart does not declare are no difference, whoever writes them. What a chart draws at random (a password) stays as it is deployed.
 ///
 /// A release that `state: absent` took away can be rolled back, though its chart may be gone. Keys of values that the chart does not know are shown
-/// with the nearest one that it knows. A release that hangs in `pending-…` or has failed is shown with its recovery; it is put right too where the
+/// with the nearest one that it knows. A release that is stuck in `pending-…` or has failed is shown with its recovery; it is recovered too where the
 /// chart cannot be rendered.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -161,7 +161,7 @@ impl HelmRelease {
         wanted
     }
 
-    /// A release that hangs and whose chart cannot be rendered now: it is put right all the same.
+    /// A release that is stuck and whose chart cannot be rendered now: it is recovered nevertheless.
     fn put_right(&self, revisions: &[Value], why: &str) -> Result<Option<WantedStates>, Stop> {
         let wanted = match release::recovery(revisions) {
             None => return Ok(None),
@@ -177,7 +177,7 @@ impl HelmRelease {
         let newest =
             revisions.first().and_then(|r| r.get("status")).and_then(Value::as_str).unwrap_or_default();
         let note = format!(
-            "the release hangs in {newest} and is put right; what is declared comes with the next run: {why}"
+            "the release is stuck in {newest} and is recovered; the next run installs the declared chart: {why}"
         );
         Ok(Some(WantedStates { notes: vec![note], ..wanted }))
     }
@@ -270,13 +270,13 @@ fn recovery(revisions: &[Value]) -> Option<String> {
     let now = newest.get("status").and_then(Value::as_str).unwrap_or_default();
     let (name, good) = (number(newest), release::in_force(revisions));
     let reported = match (now, good) {
-        ("pending-install", None) => "what it left is taken away, then it is installed anew".to_owned(),
+        ("pending-install", None) => "what it left is taken away, then it is installed again".to_owned(),
         (_, Some(good)) if now.starts_with("pending-") => {
             format!("it goes back to revision {}, then it is upgraded", number(good))
         }
         (_, None) if now.starts_with("pending-") => {
             return Some(format!(
-                "revision {name} hangs in {now}, and none is in force: it is installed anew"
+                "revision {name} is stuck in {now}, and none is in force: it is installed again"
             ));
         }
         ("failed", good) => {
@@ -287,10 +287,10 @@ fn recovery(revisions: &[Value]) -> Option<String> {
             };
             return Some(format!("revision {name} has failed, {force}; it is upgraded anew"));
         }
-        ("uninstalling", _) => "it is installed anew".to_owned(),
+        ("uninstalling", _) => "it is installed again".to_owned(),
         _ => return None,
     };
-    Some(format!("revision {name} hangs in {now}: {reported}"))
+    Some(format!("revision {name} is stuck in {now}: {reported}"))
 }
 
 /// Keys of values that the chart's own values do not have, each with the nearest that they have.

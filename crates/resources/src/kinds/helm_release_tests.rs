@@ -134,8 +134,12 @@ fn a_release_that_hangs_is_put_right() {
     applied["applied"] = json!(true);
     for (now, older, says) in [
         (revision("pending-upgrade", "v1.2.3"), true, "goes back to revision 2, then it is upgraded"),
-        (revision("pending-install", "v1.2.3"), false, "taken away, then it is installed anew"),
-        (revision("uninstalling", "v1.2.3"), false, "revision 3 hangs in uninstalling: it is installed anew"),
+        (revision("pending-install", "v1.2.3"), false, "taken away, then it is installed again"),
+        (
+            revision("uninstalling", "v1.2.3"),
+            false,
+            "revision 3 is stuck in uninstalling: it is installed again",
+        ),
         (fails.clone(), true, "revision 3 has failed, it is not in force: revision 2 is"),
         (fails, false, "nothing of the release is in force"),
         (applied, true, "all of it was applied"),
@@ -266,7 +270,9 @@ fn what_hangs_is_put_right_without_its_chart() {
     older["revision"] = json!(2);
     let wanted = kind.plan(&refuses(&now, older.clone())).unwrap();
     assert!(wanted.targets[0].1.line().starts_with("release deployed op-v1.2.2 "), "{wanted:?}");
-    assert!(wanted.notes[0].contains("hangs in pending-upgrade") && wanted.notes[0].contains("requires DRA"));
+    assert!(
+        wanted.notes[0].contains("is stuck in pending-upgrade") && wanted.notes[0].contains("requires DRA")
+    );
     assert_eq!(wanted.calls, []);
     let first = revision("pending-install", "v1.2.3");
     let wanted = kind.plan(&refuses(&first, json!({"revision": 2, "status": "failed"}))).unwrap();

@@ -60,7 +60,7 @@ impl Resource for HelmRepository {
             if text.trim().is_empty() || text.contains(['/', ' ']) {
                 errors.push(ParamError::new(
                     pointer,
-                    format!("`{text}` is no name"),
+                    format!("`{text}` is not a valid name"),
                     "write it as `gpu-operator` and `v25.10.0`",
                 ));
             }

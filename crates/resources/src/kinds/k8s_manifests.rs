@@ -51,7 +51,8 @@ impl K8sManifests {
     /// The texts of the manifests, each with the name of its file.
     fn texts(&self, view: &dyn View) -> Result<Vec<(String, String)>, Stop> {
         if let Some(source) = &self.source {
-            let text = source.content.text().ok_or_else(|| Stop::invalid("/source", "it is no text"))?;
+            let text =
+                source.content.text().ok_or_else(|| Stop::invalid("/source", "it is not UTF-8 text"))?;
             return Ok(vec![(source.path.clone(), text.to_owned())]);
         }
         if let Some(Tree(folder)) = &self.folder {
@@ -97,7 +98,7 @@ fn files(folder: &SourceFile, pointer: &str) -> Result<BTreeMap<String, String>,
             ArchiveMember::Link { .. } => return Err(Stop::invalid(pointer, format!("{path} is a link"))),
             ArchiveMember::File { digest, .. } => {
                 let text = listing.contents.get(&digest).and_then(|content| content.text());
-                let text = text.ok_or_else(|| Stop::invalid(pointer, format!("{path} is no text")))?;
+                let text = text.ok_or_else(|| Stop::invalid(pointer, format!("{path} is not UTF-8 text")))?;
                 files.insert(path, text.to_owned());
             }
         }
@@ -219,7 +220,7 @@ impl Resource for K8sManifests {
             if overlay.split('/').any(|step| ["", ".", ".."].contains(&step)) {
                 wrong(
                     "/overlay",
-                    "it is no folder below the kustomization",
+                    "it is not a folder below the kustomization",
                     "write it as `overlays/production`",
                 );
             }

@@ -199,7 +199,7 @@ impl Resource for K8sSnap {
         let mut errors = Vec::new();
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         if !is_node_name(&self.node) {
-            wrong("/node", "it is no name of a node", "write it as `kubectl get nodes` shows it");
+            wrong("/node", "it is not a valid name of a node", "write it as `kubectl get nodes` shows it");
         }
         let good = |b: u8| b.is_ascii_alphanumeric() || b".-[]:/".contains(&b);
         if let Some(address) = &self.address

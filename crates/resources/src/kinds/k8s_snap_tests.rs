@@ -35,7 +35,7 @@ fn a_bare_host_becomes_what_it_is_to_be_and_stays_so() {
     }
     let gone = read::<K8sSnap>(json!({"node": "w1", "leave": {"control_plane": "cp1"}}));
     let again = gone.plan(&host(K8sSnapState::Absent)).unwrap();
-    assert!(again.fetch.is_none(), "a host that is no node asks nobody");
+    assert!(again.fetch.is_none(), "a host that is not a node asks nobody");
 }
 
 #[test]

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 /// A field on every object of a kind that a selector picks.
 ///
-/// Nothing else of these objects is touched: no status goes back, no version, no field of a manager beside it. Objects that come later are seen by
-/// the next run.
+/// Nothing else of these objects is touched: no status goes back, no version, no field of a manager beside it. Objects that come later are changed
+/// by the next run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct K8sTransform {
@@ -78,13 +78,13 @@ impl Resource for K8sTransform {
             ));
         }
         if !self.kind.starts_with(|c: char| c.is_ascii_uppercase()) || self.kind.contains('/') {
-            let message = format!("`{}` is no kind", self.kind);
+            let message = format!("`{}` is not a kind", self.kind);
             errors.push(ParamError::new("/kind", message, "write it as `DaemonSet`"));
         }
         errors
     }
 
-    /// Which objects these are only the cluster knows. They are in the plan's targets all the same.
+    /// Which objects these are only the cluster knows. They are still in the plan's targets.
     fn claims(&self) -> Vec<Claim> {
         Vec::new()
     }

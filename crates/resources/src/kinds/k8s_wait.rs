@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Waits until something holds on a cluster: a condition, a field, a number of objects, what nodes offer, what a Service answers.
 ///
 /// It changes nothing, and belongs in `resources` and `verify`. Where an earlier resource of the run changes the cluster, it is looked at when its turn
-/// comes; what holds then is no change. What does not hold within the deadline fails, with the names and numbers that were seen last. Nodes that are
+/// comes; what holds then is no change. What does not hold within the deadline fails, with the names and numbers that were observed last. Nodes that are
 /// not ready do not count, and are named.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -156,12 +156,12 @@ impl Http {
         check_name("/http/service", &self.service, errors);
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         if self.port == 0 {
-            wrong("/http/port", "this is no port", "write 1 to 65535");
+            wrong("/http/port", "this is not a port", "write 1 to 65535");
         }
         let plain = |b: u8| b.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&b);
         let up = self.path.split(['/', '?']).any(|part| part == "..");
         if !self.path.starts_with('/') || up || !self.path.bytes().all(plain) {
-            wrong("/http/path", "this is no path of HTTP", "write it as `/healthz`");
+            wrong("/http/path", "this is not a path of HTTP", "write it as `/healthz`");
         }
         if !(100..=599).contains(&self.status) {
             wrong("/http/status", "this is no status of HTTP", "write 100 to 599");

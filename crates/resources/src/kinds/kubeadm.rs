@@ -342,7 +342,11 @@ impl Resource for Kubeadm {
                 wrong("/leave/control_plane", "no host is named", "name a control plane that stays");
             }
             if !is_node_name(&leave.node) {
-                wrong("/leave/node", "it is no name of a node", "write it as `kubectl get nodes` shows it");
+                wrong(
+                    "/leave/node",
+                    "it is not a valid name of a node",
+                    "write it as `kubectl get nodes` shows it",
+                );
             }
         }
         if let Some(upgrade) = &self.upgrade {

@@ -26,7 +26,7 @@ pub struct KubeadmConfig {
     /// Which: `cluster` is `ClusterConfiguration` of the ConfigMap `kubeadm-config`, `kubelet` is `kubelet` of `kubelet-config`, `kube_proxy` is
     /// `config.conf` of `kube-proxy`.
     document: Document,
-    /// A mapping that is laid over it: each value in it that is no mapping is set at its place.
+    /// A mapping that is laid over it: each value in it that is not a mapping is set at its place.
     merge: Map<String, Value>,
 }
 

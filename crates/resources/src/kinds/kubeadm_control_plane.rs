@@ -132,7 +132,7 @@ impl Resource for KubeadmControlPlane {
             let list = fields.get("extraArgs").cloned().unwrap_or_default();
             let good = |argument: &Value| is_text(argument.get("name")) && is_text(argument.get("value"));
             if !(list.is_null() || list.as_array().is_some_and(|list| list.iter().all(good))) {
-                let message = format!("`{part}.extraArgs` is no list of arguments");
+                let message = format!("`{part}.extraArgs` is not a list of arguments");
                 errors.push(ParamError::new(
                     "/config",
                     message,

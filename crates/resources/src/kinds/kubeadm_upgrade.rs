@@ -28,7 +28,7 @@ use serde::Deserialize;
 /// With `resume` a node that converge has cordoned takes pods again: after a drain for an upgrade once it is Ready and its kubelet has the version; after
 /// a removal that was begun and is no longer wanted at once. It uses the node's own credentials, and does the same on the first control plane.
 ///
-/// On a host that is no node, none of the three does anything. A rollback passes over them.
+/// On a host that is not a node, none of the three does anything. A rollback passes over them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeadmUpgrade {
@@ -150,7 +150,7 @@ impl Resource for KubeadmUpgrade {
             wrong("/version", "it is no version", "write it as `1.36.2`");
         }
         if !is_node_name(&self.node) {
-            wrong("/node", "it is no name of a node", "write it as `kubectl get nodes` shows it");
+            wrong("/node", "it is not a valid name of a node", "write it as `kubectl get nodes` shows it");
         }
         if self.control_plane.is_empty() {
             wrong("/control_plane", "no host is named", "name the first control plane of the inventory");

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// The names are those of `/usr/share/i18n/SUPPORTED`, of the package `locales`: install that in a resource before this one. `state: absent` removes the locales and comments their lines out.
 /// Where there is no such list (RHEL and its relatives), locales come with packages such as `glibc-langpack-de`: a name that the host has already is unchanged, another one is refused.
 ///
-/// The default is kept in `/etc/default/locale`; in `/etc/locale.conf` where the former leads there (Debian 13), or only the latter exists. Other variables and lines of the file are left alone. Sessions and
+/// The default is kept in `/etc/default/locale`; in `/etc/locale.conf` where the first is a link to it (Debian 13), or only it exists. Other variables and lines of the file are left alone. Sessions and
 /// services that run keep their locale: name this resource in the `restart_on` of a `service`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -62,7 +62,7 @@ impl Resource for Namespace {
         let mut errors = Vec::new();
         check_name("/name", &self.name, &mut errors);
         if errors.is_empty() && (self.name.len() > 63 || self.name.contains(['.', ':'])) {
-            let message = format!("`{}` is no name of a namespace", self.name);
+            let message = format!("`{}` is not a valid name of a namespace", self.name);
             errors.push(ParamError::new("/name", message, "at most 63 letters, digits and `-`"));
         }
         check_marks("labels", &self.labels, &mut errors);

@@ -279,7 +279,7 @@ impl Resource for Node {
         if all.targets.is_empty() {
             all.notes.push("the selector picks no node".to_owned());
         }
-        // A node that an earlier run changed may not be ready yet: without the wait the next batch would begin all the same.
+        // A node that an earlier run changed may not be ready yet: without the wait the next batch would begin nevertheless.
         let left_alone = all.targets.is_empty();
         if let Some(wait) = self.wait().filter(|_| !left_alone) {
             wait_for(view, &wait, &mut all)?;
@@ -411,7 +411,7 @@ mod tests {
         );
         assert_eq!(judged("4"), condition::ConditionVerdict::Met);
         settle(&kind, view);
-        // Nothing is changed, but the node of an earlier run is not ready: the wait holds all the same.
+        // Nothing is changed, but the node of an earlier run is not ready: the wait holds nevertheless.
         let same = |more: Value| {
             let mut params = json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -168,7 +168,7 @@ impl Package {
                     return Err(Stop::invalid_help(
                         &pointer,
                         format!("{name} is held"),
-                        "add `hold: false` to remove it all the same",
+                        "add `hold: false` to remove it anyway",
                     ));
                 }
                 Some(PackageState::Present { version, .. }) if !self.purge && done.leaves.contains(name) => {
@@ -252,7 +252,7 @@ impl Package {
                         return Err(Stop::invalid_help(
                             &pointer,
                             format!("{name} {old} is installed, and {version} is older"),
-                            "add `allow_downgrade: true` to go back all the same",
+                            "add `allow_downgrade: true` to go back anyway",
                         ));
                     }
                     ((*version).to_owned(), *hold)
@@ -421,7 +421,7 @@ impl Resource for Package {
         errors
     }
 
-    /// Dependencies are not claimed: only the simulation knows them. They are targets of the plan all the same.
+    /// Dependencies are not claimed: only the simulation knows them. They are still targets of the plan.
     fn claims(&self) -> Vec<Claim> {
         let presence = if self.state == PackagePresence::Absent { "absent" } else { "present" };
         let mut claims = Vec::new();

@@ -71,7 +71,7 @@ fn the_whole_transaction_is_planned() {
     settle(&kind, view);
 }
 
-/// The question says whether recommended packages come along; what starts services is told, and goes by itself.
+/// The question says whether recommended packages come along; what starts services is reported, and goes by itself.
 #[test]
 fn recommended_packages_and_services_are_asked_for() {
     for (params, flags) in [

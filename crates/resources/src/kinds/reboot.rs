@@ -15,7 +15,7 @@ const WHY: &str = "cv_boot_why";
 /// Exactly one reason is needed: `when_required`, `on_change` or `once`. The run loses the session, connects again in the
 /// same way until the deadline, checks that the host runs another boot (`/proc/sys/kernel/random/boot_id`), waits for
 /// the end of the boot and for `units`, reads the host again, and continues with the resources after it. State that a restart changes
-/// (units that are started, values that are not kept) is put right by the later resources of the same run. A restart needs
+/// (units that are started, values that are not kept) is corrected by the later resources of the same run. A restart needs
 /// drain: hosts restart in batches, the first one alone. A controller that is lost meanwhile does no harm: the next run
 /// sees whether the host has restarted and does not repeat it. A rollback passes over a restart. The machine on which
 /// converge runs is never restarted by it.

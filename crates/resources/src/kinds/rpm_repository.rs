@@ -20,7 +20,7 @@ use serde::Deserialize;
 /// It is `/etc/yum.repos.d/NAME.repo`, which holds this repository alone: a file of that name with others in it, and the same repository in another file, are
 /// errors of the plan. The key is given as for [`apt_repository`](apt_repository.md): by its whole fingerprint, and its bytes with `key`, `key_source` or `key_url`; one that
 /// is another, or that brings more keys along, is refused before anything is changed. It becomes `/etc/pki/rpm-gpg/RPM-GPG-KEY-NAME`, and with `gpgcheck` rpm
-/// is told to trust it; a newer edition of a key that rpm has (a later end, say) replaces it. With `key_url` the host fetches it over https while the plan is made, unless a key file with these
+/// is configured to trust it; a newer edition of a key that rpm has (a later end, say) replaces it. With `key_url` the host fetches it over https while the plan is made, unless a key file with these
 /// fingerprints is there already. dnf itself takes the key for `repo_gpgcheck`, and what `signed_by` names where a package first needs it.
 ///
 /// The metadata of this repository, and of no other, are fetched with it, so that later resources find its packages. A package
@@ -59,7 +59,7 @@ pub struct RpmRepository {
     key_url: Option<String>,
     /// A key file that is on the host, in place of a key of its own: `/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-release`.
     signed_by: Option<String>,
-    /// Whether dnf uses it without being told to. The metadata of one that is not enabled are not fetched.
+    /// Whether dnf uses it by default. The metadata of one that is not enabled are not fetched.
     #[serde(default = "yes")]
     enabled: bool,
     /// From 1 (its packages first) to 99, that of a repository that says none.

@@ -87,7 +87,7 @@ impl Resource for Secret {
         check_marks("labels", &self.labels, &mut errors);
         let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         for key in self.data.0.keys().filter(|key| key.is_empty() || !key.bytes().all(good)) {
-            let message = format!("`{key}` is no name of an entry");
+            let message = format!("`{key}` is not a valid name of an entry");
             errors.push(ParamError::new("/data", message, "write letters, digits, `-`, `_` and `.`"));
         }
         if self.state == Presence::Present && self.data.0.is_empty() {

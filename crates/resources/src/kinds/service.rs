@@ -236,7 +236,7 @@ fn not_there(view: &dyn View, name: &str, wish: &Wish, basis: Option<&Basis>) ->
             "correct the name, or bring the unit with a `package` or `unit` resource before this one",
         ));
     }
-    // The properties of the unit are known only once its package or file is there; the wishes of the item are known now.
+    // The properties of the unit are known only once its package or file is there; the states that the item wants are known now.
     let enabled = if wish.masked == Some(true) { Some(false) } else { wish.enabled };
     let running = if wish.masked == Some(true) { Some(UnitActivity::Stopped) } else { wish.running };
     match (running, enabled, wait.or_else(|| view.pending())) {

@@ -33,7 +33,7 @@ pub struct Structured {
     /// JSON pointer → the exact value there.
     #[serde(default)]
     set: Map<String, Value>,
-    /// A mapping that is laid over the file: each value in it that is no mapping is set at its place, and what the file has beside it
+    /// A mapping that is laid over the file: each value in it that is not a mapping is set at its place, and what the file has beside it
     /// stays.
     #[serde(default)]
     merge: Map<String, Value>,
@@ -80,7 +80,7 @@ impl Structured {
         self.format.or_else(|| Format::of_path(&self.path))
     }
 
-    /// The wishes, with their errors.
+    /// The wanted values, with their errors.
     fn wishes(&self) -> (Wishes, Vec<ParamError>) {
         let mut wishes = Wishes::default();
         let mut errors = Vec::new();
@@ -104,7 +104,7 @@ impl Structured {
         (wishes, errors)
     }
 
-    /// Two wishes of one resource that cannot both come true.
+    /// Two wanted values of one resource that exclude each other.
     fn contradictions(&self, wishes: &Wishes, errors: &mut Vec<ParamError>) {
         let below = |a: &[String], b: &[String]| a.starts_with(b);
         for ((text, _), (path, _)) in self.set.iter().zip(&wishes.set) {

@@ -184,7 +184,7 @@ impl Resource for Unit {
         if self.drop_in.as_ref().is_some_and(|d| d.is_empty() || d.starts_with('.') || !d.bytes().all(good)) {
             wrong(
                 "/drop_in",
-                "this is no name of a drop-in",
+                "this is not a valid name of a drop-in",
                 "write a file name without its folder, as `limits`",
             );
         }

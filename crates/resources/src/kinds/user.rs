@@ -46,7 +46,7 @@ pub struct User {
     /// Choose the number of a new user among those of the system.
     #[serde(default)]
     system: bool,
-    /// Whether its password is locked. Keys work all the same. A user who gets a first password by `password_hash` is not locked without it.
+    /// Whether its password is locked. Keys still work. A user who gets a first password by `password_hash` is not locked without it.
     locked: Option<bool>,
     /// The hash of its password, as `/etc/shadow` holds it: yescrypt (`$y$`), SHA-512 (`$6$`), SHA-256 (`$5$`) or bcrypt (`$2b$`).
     /// `openssl passwd -6` and `mkpasswd` make one. It is a secret: give it by a sensitive input or from a vault. No plan, record, output or list of
@@ -101,7 +101,7 @@ impl User {
                 return Err(Stop::invalid_help(
                     "/locked",
                     format!("{} has no password, so it stays locked", self.name),
-                    "give it a `password_hash`, or leave `locked` out; keys work all the same",
+                    "give it a `password_hash`, or leave `locked` out; keys still work",
                 ));
             }
             return Ok(Login { locked: self.locked.unwrap_or(locked), password: digest, asked: None });
@@ -285,7 +285,7 @@ impl Resource for User {
             return Err(Stop::invalid_help(
                 "/locked",
                 format!("{} is new and has no password, so it is locked", self.name),
-                "give it a `password_hash`, or leave `locked` out; keys work all the same",
+                "give it a `password_hash`, or leave `locked` out; keys still work",
             ));
         }
         let mut asks = Asks::default();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// Waits until a port listens, a file is there, a unit runs, a command ends well, or a URL answers.
 ///
 /// It changes nothing, and belongs in `resources` and `verify`. Where an earlier resource of the run changes this host, the plan defers it to its turn;
-/// else it is looked at by the plan already. What does not come before the deadline fails, with what was seen last, and stops the resources after it.
+/// else it is looked at by the plan already. What does not come before the deadline fails, with what was observed last, and stops the resources after it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitFor {
@@ -92,7 +92,7 @@ impl WaitFor {
         }
     }
 
-    /// A shell function `look`: status 0 when it is so now, and what was seen in `why`. Status 2: it can never be known.
+    /// A shell function `look`: status 0 when it is so now, and what was observed in `why`. Status 2: it can never be known.
     fn look(&self) -> String {
         if let (Some(port), Some(host)) = (self.port, &self.host) {
             let host = quote(host);
@@ -210,11 +210,11 @@ impl Resource for WaitFor {
             [_, second, ..] => wrong(second, "two things are waited for", "write a resource for each"),
         }
         if self.port == Some(0) {
-            wrong("/port", "this is no port", "write 1 to 65535");
+            wrong("/port", "this is not a port", "write 1 to 65535");
         }
         let good = |b: u8| b.is_ascii_alphanumeric() || b".:-_".contains(&b);
         if self.host.as_ref().is_some_and(|h| h.is_empty() || h.starts_with('-') || !h.bytes().all(good)) {
-            wrong("/host", "this is no name or address of a machine", "write it as `10.0.0.5`");
+            wrong("/host", "this is not a valid name or address of a machine", "write it as `10.0.0.5`");
         }
         if self.host.is_some() && self.port.is_none() {
             wrong("/host", "`host` says whose port is meant", "give `port` too");

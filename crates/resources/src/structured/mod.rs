@@ -1,7 +1,7 @@
 //! Edits of structured text (JSON, TOML, YAML, INI) that keep what they do not name: foreign values, comments, order,
 //! indentation.
 //!
-//! One driver for all formats. The text is read to plain data; the wishes are laid over that data; the difference becomes a few
+//! One driver for all formats. The text is read to plain data; the wanted values are laid over that data; the difference becomes a few
 //! small edits of the text; and the result is read again. When it is not exactly what was wished, the edit is refused: so
 //! what a format's editor cannot do without loss never reaches a file.
 
@@ -112,7 +112,7 @@ trait Editor {
     fn append(&self, text: &str, at: &[String], value: &Value) -> Result<String, Refusal>;
 }
 
-/// The reason why a text is no JSON pointer to one place.
+/// The reason why a text is not JSON pointer to one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointerError {
     #[error("`{0}` is not a JSON pointer: it starts with `/`, as in `/a/b`")]
@@ -176,7 +176,7 @@ pub fn read(format: Format, text: &str) -> Result<Value, Refusal> {
     format.editor().read(text)
 }
 
-/// The text with the wishes in it. Equal to the text itself when it is as wished.
+/// The text with the wanted values in it. Equal to the text itself if it has them already.
 ///
 /// # Errors
 /// The text cannot be read, or cannot be edited without loss.
@@ -228,7 +228,7 @@ impl Move {
     }
 }
 
-/// The data with the wishes laid over it.
+/// The data with the wanted values laid over it.
 fn lay(editor: &dyn Editor, now: &Value, wishes: &Wishes) -> Result<Value, Refusal> {
     let mut data = now.clone();
     for path in &wishes.remove {

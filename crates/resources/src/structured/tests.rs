@@ -247,7 +247,7 @@ fn tree() -> impl Strategy<Value = Value> {
 proptest! {
     /// From any text that the editors themselves wrote: the wish is met, and everything else stays.
     #[test]
-    fn wishes_come_true(
+    fn edits_produce_the_wanted_values(
         format in prop_oneof![Just(Format::Json), Just(Format::Toml), Just(Format::Yaml)],
         start in proptest::collection::vec(("[a-d]", tree()), 0..4),
         at in "/[a-e](/[a-c]|/0)?",

@@ -68,7 +68,7 @@ pub(crate) struct Actor {
     last_heard: Instant,
     /// When the loop said something last, or took something.
     last_frame: Instant,
-    /// Bytes that the host has taken, and how many of them were seen.
+    /// Bytes that the host has taken, and how many of them were read.
     taken: Arc<AtomicUsize>,
     taken_seen: usize,
     /// The buffer in which the greeting, the question for a password and the last output are looked for.

@@ -66,7 +66,7 @@ async fn an_input_that_takes_longer_than_the_limit_arrives_as_long_as_it_moves()
             let shell = local(&words).await;
             let batch = Batch::of(vec![
                 ShellItem { payload: Some(payload.clone()), ..timed(1, slow_reader, 2) },
-                // A reader that stops is ended all the same.
+                // A reader that stops is ended nevertheless.
                 ShellItem {
                     payload: Some(payload),
                     ..timed(2, "dd bs=65536 count=1 >/dev/null 2>&1; sleep 986", 2)

@@ -57,7 +57,7 @@ impl DeError {
         self.0.diagnostic.span()
     }
 
-    /// The complaint, and others of the same map.
+    /// The diagnostic, and others of the same map.
     pub fn into_diagnostics(self) -> Diagnostics {
         let inner = *self.0;
         std::iter::once(inner.diagnostic).chain(inner.more).collect()

@@ -131,7 +131,7 @@ impl<'t> Composer<'t> {
         self.stopped = Some(at);
         let mut span = Span::new(self.source.clone(), at, at + length);
         let line = span.line();
-        // An unquoted expression often breaks the syntax further on, sometimes before its map was seen.
+        // An unquoted expression often breaks the syntax further on, sometimes before its map was read.
         if self.found.iter().any(|known| {
             known.code == "unquoted-expression"
                 && known.span().is_some_and(|span| line.abs_diff(span.line()) <= 1)

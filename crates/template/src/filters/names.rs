@@ -57,9 +57,9 @@ fn urlsplit(url: String, wanted: Option<String>, options: Kwargs) -> Result<Valu
     };
     let port = match port {
         "" => Value::from(()),
-        port => {
-            Value::from(port.parse::<u16>().map_err(|_| invalid(format!("urlsplit: `{port}` is no port")))?)
-        }
+        port => Value::from(
+            port.parse::<u16>().map_err(|_| invalid(format!("urlsplit: `{port}` is not a port")))?,
+        ),
     };
     let text = |text: Option<&str>| text.map_or_else(|| Value::from(()), Value::from);
     let parts = Value::from_pairs([

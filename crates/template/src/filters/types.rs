@@ -30,7 +30,7 @@ fn to_bool(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     })
 }
 
-/// Python's `int()`; a value that is no number becomes the default.
+/// Python's `int()`; a value that is not a number becomes the default.
 fn to_int(
     state: &State<'_, '_>,
     value: Value,
@@ -80,7 +80,7 @@ fn to_int(
     })
 }
 
-/// Python's `float()`; a value that is no number becomes the default.
+/// Python's `float()`; a value that is not a number becomes the default.
 fn to_float(
     state: &State<'_, '_>,
     value: Value,

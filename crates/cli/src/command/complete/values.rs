@@ -33,7 +33,7 @@ impl CompletionProject {
     pub fn of(typed: &[String]) -> Option<Self> {
         let line = ["converge", "snapshots"].map(str::to_owned).into_iter().chain(typed.iter().cloned());
         let mut command = Cli::try_parse_from(line).ok()?.command;
-        // Mistakes in the settings are told by the command itself.
+        // Mistakes in the settings are reported by the command itself.
         let settings = Settings::load().map(|(settings, _)| settings).unwrap_or_default();
         settings.complete(&mut command);
         let Command::Snapshots(reading) = command else { return None };

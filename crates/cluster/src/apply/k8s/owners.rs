@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::sleep;
 
-/// A write to a state of before.
+/// A write of a previous state.
 pub(super) struct WriteBack<'a> {
     pub(super) path: &'a str,
     /// The object as it was found.
@@ -61,7 +61,7 @@ fn manager_of(entry: &Value) -> &str {
 }
 
 impl Cluster {
-    /// Gives the fields of an object that was written back to their owners of before. Where others write it all the time, they stay what they are.
+    /// Gives the fields of an object that was written back to their previous owners. Where other writers keep changing it, they are left.
     pub(super) async fn give_back_fields(
         &self,
         job: &Job<'_>,

@@ -24,7 +24,7 @@ impl Lane {
         Ok(ids)
     }
 
-    /// Items behind the switch that is armed, each with its own end.
+    /// Items under the pending automatic revert, each with its own result.
     pub fn unconfirmed(&self) -> &[(Item, ItemResult)] {
         &self.unconfirmed
     }

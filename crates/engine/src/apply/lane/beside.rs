@@ -110,7 +110,7 @@ impl Lane {
         made
     }
 
-    /// An item that stood on one that failed is done all the same: both were one transaction. What stands on it waits in vain.
+    /// An item that depends on a failed one but was done with it in one transaction. Items that depend on it are skipped.
     pub fn stands_on_what_failed(&mut self, item: &Item) {
         let failed =
             item.needs.iter().filter_map(|need| self.addresses.get(need)).find_map(|a| self.bad.get(a));

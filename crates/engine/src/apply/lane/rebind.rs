@@ -1,4 +1,4 @@
-//! The rest of a lane planned anew: what moved meanwhile, and whether a fresh plan stays inside what was shown and agreed to.
+//! The rest of a lane, planned again: what changed meanwhile, and whether the new plan stays inside the one that was shown and agreed to.
 
 use super::{FACT, Lane, beside, element_of, facts_by_item};
 use crate::ItemResult;
@@ -9,7 +9,7 @@ use converge_resource::{Change, ObjectId, State};
 use std::collections::BTreeMap;
 
 impl Lane {
-    /// Foreign code ran: `before` and `after` are what the host showed around it. What moved is accepted when it
+    /// Foreign code ran: `before` and `after` are what the host showed around it. A change is accepted when it
     /// was as planned before.
     pub fn window(
         &mut self,
@@ -36,7 +36,7 @@ impl Lane {
         }
     }
 
-    /// The host has restarted. What that moved is nobody's doing: it is accepted, and the rest is planned anew.
+    /// The host has restarted. What that changed is accepted, and the rest is planned again.
     pub fn restarted(&mut self, by: &str) {
         let read = self.reads.values().flatten();
         self.moved_facts.extend(read.map(|fact| (fact.clone(), by.to_owned())));
@@ -51,7 +51,7 @@ impl Lane {
     }
 
     /// Takes a plan made on a fresh look for what is left. Returns the items that were deferred or planned against
-    /// another base, and are known now.
+    /// another base, and are resolved.
     pub fn rebind(&mut self, fresh: HostPlan) -> Vec<Item> {
         self.look_again = false;
         for (object, state) in fresh.base {
@@ -91,7 +91,7 @@ impl Lane {
                     resolved.push(new.clone());
                     self.remaining.push(new);
                 }
-                // It was as declared, and foreign code of this run has moved it, or made it apply.
+                // It was unchanged, and foreign code of this run has changed it, or made it apply.
                 None if new.is_pending() && (self.is_accepted(&new) || self.reads_what_moved(&new)) => {
                     resolved.push(new.clone());
                     self.remaining.push(new);
@@ -125,7 +125,8 @@ impl Lane {
             Outcome::Deferred { .. } if !new.waits_for_others.is_empty() => self.remaining.push(new),
             Outcome::Deferred { wait, .. } if self.remaining.is_empty() => {
                 // Everything before it is over, so nothing can make it known any more.
-                let message = format!("it still cannot be known: {}", wait.reason);
+                let message =
+                    format!("it is still not known after all earlier resources have run: {}", wait.reason);
                 self.end(new, ItemResult::Failed { message, output: String::new() });
             }
             Outcome::Deferred { .. } | Outcome::Adopt(_) | Outcome::Forget(_) => self.remaining.push(new),
@@ -142,7 +143,7 @@ impl Lane {
         item.changes().iter().any(|c| self.accepted.contains(&c.change.object))
     }
 
-    /// Whether an item reads facts that foreign code before it has moved: what it comes to is otherwise with nobody's doing.
+    /// Whether an item reads facts that earlier foreign code has changed: then its result may differ from the shown plan.
     fn reads_what_moved(&self, item: &Item) -> bool {
         let number = |address: &String| self.addresses.iter().find(|(_, a)| *a == address).map(|(id, _)| *id);
         let moved = item.facts.iter().filter_map(|fact| self.moved_facts.get(fact));

@@ -35,7 +35,7 @@ pub(in super::super) const TWO: Diagnosis = Diagnosis {
 pub(in super::super) const POLICY: Diagnosis = Diagnosis {
     step: "policy",
     symptom: "the GPU operator ignores the chart's values, or `helm install` refuses to adopt the ClusterPolicy",
-    cause: "the ClusterPolicy is not of the helm release that runs: made by hand, or left by a release that is gone",
+    cause: "the ClusterPolicy does not belong to the installed helm release: made by hand, or left by a release that is gone",
     help: "delete it with `kubectl delete clusterpolicy NAME` (GPU pods run on) and let the role install the operator",
     role: Some("gpu_operator"),
     look: policy,
@@ -102,7 +102,10 @@ fn policy(view: &ClusterView) -> Option<(Health, String)> {
     }
     let policy = policies.first()?;
     let Some(release) = annotation(policy, "meta.helm.sh/release-name") else {
-        return Some((Health::Odd, format!("ClusterPolicy {} is of no helm release", name(policy))));
+        return Some((
+            Health::Odd,
+            format!("ClusterPolicy {} does not belong to a helm release", name(policy)),
+        ));
     };
     let there: BTreeSet<&str> = view.releases.iter().filter_map(|secret| label(secret, "name")).collect();
     (!there.contains(release)).then(|| {

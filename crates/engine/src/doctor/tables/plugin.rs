@@ -81,7 +81,7 @@ pub(in super::super) const AMD_NONE: Diagnosis = Diagnosis {
 pub(in super::super) const SICK: Diagnosis = Diagnosis {
     step: "sick",
     symptom: "a GPU node offers fewer GPUs than its capacity says",
-    cause: "the device plugin holds a GPU to be sick (an Xid). Where GPUs are shared only one share of it is taken away: pods still come to the others",
+    cause: "the device plugin marked a GPU as unhealthy (an Xid). Where GPUs are shared only one share of it is withdrawn: pods are still placed on the others",
     help: "on the host: `nvidia-smi -L`, `dmesg | grep -i xid`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
     role: Some("gpu_host"),
     look: |view| sick(view, &NVIDIA),
@@ -90,7 +90,7 @@ pub(in super::super) const SICK: Diagnosis = Diagnosis {
 /// The same of AMD's.
 pub(in super::super) const AMD_SICK: Diagnosis = Diagnosis {
     symptom: "a node offers fewer AMD GPUs than its capacity says",
-    cause: "AMD's device plugin holds a GPU to be sick: its exporter says so, or the card does not answer",
+    cause: "AMD's device plugin marked a GPU as unhealthy: its exporter reports it so, or the card does not answer",
     help: "on the host: `rocm-smi`, `dmesg | grep -i amdgpu`; drain the node, reset or replace the GPU, then restart the device plugin's pod",
     role: Some("amd_device_plugin"),
     look: |view| sick(view, &AMD),

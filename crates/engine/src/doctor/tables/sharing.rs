@@ -1,4 +1,4 @@
-//! Time-slicing: what the device plugin is told, and what came of it.
+//! Time-slicing: the settings of the device plugin, and their result.
 
 use super::super::view::{ClusterView, GPU, few, full, label, list, moment, name, namespace, resource, text};
 use super::{Diagnosis, Health};
@@ -15,7 +15,7 @@ pub(in super::super) const REPLICAS: Diagnosis = Diagnosis {
     step: "replicas",
     symptom: "the device plugin crash-loops, 0 GPUs are allocatable: `number of replicas must be >= 2`",
     cause: "a profile asks for fewer than 2 shares, which the plugin refuses as a whole",
-    help: "one pod a GPU is what there is without a sharing section: leave it out, or ask for 2 and more",
+    help: "without a sharing section each GPU takes one pod: leave the section out, or set 2 or more",
     role: Some("time_slicing"),
     look: replicas,
 };
@@ -34,7 +34,7 @@ pub(in super::super) const PROFILE: Diagnosis = Diagnosis {
 pub(in super::super) const KEY: Diagnosis = Diagnosis {
     step: "key",
     symptom: "GPUs are not shared, and nothing complains",
-    cause: "a key of a profile is misspelled: the device plugin takes what it does not know without a word",
+    cause: "a key of a profile is misspelled: the device plugin silently ignores keys that it does not know",
     help: "let the role write the content, or correct the key and restart the device plugin",
     role: Some("time_slicing"),
     look: key,
@@ -106,7 +106,7 @@ fn key(view: &ClusterView) -> Option<(Health, String)> {
     Some((Health::Ill, found))
 }
 
-/// Does the plugin refuse what it is told?
+/// Does the plugin refuse its settings?
 pub(super) fn is_refused(view: &ClusterView) -> bool {
     replicas(view).is_some() || profile(view).is_some()
 }
@@ -172,7 +172,7 @@ fn own_profile(set: &Value) -> Option<&str> {
     })
 }
 
-/// The shares of each GPU that a node's profile asks for, where it can be told which that is.
+/// The shares of each GPU that a node's profile asks for, where it is known which that is.
 fn asked(view: &ClusterView, node: &Value) -> Option<u64> {
     let default =
         view.policies.iter().flatten().map(|policy| text(policy, "/spec/devicePlugin/config/default"));

@@ -6,13 +6,13 @@ use converge_ledger::Undo;
 use converge_objects::is_action;
 use converge_planner::{Fate, Knowledge};
 
-const OTHERS: &str = "what is left of it belongs to others";
+const OTHERS: &str = "its remaining fields belong to other managers";
 
 /// The effect of `--prune` on an object.
 pub(super) fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
     let cannot = |why: &str| Fate::Forgotten(format!("cannot be restored: {why}"));
     match (&judged.verdict, lost(&judged.undo)) {
-        (Verdict::Same, _) => Fate::Forgotten("it is as it was before us already".to_owned()),
+        (Verdict::Same, _) => Fate::Forgotten("it already has its original state".to_owned()),
         (Verdict::With(_), _) => Fate::Removed,
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),

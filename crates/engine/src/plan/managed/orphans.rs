@@ -149,7 +149,7 @@ pub(super) fn goes_with<'d>(
     inside.filter(stays).collect()
 }
 
-/// The declared paths behind a link that goes back to another end, also through a second link: another object would be seen there.
+/// The declared paths behind a link that goes back to another end, also through a second link: another object would be visible there.
 pub(super) fn behind<'d>(undo: &Undo, declares: &'d Declares, known: &Knowledge) -> Vec<&'d ObjectId> {
     if !turns_link(&undo.object, &undo.left, &undo.before) {
         return Vec::new();
@@ -205,7 +205,7 @@ pub(crate) fn undo_of(
     };
     let moved = thing.moved.as_ref().filter(|m| brings(&m.by));
     let mut left = thing.left.clone();
-    // A package that was not there before us is ours in any version: updates come by themselves. One that another project's run changed is not.
+    // A package that was originally absent is managed in any version: updates come by themselves. One that another project's run changed is not.
     if thing.object.kind == "package"
         && !others.contains(&thing.object)
         && thing.before.is_absent()

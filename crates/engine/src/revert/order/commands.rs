@@ -24,7 +24,7 @@ fn is_run(revert: &Revert<'_>) -> bool {
 pub(super) struct CommandSides {
     before: BTreeSet<(usize, usize)>,
     after: BTreeSet<(usize, usize)>,
-    /// The same for the links and mounts behind which an object is seen.
+    /// The same for the links and mounts behind which an object is visible.
     behind: BTreeSet<(usize, usize)>,
 }
 
@@ -34,7 +34,7 @@ impl CommandSides {
         self.before.range((object, 0)..(object, place)).next().is_some()
     }
 
-    /// Whether the object goes while something else is still there: what a command makes, or the link or mount behind which it is seen.
+    /// Whether the object goes while something else is still there: what a command makes, or the link or mount behind which it is visible.
     pub(super) fn is_bound(&self, object: usize) -> bool {
         self.is_before(object, usize::MAX)
             || self.behind.range((object, 0)..=(object, usize::MAX)).next().is_some()
@@ -57,7 +57,7 @@ impl<'a> Edges<'a> {
         self.with(|object| object.action().is_action()).filter(|(_, r)| is_run(r))
     }
 
-    /// A command's own `undo` comes before the edits of what it made are settled: it finds what its guard tells of. What others have put into that goes
+    /// A command's own `undo` comes before the edits of what it made are settled: it finds what its guard names. What others have put into that goes
     /// before it. One that runs again comes before the edits of what it makes.
     pub(super) fn command_sides(&self) -> CommandSides {
         let mut sides = CommandSides::default();

@@ -28,7 +28,7 @@ impl TurnedPaths<'_> {
 }
 
 impl<'a> Edges<'a> {
-    /// The links and mounts of which another object is seen behind them after their revert.
+    /// The links and mounts behind which another object is visible after their revert.
     pub(super) fn turned(&self) -> TurnedPaths<'a> {
         let mut turned = TurnedPaths::default();
         let command =

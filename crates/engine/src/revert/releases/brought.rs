@@ -29,7 +29,7 @@ pub(super) fn may_lack_objects(release: &ObjectId, known: &Knowledge) -> bool {
 }
 
 /// The objects that are not there now, while the runs have left them there, each with the release that comes back and brings it: a prune has taken the
-/// release away after what was changed of the object. They are seen later.
+/// release away after what was changed of the object. They are visible later.
 pub(crate) fn brought_back(
     undos: &[Undo],
     sights: &mut [Sight],

@@ -59,7 +59,7 @@ impl DependentObject {
     pub fn refusal(&self, release: &ObjectId) -> String {
         let Self { object, run } = self;
         format!(
-            "{object} would go with it, and {run}, has changed it and is in force: take back what that run did first, \
+            "{object} would be removed with it, and was changed by {run}, which is in force: roll that run back first, \
              or `--allow-destroy {release}` takes it along"
         )
     }
@@ -91,7 +91,7 @@ pub(crate) async fn held_by(
 }
 
 /// Lets the releases stay with which helm would delete something that these changes in force have made or changed, and that still shows it, unless the user
-/// has allowed that by their IDs. Returns the sentences about what goes all the same, or would if it were allowed.
+/// has allowed that by their IDs. Returns the sentences about what goes nevertheless, or would if it were allowed.
 pub(crate) async fn leave_those_that_hold_others(
     target: &Target,
     undos: &mut [Undo],

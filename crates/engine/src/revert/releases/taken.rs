@@ -56,7 +56,7 @@ pub(crate) fn goes_with(manifests: &[Value], namespace: &str, object: &ObjectId)
     })
 }
 
-/// Lets what runs have made or changed of the objects of a release go with it, each returned with its release: one that is refused would go all the same.
+/// Lets what runs have made or changed of the objects of a release go with it, each returned with its release: one that is refused would go nevertheless.
 /// An object that would be lost for good, or that another project has changed, keeps the release instead, the latter unless the release may go.
 pub(crate) fn go_with_their_release(
     undos: &[Undo],

@@ -187,7 +187,7 @@ pub(crate) fn given_has_changed(undo: &Undo, now: &State, known: &Knowledge) -> 
     changed.iter().any(|field| given.has_brought(field, live)).then(|| changed_by(undo, known))
 }
 
-/// The verdict on an object that has the values of before, or of which the runs have changed nothing but owners; `None` for any other.
+/// The verdict on an object that has its previous values, or of which the runs changed nothing but owners; `None` for any other.
 pub(crate) fn judge_values_of_before(undo: &Undo, now: &State, known: &Knowledge) -> Option<Verdict> {
     judge_owners(undo, now, known).or_else(|| is_back(undo, now, known).then_some(Verdict::Same))
 }
@@ -246,7 +246,7 @@ struct MovedOwners {
 }
 
 impl MovedOwners {
-    /// `None` where the runs have changed no owners, or values which somebody has not put back.
+    /// `None` where the runs have changed no owners, or values that nobody has restored.
     fn by(undo: &Undo, now: &State, known: &Knowledge) -> Option<Self> {
         let is_moved = |owners: &Option<FieldOwners>| owners.as_ref().is_some_and(FieldOwners::moved);
         let is_back = undo.theirs.is_none() && is_back(undo, now, known);
@@ -276,7 +276,7 @@ pub(crate) fn has_fields(object: &ObjectId, known: &Knowledge) -> bool {
     answer(object, known).is_some_and(|(live, own)| !fields_of(live, own).is_empty())
 }
 
-/// Objects that a prune finds as before already, with fields of the project: these fields go back to their owners of before, and that is a change of its own.
+/// Objects that a prune finds as before already, with fields of the project: these fields go back to their previous owners, and that is a change of its own.
 pub(crate) fn give_fields_back(groups: &mut [RevertGroup], known: &Knowledge) {
     for JudgedUndo { undo, verdict, .. } in groups.iter_mut().flat_map(|group| &mut group.members) {
         let gives = *verdict == Verdict::Same && is_of_api(&undo.object) && has_fields(&undo.object, known);

@@ -46,7 +46,7 @@ fn change_of(object: String, states: &'static [&'static str]) -> impl Strategy<V
     )
 }
 
-/// A path, or a command: what the script of one that is forgotten has moved is so too.
+/// A path, or a command: what the script of a forgotten one has changed is so too.
 fn object() -> impl Strategy<Value = String> {
     let path = prop::sample::select(&PATHS[..]).prop_map(|path| format!("path\t{path}"));
     prop_oneof![4 => path, 1 => (0..3_u8).prop_map(|key| format!("command\tk{key}"))]

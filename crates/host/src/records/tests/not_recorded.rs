@@ -79,7 +79,7 @@ fn a_line_that_was_cut_off_is_not_joined_with_the_next_one() {
     }
 }
 
-/// The same in a rollback: what it has put back counts as put back, though its record does not say so.
+/// The same in a rollback: what it has restored counts as restored, though its record does not say so.
 #[test]
 fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
     for host in hosts() {
@@ -107,7 +107,7 @@ fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
         let records = host.records();
         assert_eq!(records[1].changes[0].outcome, SavedOutcome::Unknown);
         assert!(records[0].rolled_back_by.is_none(), "nobody knows it");
-        // Either state is ours: as before already, and nothing is left alone.
+        // Either state is one of converge: as before already, and nothing is left alone.
         let ledger = converge_ledger::Ledger::of(&records);
         let project = converge_ledger::ProjectScope::default();
         let (mut undos, _) = ledger.revert_from(ledger.start_of(0, &project), &project, &|_| true);

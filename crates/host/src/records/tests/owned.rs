@@ -16,7 +16,7 @@ impl Host {
         text.lines().filter_map(|l| l.strip_prefix("folded\t")).map(str::to_owned).collect()
     }
 
-    /// Writes the file in a run of its own; `role` answers for it, if there is one.
+    /// Writes the file in a run of its own; `role` manages it, if there is one.
     fn put(&self, run: &str, path: &Path, bytes: &[u8], role: Option<&str>) {
         let change = self.change(path, self.file_line(bytes, 0o600));
         let mut item = spec(vec![change]);
@@ -146,7 +146,7 @@ fn no_run_is_dropped_that_the_base_does_not_hold() {
         for n in 0..3 {
             host.put(&format!("r{n}"), &file, format!("{n}").as_bytes(), Some("first"));
         }
-        // Runs of which no controller was told: as those of undo.sh.
+        // Runs of which no controller has heard: as those of undo.sh.
         let run = |id: &str, keep: &str| {
             let meta = RunMeta { id: id.to_owned(), ..RunMeta::default() };
             let mut item = spec(vec![host.change(&file, host.file_line(id.as_bytes(), 0o600))]);

@@ -282,7 +282,7 @@ fn a_step_that_hears_nothing_is_ended_before_the_switch_restores() {
     });
 }
 
-/// A store that is full takes no line more, and one that is read-only takes no other name either: the revert begins all the same.
+/// A store that is full takes no line more, and one that is read-only takes no other name either: the revert begins nevertheless.
 #[test]
 fn a_store_that_takes_no_writes_does_not_hold_the_switch_up() {
     let no_lines = "cv_write_record() { return 1; }\ncv_journal() { return 1; }\ntrue() { return 1; }\n";

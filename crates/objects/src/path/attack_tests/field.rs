@@ -1,4 +1,4 @@
-//! The ground of an attack: a user's home, what is root's beside it, and the user who exchanges two paths while root works there.
+//! The setup of an attack: a user's home, root's files beside it, and the user who exchanges two paths while root works there.
 //!
 //! Shared by the tests of the objects and those of the host's records.
 
@@ -101,7 +101,7 @@ impl Field {
     }
 }
 
-/// Exchanges the two as fast as it can while `work` runs, with a rest now and then, so that work is done as well.
+/// Exchanges the two as fast as it can while `work` runs, pausing sometimes, so that the attacked work also succeeds.
 pub(crate) fn while_exchanging<T>(pair: &[PathBuf; 2], work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

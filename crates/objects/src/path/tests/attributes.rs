@@ -144,7 +144,7 @@ fn a_file_keeps_its_acl_and_attributes_and_a_rollback_gives_them_back() {
         let put = format!("cv_put_path \"$1\" 640 {owner} {group}");
         shell.good(root, &put, &[key(&file)], b"new");
         if shell.name == "busybox" {
-            // Its cp carries nothing over; the file is written all the same.
+            // Its cp carries nothing over; the file is written nevertheless.
             assert_eq!(std::fs::read(&file).unwrap(), b"new");
             return;
         }

@@ -258,7 +258,7 @@ impl Package {
         if first.is_empty() { Ok(()) } else { Err(Stop::First(first)) }
     }
 
-    /// Refuses what only people can put right; the removals that an interrupted dpkg has begun are ended before this transaction.
+    /// Refuses what only people can correct; the removals that an interrupted dpkg has begun are ended before this transaction.
     pub(super) fn check_half_installed(&self, names: &[&str], done: &Transaction) -> Result<(), Stop> {
         let ended = |name: &str| {
             let names = done.dpkg.as_deref().and_then(|state| state.strip_prefix("unfinished "));

@@ -99,7 +99,7 @@ impl OpenBatch {
         self.items.get_mut(at)
     }
 
-    /// The caller may have stopped listening; the host is followed all the same.
+    /// The caller may have stopped listening; the host is followed nevertheless.
     pub(super) fn say(&self, what: Result<ShellEvent, ShellError>) {
         drop(self.tx.send(what));
     }

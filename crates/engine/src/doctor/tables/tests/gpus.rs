@@ -55,7 +55,7 @@ fn operators() {
     let policy = |view: &mut ClusterView, annotations: Value| {
         view.policies.as_mut().unwrap()[0]["metadata"]["annotations"] = annotations;
     };
-    only("policy", Some("gpu_operator"), "of no helm release", |view| policy(view, json!({})));
+    only("policy", Some("gpu_operator"), "does not belong to a helm release", |view| policy(view, json!({})));
     only("policy", Some("gpu_operator"), "gpu-operator-99", |view| {
         policy(view, json!({"meta.helm.sh/release-name": "gpu-operator-99"}))
     });
