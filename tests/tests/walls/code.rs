@@ -38,6 +38,20 @@ fn tokens(text: &str) -> Vec<(usize, &str)> {
     all.filter(|(_, token)| !token.starts_with("//") && !token.starts_with("/*")).collect()
 }
 
+/// The comments and the string literals of Rust, each with its line.
+pub(crate) fn texts(text: &str) -> Vec<(usize, &str)> {
+    let (mut line, mut from) = (1, 0);
+    let mut found = Vec::new();
+    for token in TOKEN.find_iter(text) {
+        line += text[from..token.start()].matches('\n').count();
+        from = token.start();
+        if token.as_str().starts_with("//") || token.as_str().contains('"') {
+            found.push((line, token.as_str()));
+        }
+    }
+    found
+}
+
 /// The number of tokens up to the end of the item, field or arm with which these begin.
 fn item(tokens: &[(usize, &str)]) -> usize {
     let word = |at: usize| tokens.get(at).map_or("", |(_, token)| *token);
