@@ -361,7 +361,7 @@ async fn a_definition_is_done_when_its_kind_can_be_used_and_what_holds_more_is_n
     for manifest in [&definition, &namespace] {
         let gone = plan_to(&cluster, &object(manifest), None).await;
         let end = work(&cluster, &run, &gone).await.end;
-        assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("would go with it")), "{end:?}");
+        assert!(matches!(&end, WorkEnd::Refused(why) if why.contains("would be removed with it")), "{end:?}");
     }
     let mut gone = plan_to(&cluster, &object(&definition), None).await;
     gone.allow_destroy =

@@ -28,7 +28,7 @@ fn a_release_keeps_the_revision_of_which_another_project_has_changed_an_object()
     let lab = Lab::get();
     let (apply, back) = (["apply", "--yes"], ["rollback", "--yes"]);
     let held = [
-        "configmap default/shared would go with it",
+        "configmap default/shared would be removed with it",
         "of another project (playbook pb:playbooks/site.yaml",
         FORCE[1],
     ];
@@ -93,7 +93,7 @@ fn a_release_keeps_the_revision_of_which_the_project_itself_changes_an_object() 
     let two = format!("{RELEASE}{}", patch("a", 1));
     a(&two, &apply).expect(0);
     chart(&lab, 1);
-    let declared = ["configmap default/shared would go with it", "which is declared, changes it"];
+    let declared = ["configmap default/shared would be removed with it", "which is declared, changes it"];
     says_all(&a(&two, &apply).expect(4), &declared);
     assert_eq!(lab.value(&["configmap", "shared"], "/metadata/annotations/ex.io~1a"), Some(json!("1")));
     // With the patch out of the role it goes.

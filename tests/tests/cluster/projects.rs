@@ -61,8 +61,10 @@ fn a_release_stays_while_another_project_has_changed_its_object() {
     let both = format!("{release}{}", patch("a", 1));
     let none = declared(&Value::Null);
     let live = || lab.value(&["configmap", "shared"], "/metadata/annotations/ex.io~1b");
-    let names =
-        ["configmap default/shared would go with it", "of another project (playbook pb:playbooks/site.yaml"];
+    let names = [
+        "configmap default/shared would be removed with it",
+        "of another project (playbook pb:playbooks/site.yaml",
+    ];
     for role in [&release, &both] {
         of(&lab, "pa", role, &["apply", "--yes"]).expect(0);
         of(&lab, "pb", &patch("b", 1), &["apply", "--yes"]).expect(0);
@@ -76,7 +78,7 @@ fn a_release_stays_while_another_project_has_changed_its_object() {
     }
     of(&lab, "pa", &both, &["apply", "--yes"]).expect(0);
     let refused = of(&lab, "pa", &patch("a", 1), &["apply", "--yes", "--prune"]);
-    says_all(&refused, &["configmap default/shared, declared in the same plan, would go with it"]);
+    says_all(&refused, &["configmap default/shared, declared in the same plan, would be removed with it"]);
     of(&lab, "pa", &none, &["apply", "--yes", "--prune=2"]).expect(0);
 }
 

@@ -347,7 +347,13 @@ fn what_a_policy_sets_anew_stays_and_holds_up_no_rollback() {
     lab.apply().expect(0);
     assert_eq!(map("/metadata/labels/mut"), Some(json!("yes")));
     let plan = lab.converge(&["rollback", "hosts.yaml"]);
-    says_all(&plan, &["passed over", ".metadata.labels.mut: the API server would set this again"]);
+    says_all(
+        &plan,
+        &[
+            "passed over",
+            ".metadata.labels.mut: a policy or webhook of the API server sets this again in the same request",
+        ],
+    );
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert!(map("/metadata").is_none());
     assert!(lab.api.get(&["mutatingadmissionpolicy", "sets-label"]).is_err());
@@ -362,7 +368,10 @@ fn what_a_policy_sets_anew_stays_and_holds_up_no_rollback() {
     role(2);
     lab.apply().expect(0);
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
-    says_all(&back, &[".metadata.labels.mut: the API server would set this again"]);
+    says_all(
+        &back,
+        &[".metadata.labels.mut: a policy or webhook of the API server sets this again in the same request"],
+    );
     assert_eq!((map("/data/v"), map("/metadata/labels/mut")), (Some(json!("1")), Some(json!("yes"))));
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert!(map("/metadata").is_none());

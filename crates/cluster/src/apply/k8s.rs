@@ -141,8 +141,8 @@ impl<'a> PlannedWrite<'a> {
             return Ok(());
         }
         let more = match self.wanted.kind.as_str() {
-            "Namespace" => Some("all that is in it would go with it"),
-            "CustomResourceDefinition" => Some("all objects of its kind would go with it"),
+            "Namespace" => Some("all that is in it would be removed with it"),
+            "CustomResourceDefinition" => Some("all objects of its kind would be removed with it"),
             "PersistentVolumeClaim" | "PersistentVolume" => Some("its data may go with it"),
             _ => None,
         };

@@ -128,6 +128,6 @@ fn still_patched(
     let (object, item) = all.find(|(object, _)| goes(object))?;
     let shown = api_ref(object).map_or_else(|| object.to_string(), |r| r.shown());
     Some(format!(
-        "{shown} would go with it, and {item}, which is declared, changes it: take that out of its role too"
+        "{shown} would be removed with it, and {item}, which is declared, changes it: take that out of its role too"
     ))
 }

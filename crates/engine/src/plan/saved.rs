@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(bound, [same().outcome]);
         for (saved, fresh, why) in [
             (vec![same()], vec![item("r/a", false, change("/a", "z", "y"))], "found `z`"),
-            (vec![same()], vec![item("r/a", false, change("/a", "x", "w"))], "is another than"),
+            (vec![same()], vec![item("r/a", false, change("/a", "x", "w"))], "differs from the saved plan"),
             (vec![same()], vec![item("r/a", false, Outcome::Unchanged)], "nothing is left"),
             // It can be done no more: a unit is masked, a package held.
             (

@@ -310,6 +310,6 @@ mod tests {
         // The mount is not among the reverts, and the file in it looks like the one below it.
         let now = [(FILE, "link a"), ("/srv/m", "mount /dev/b ext4 rw -")];
         let plan = plan_seen(&undos()[2..], &now);
-        assert!(plan[0].contains("below the file system that is mounted at /srv/m"), "{plan:?}");
+        assert!(plan[0].contains("hidden by the file system that is mounted at /srv/m"), "{plan:?}");
     }
 }

@@ -323,7 +323,7 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
             Some(first) if first.item != undo.item || whole(first) => {
                 if matches!(verdict, Verdict::Back(_)) {
                     *verdict = Verdict::Stays(format!(
-                        "{} is not reverted, and so is nothing that belongs to it",
+                        "{} is not reverted, so nothing that belongs to it is reverted either",
                         first.object
                     ));
                 }

@@ -92,8 +92,7 @@ fn a_control_plane_is_reset_after_its_snapshot_and_keeps_what_it_stands_on_until
         &[],
         &[],
     );
-    let retained =
-        |item: &Item| matches!(&item.outcome, Outcome::Refused(why) if why.contains("kubeadm:node stays"));
+    let retained = |item: &Item| matches!(&item.outcome, Outcome::Refused(why) if why.contains("kubeadm:node is not reverted"));
     assert_eq!(
         items.iter().map(|i| i.address.as_str()).collect::<Vec<_>>(),
         ["k8s/node", "k8s/kubelet", "other/x"]

@@ -48,12 +48,12 @@ pub(crate) struct Lesson {
 static PARTS: LazyLock<ShellParts> = LazyLock::new(|| ShellParts::of(&texts()));
 
 impl KnownParts {
-    /// The definitions that the shell must be told before these texts. `waits`: the program for dnf is left out while nobody knows whether it is of use.
+    /// The definitions that the shell must have before these texts. `waits`: the program for dnf is left out while nobody knows whether it is of use.
     pub(crate) fn lesson<'a>(&self, texts: impl Iterator<Item = &'a str>, waits: bool) -> Lesson {
         PARTS.lesson(self, texts, waits)
     }
 
-    /// The shell was told.
+    /// The shell has them.
     pub(crate) fn learn(&mut self, lesson: Lesson) {
         self.sent = lesson.known;
     }

@@ -118,8 +118,8 @@ fn cdi_is_off_where_it_is_not_wanted() {
     assert_eq!(made["values"]["cdi"], json!({"enabled": false}));
 }
 
-/// Roles of the demo, and the one that keeps a node, which has a state of its own.
-const WITHOUT_A_SWITCH: &[&str] = &["base", "exporter", "gpu_node", "k8s"];
+/// Roles of the demo, and those of a node, which have a state of their own.
+const WITHOUT_A_SWITCH: &[&str] = &["base", "exporter", "gpu_node", "k8s", "k8s_snap"];
 
 #[test]
 fn every_role_can_be_switched_off_as_a_whole() {

@@ -84,7 +84,7 @@ pub(crate) fn go_with_their_release(
             _ => None,
         });
         if let Some((undo, why)) = keeps {
-            let why = format!("{} would go with it: {why}", undo.object);
+            let why = format!("{} would be removed with it: {why}", undo.object);
             verdicts.get_mut(at).into_iter().for_each(|verdict| *verdict = Verdict::Stays(why.clone()));
             continue;
         }
