@@ -248,11 +248,9 @@ fn can_be_said(
             "write `owner` at a file, `user` at `git`; a `command` takes `become_user`",
         ));
     }
-    if !context.follows.is_empty()
-        && !converted.made.is_empty()
-        && !converted.made.iter().any(|made| made.follows.is_some())
-        && !(context.is_sure && is_settled(converted, context.is_handler))
-    {
+    let has_change = converted.made.is_empty() || converted.made.iter().any(|made| made.follows.is_some());
+    let holds_anyway = context.is_sure && is_settled(converted, context.is_handler);
+    if !(context.follows.is_empty() || has_change || holds_anyway) {
         return Err(ImportProblem::new(
             "it is done only when another task has changed something",
             "write what the host has to be in any case, or `command` with `on_change`",

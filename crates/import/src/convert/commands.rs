@@ -91,7 +91,7 @@ fn with_values(word: &str) -> Option<String> {
         let names_variable = plain.contains('$') && !plain.contains(['`', '\\', '{', '"']);
         match plain.strip_prefix("~/").filter(|_| out.is_empty()) {
             _ if plain.is_empty() => {}
-            Some(rest) if rest.is_empty() => out.push_str("~/"),
+            Some("") => out.push_str("~/"),
             Some(rest) => out.push_str(&format!("~/{}", shell_text::word(rest))),
             None if names_variable => out.push_str(&format!("\"{plain}\"")),
             None => out.push_str(&shell_text::word(&plain)),
