@@ -211,8 +211,10 @@ fn leave_what_declared_ones_need(
     for undo in undos.iter_mut() {
         let inside = || goes_with(&undo.object, plan, declares, known);
         let inside = if undo.before.is_absent() { inside() } else { Vec::new() };
-        let gone =
-            refused_for(&inside, "would be removed with it: declare it again, or take these out of the role too");
+        let gone = refused_for(
+            &inside,
+            "would be removed with it: declare it again, or take these out of the role too",
+        );
         let other = || {
             let link = &undo.object.key;
             let then = format!(
