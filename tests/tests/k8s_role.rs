@@ -127,7 +127,7 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     let refused = run(&["rollback", "hosts.yaml", "--limit", "h3"]);
     let refused = refused
         .says("`--allow-destroy kubeadm:node` allows it")
-        .says("is not reverted, and so is nothing that belongs to it");
+        .says("is not reverted, so nothing that belongs to it is reverted either");
     assert_ne!(refused.code, Some(0));
     exec(three, "systemctl is-active kubelet && test -e /etc/cni/net.d/10-bridge.conflist");
     run(&["rollback", "hosts.yaml", "--limit", "h3", "--yes", "--allow-destroy", "kubeadm:node"]).expect(0);
@@ -301,7 +301,7 @@ fn a_minor_version_goes_over_the_control_plane_first_then_over_drained_workers()
         .says(&format!("kubeadm upgrade apply: from v{older} to v{newer}"))
         .says(&note);
     exec(one, TORN);
-    apply().expect(1).says("a snapshot of etcd of h1 could not be copied to this machine: 0 bytes arrived of").says(
+    apply().expect(1).says("the snapshot of etcd of h1 could not be copied to this machine: 0 bytes arrived of").says(
         &format!(
             "the cluster has the version v{older}, and v{newer} comes first; this run makes no further request to that host"
         ),
