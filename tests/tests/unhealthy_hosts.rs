@@ -415,8 +415,8 @@ fn what_was_done_and_cannot_be_recorded_is_reported_as_done_and_the_next_run_end
     fresh();
     let reported = |ran: Ran| {
         assert_eq!(ran.code, Some(1), "{}", ran.all());
-        ran.says("it was done, and the records in /var/lib/converge cannot say so")
-            .says("the next plan looks again")
+        ran.says("changed, but not recorded: /var/lib/converge cannot be written")
+            .says("the next plan reads the state again")
     };
     let role = |run: &str, undo: &str| {
         format!(
