@@ -12,7 +12,7 @@ mod together;
 mod units;
 pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
 pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
-pub(crate) use parts::KnownParts;
+pub(crate) use parts::{KnownParts, Lesson};
 pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
 

@@ -1,6 +1,6 @@
 //! A shell on a host that is given the functions of converge when they are first used.
 
-use crate::records::KnownParts;
+use crate::records::{KnownParts, Lesson};
 use converge_ssh::{Batch, Events, Room, Shell, ShellError, ShellItem, ShellItemResult, Stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,10 @@ impl TaughtShell {
     }
 
     pub(crate) fn run(&self, batch: &Batch) -> Result<Events, ShellError> {
-        self.send(batch, false)
+        // The lock is held until the batch is in the queue: what follows it there may use what it brings.
+        let mut known = self.known();
+        let lesson = known.lesson(texts(batch), false);
+        self.send(&mut known, lesson, batch)
     }
 
     pub(crate) async fn run_to_end(
@@ -36,13 +39,16 @@ impl TaughtShell {
         batch: &Batch,
         room: &mut Room,
     ) -> Result<(Vec<ShellItemResult>, Option<ShellError>), ShellError> {
-        if !self.known().lesson(texts(batch), true).open {
-            let mut events = self.run(batch)?;
+        if let Some(mut events) = self.run_without_dnf(batch)? {
             return Ok(events.gather(batch, room).await);
         }
         let mut first = batch.clone();
         first.items.push(ShellItem { stderr: Stderr::Separate, ..ShellItem::new(MANAGER, WHICH_MANAGER) });
-        let mut events = self.send(&first, true)?;
+        let mut events = {
+            let mut known = self.known();
+            let lesson = known.lesson(texts(&first), true);
+            self.send(&mut known, lesson, &first)
+        }?;
         let (mut results, error) = events.gather(&first, room).await;
         let manager = results.pop().filter(ShellItemResult::success);
         let Some(manager) = manager.filter(|_| error.is_none()) else { return Ok((results, error)) };
@@ -60,10 +66,14 @@ impl TaughtShell {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, batch: &Batch, waits: bool) -> Result<Events, ShellError> {
-        // The lock is held until the batch is in the queue: what follows it there may use what it brings.
+    /// Sends a batch unless it may need the program for dnf, while nobody knows whether the host has dnf.
+    fn run_without_dnf(&self, batch: &Batch) -> Result<Option<Events>, ShellError> {
         let mut known = self.known();
-        let lesson = known.lesson(texts(batch), waits);
+        let lesson = known.lesson(texts(batch), true);
+        (!lesson.open).then(|| self.send(&mut known, lesson, batch)).transpose()
+    }
+
+    fn send(&self, known: &mut KnownParts, lesson: Lesson, batch: &Batch) -> Result<Events, ShellError> {
         let events = match behind(&lesson.text, batch) {
             Some(batch) => self.shell.run(&batch),
             None => self.shell.run(batch),

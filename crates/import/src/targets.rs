@@ -231,16 +231,17 @@ fn version_holds(other: &str, sign: &str) -> Option<bool> {
 /// The oldest Python on a host that the followed Ansible works with; the newest one is not known.
 const PYTHON: &[u64] = &[3, 9];
 
-/// The test of a host's Python that stands at a place, where all that Ansible works with give one answer, and the place after it.
-pub(crate) fn python_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)> {
+/// The words from a place to the end of the call in it, without blanks, and the place after it.
+fn words_of_call<'t>(all: &[Token<'t>], at: usize) -> Option<(Vec<&'t str>, usize)> {
     let open = all.iter().skip(at).position(|token| token.is("("))? + at;
     let close = all.iter().skip(open).position(|token| token.is(")"))? + open;
-    let words: Vec<&str> = all
-        .get(at..=close)?
-        .iter()
-        .filter(|token| token.sort != TokenSort::Blank)
-        .map(|token| token.text)
-        .collect();
+    let tokens = all.get(at..=close)?.iter().filter(|token| token.sort != TokenSort::Blank);
+    Some((tokens.map(|token| token.text).collect(), close + 1))
+}
+
+/// The test of a host's Python that stands at a place, where all that Ansible works with give one answer, and the place after it.
+pub(crate) fn python_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)> {
+    let (words, end) = words_of_call(all, at)?;
     let (negated, rest) = match words.as_slice() {
         ["is", "not", "version" | "version_compare", rest @ ..] => (true, rest),
         ["is" | "|", "version" | "version_compare", rest @ ..] => (false, rest),
@@ -257,25 +258,18 @@ pub(crate) fn python_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)>
         ">=" | "ge" => true,
         _ => return None,
     };
-    Some((holds != negated, close + 1))
+    Some((holds != negated, end))
 }
 
 /// The test of Ansible's version that stands at a place behind the name, as `true` or `false`, and the place after it.
 pub(crate) fn version_test(all: &[Token<'_>], at: usize) -> Option<(bool, usize)> {
-    let open = all.iter().skip(at).position(|token| token.is("("))? + at;
-    let close = all.iter().skip(open).position(|token| token.is(")"))? + open;
-    let words: Vec<&str> = all
-        .get(at..=close)?
-        .iter()
-        .filter(|token| token.sort != TokenSort::Blank)
-        .map(|token| token.text)
-        .collect();
+    let (words, end) = words_of_call(all, at)?;
     let rest = match words.as_slice() {
         [".", "full" | "string", rest @ ..]
         | ["[", "'full'" | "'string'" | "\"full\"" | "\"string\"", "]", rest @ ..] => rest,
         _ => return None,
     };
-    Some((version(rest)?, close + 1))
+    Some((version(rest)?, end))
 }
 
 #[cfg(test)]

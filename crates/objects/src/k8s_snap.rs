@@ -1,6 +1,6 @@
 //! A host's part in a cluster of the snap `k8s` (Canonical Kubernetes). Its key is `node`.
 
-use crate::kubeadm::{is_node_name, let_go_note};
+use crate::kubeadm::{is_node_name, let_go_note, removal};
 use crate::programs::not_known;
 use converge_resource::{
     AlteredFact, BroughtObjects, Disruption, DynEffects, DynNodePart, Effects, ErasedObject, Facets, Fetch,
@@ -61,14 +61,8 @@ state_of_words!(K8sSnapState);
 /// The request to a control plane to remove a node, within so many seconds. The API must confirm that the node is the host that asks.
 pub fn let_go_of_snap(control_plane: &str, node: &str, seconds: u64, delete_emptydir_data: bool) -> Fetch {
     let quoted = quote(node);
-    let flags = if delete_emptydir_data { " --delete-emptydir-data" } else { "" };
-    Fetch {
-        host: control_plane.to_owned(),
-        script: format!("cv_k8s_snap_let_go {quoted}{flags}"),
-        seconds,
-        give_up: Some(format!("cv_k8s_snap_keep {quoted}")),
-        what: format!("the way out for the node {node}"),
-    }
+    let scripts = (format!("cv_k8s_snap_let_go {quoted}"), format!("cv_k8s_snap_keep {quoted}"));
+    removal(control_plane, node, seconds, delete_emptydir_data, scripts)
 }
 
 /// The object.

@@ -64,15 +64,7 @@ cv_apply_k8s_snap() (
   [ "$is" != "$want" ] || return 0
   case $want in
   absent | 'begun '*)
-    if [ "${CV_K8S_SNAP_HOW:-}" = leave ]; then
-      gone=
-      IFS= read -r gone
-      case $gone in 'gone '?*) ;; *)
-        cv_say 'no control plane says that the cluster no longer knows the node: it is not reset'
-        return 1
-        ;;
-      esac
-    fi
+    [ "${CV_K8S_SNAP_HOW:-}" != leave ] || cv_node_is_gone || return 1
     cv_k8s_snap_reset
     return
     ;;
@@ -92,9 +84,7 @@ cv_apply_k8s_snap() (
   }
   # The rest of a leave that was cut off is not a node to go on with.
   [ "$is" != 'begun leave' ] || cv_k8s_snap_reset || return 1
-  rm -rf "$CV_KUBE_RUN"
-  mkdir -m 700 "$CV_KUBE_RUN" || return 1
-  trap 'rm -rf "$CV_KUBE_RUN"' EXIT
+  cv_node_folder || return 1
   set -- --name "$CV_K8S_SNAP_NAME" --timeout "${CV_K8S_SNAP_SECONDS}s" --file -
   [ -z "${CV_K8S_SNAP_ADDRESS:-}" ] || set -- "$@" --address "$CV_K8S_SNAP_ADDRESS"
   token=

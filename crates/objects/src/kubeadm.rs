@@ -97,12 +97,25 @@ pub fn let_go(
     delete_emptydir_data: bool,
 ) -> Fetch {
     let (quoted, endpoint) = (quote(node), quote(endpoint));
+    let script = format!("cv_kubeadm_let_go {quoted} {endpoint}");
+    let keep = format!("cv_kubeadm_keep {quoted} {endpoint} leave");
+    removal(control_plane, node, seconds, delete_emptydir_data, (script, keep))
+}
+
+/// The request to a control plane to remove a node, by a script that takes the flag of the drain and one that has the node take pods again.
+pub(crate) fn removal(
+    control_plane: &str,
+    node: &str,
+    seconds: u64,
+    delete_emptydir_data: bool,
+    (script, keep): (String, String),
+) -> Fetch {
     let flags = if delete_emptydir_data { " --delete-emptydir-data" } else { "" };
     Fetch {
         host: control_plane.to_owned(),
-        script: format!("cv_kubeadm_let_go {quoted} {endpoint}{flags}"),
+        script: script + flags,
         seconds,
-        give_up: Some(format!("cv_kubeadm_keep {quoted} {endpoint} leave")),
+        give_up: Some(keep),
         what: format!("the way out for the node {node}"),
     }
 }

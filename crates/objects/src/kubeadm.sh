@@ -120,6 +120,23 @@ cv_node_run() {
   return "$cv_k_status"
 }
 
+# cv_node_folder: makes an empty $CV_KUBE_RUN, which goes with the subshell of the caller: a token is on this host in memory only (/run), and no longer
+# than its program runs.
+cv_node_folder() {
+  rm -rf "$CV_KUBE_RUN"
+  mkdir -m 700 "$CV_KUBE_RUN" || return 1
+  trap 'rm -rf "$CV_KUBE_RUN"' EXIT
+}
+
+# cv_node_is_gone: whether standard input says what a control plane prints when its cluster no longer knows the node (`gone NODE`); says so if not.
+cv_node_is_gone() {
+  cv_k_gone=
+  IFS= read -r cv_k_gone
+  case $cv_k_gone in 'gone '?*) return 0 ;; esac
+  cv_say 'no control plane says that the cluster no longer knows the node: it is not reset'
+  return 1
+}
+
 # cv_apply_kubeadm KEY LINE. Reads CV_KUBEADM_CONFIG (kubeadm's documents) and CV_KUBEADM_IGNORE; a join reads on standard input
 # what cv_kubeadm_invite printed on a control plane, a node that leaves what cv_kubeadm_let_go printed there.
 cv_apply_kubeadm() (
@@ -138,15 +155,7 @@ cv_apply_kubeadm() (
     ;;
   # A rollback of the run that completed what was begun: that does not come back.
   absent | 'begun '*)
-    if [ "${CV_KUBEADM_HOW:-}" = leave ]; then
-      gone=
-      IFS= read -r gone
-      case $gone in 'gone '?*) ;; *)
-        cv_say 'no control plane says that the cluster no longer knows the node: it is not reset'
-        return 1
-        ;;
-      esac
-    fi
+    [ "${CV_KUBEADM_HOW:-}" != leave ] || cv_node_is_gone || return 1
     cv_kubeadm_reset "$is"
     return
     ;;
@@ -162,10 +171,7 @@ cv_apply_kubeadm() (
   }
   cv_dec_to "${want#* }"
   endpoint=$CV_DEC
-  rm -rf "$CV_KUBE_RUN"
-  mkdir -m 700 "$CV_KUBE_RUN" || return 1
-  # The token is on this host in memory only (/run), and no longer than kubeadm runs.
-  trap 'rm -rf "$CV_KUBE_RUN"' EXIT
+  cv_node_folder || return 1
   case ${CV_KUBEADM_HOW:-} in
   init) cv_kubeadm_init "$is" "$endpoint" ;;
   join) cv_kubeadm_join "$is" "$endpoint" ;;

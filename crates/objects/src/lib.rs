@@ -72,7 +72,7 @@ pub use package::{APT_CHOICE, PackageState, chooses_packages};
 pub use path::{PathState, account_number};
 pub use registry::{
     action_of, api_ref, below, covered, follows, is_action, is_container, is_followed, is_of_api, object,
-    objects, release_of, shell_texts, traits_of,
+    objects, release_of, shell_texts, title_of, traits_of,
 };
 pub use release::ReleaseState;
 pub use rpm_key::RpmKeyState;

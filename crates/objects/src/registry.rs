@@ -83,6 +83,11 @@ pub fn api_ref(id: &ObjectId) -> Option<ApiRef> {
     object(&id.kind).filter(|o| o.cluster().of_api())?.cluster().api(&id.key)
 }
 
+/// An object for people: one of the API by its kind and name (`configmap default/a`), any other by its ID.
+pub fn title_of(id: &ObjectId) -> String {
+    api_ref(id).map_or_else(|| id.to_string(), |object| object.shown())
+}
+
 /// The namespace and the name of a release of helm; none of any other object.
 pub fn release_of(id: &ObjectId) -> Option<(&str, &str)> {
     object(&id.kind)?.cluster().release(&id.key)

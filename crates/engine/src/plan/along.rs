@@ -8,7 +8,7 @@ use crate::plan::managed::Declares;
 use crate::revert::releases::{RetainedChanges, goes_by, held_by, takes_others};
 use converge_executor::Questions;
 use converge_ledger::{OwnedObject, ProjectScope};
-use converge_objects::{api_ref, is_of_api, release_of};
+use converge_objects::{is_of_api, release_of, title_of};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{Change, ObjectId, State};
 use std::collections::BTreeSet;
@@ -126,7 +126,7 @@ fn still_patched(
     });
     let mut all = of_plan.chain(of_other_roles.map(|thing| (&thing.object, thing.item.as_str())));
     let (object, item) = all.find(|(object, _)| goes(object))?;
-    let shown = api_ref(object).map_or_else(|| object.to_string(), |r| r.shown());
+    let shown = title_of(object);
     Some(format!(
         "{shown} would be removed with it, and {item}, which is declared, changes it: take that out of its role too"
     ))

@@ -19,7 +19,7 @@ use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
 use converge_ledger::{
     OwnedObject, OwnedRecords, ProjectScope, RunRecord, SavedChange, SavedOutcome, Undo, is_by_lines,
 };
-use converge_objects::{api_ref, traits_of};
+use converge_objects::{title_of, traits_of};
 use converge_planner::{CutOff, Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{Change, ObjectId, Probe, State};
 use fate::{fate, why_it_stays};
@@ -269,7 +269,7 @@ const PRUNE_AGAIN: &str = "converge apply --prune";
 /// The reason why something stays for those that are declared, and what would become of them.
 fn refused_for(inside: &[&ObjectId], then: &str) -> Option<String> {
     let (first, more) = inside.split_first()?;
-    let first = api_ref(first).map_or_else(|| first.to_string(), |r| r.shown());
+    let first = title_of(first);
     let and = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     Some(format!("{first}{and}, declared in the same plan, {then}"))
 }

@@ -6,7 +6,7 @@ use crate::revert::releases::goes_by;
 use crate::revert::undo::{Verdict, changed_by, forget};
 use crate::revert::{JudgedUndo, RevertGroup};
 use converge_ledger::{Ledger, ProjectScope, RunRecord, SavedChange};
-use converge_objects::{api_ref, release_of};
+use converge_objects::{api_ref, release_of, title_of};
 use converge_planner::Knowledge;
 use converge_resource::{Change, Digest, ObjectId, Probe};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,10 +67,7 @@ impl ProjectRuns<'_, '_> {
         };
         let with = match change.object == *object {
             true => String::new(),
-            false => {
-                let outer = api_ref(&change.object).map_or_else(|| change.object.to_string(), |r| r.shown());
-                format!(" with {outer}")
-            }
+            false => format!(" with {}", title_of(&change.object)),
         };
         Some(format!("it was taken away by run {}{whose}{with}, and is not made again", run.id))
     }

@@ -1,6 +1,6 @@
 //! `k8s_snap`
 
-use super::kubeadm::Part;
+use super::kubeadm::{Part, fifteen_minutes, ten_minutes};
 use crate::look::{check_deadline, state};
 use converge_objects::K8sSnapState;
 use converge_objects::k8s_snap::let_go_of_snap;
@@ -96,14 +96,6 @@ pub struct SnapLeave {
     timeout: u64,
 }
 
-fn ten_minutes() -> u64 {
-    600
-}
-
-fn fifteen_minutes() -> u64 {
-    900
-}
-
 impl K8sSnap {
     fn id() -> ObjectId {
         ObjectId::new("k8s_snap", "node")
@@ -138,10 +130,9 @@ impl K8sSnap {
             return Some(let_go_of_snap(control_plane, &self.node, *timeout, *delete_emptydir_data));
         }
         let join = self.join.as_ref()?;
-        let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
         Some(Fetch {
             host: join.control_plane.clone(),
-            script: format!("cv_k8s_snap_invite {part} {}", quote(&self.node)),
+            script: format!("cv_k8s_snap_invite {} {}", join.role.word(), quote(&self.node)),
             seconds: join.timeout,
             give_up: None,
             what: "a join token".to_owned(),

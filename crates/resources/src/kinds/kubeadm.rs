@@ -99,7 +99,7 @@ pub struct Join {
     timeout: u64,
 }
 
-fn fifteen_minutes() -> u64 {
+pub(super) fn fifteen_minutes() -> u64 {
     900
 }
 
@@ -119,7 +119,7 @@ pub struct Leave {
     timeout: u64,
 }
 
-fn ten_minutes() -> u64 {
+pub(super) fn ten_minutes() -> u64 {
     600
 }
 
@@ -143,6 +143,16 @@ pub enum Part {
     Worker,
     /// One more control plane.
     ControlPlane,
+}
+
+impl Part {
+    /// Its word in a script.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::ControlPlane => "control-plane",
+        }
+    }
 }
 
 const API: &str = "kubeadm.k8s.io/v1beta4";
@@ -219,10 +229,9 @@ impl Kubeadm {
             return Some(let_go(control_plane, node, &self.endpoint, *timeout, *delete_emptydir_data));
         }
         let join = self.join.as_ref()?;
-        let part = if join.role == Part::Worker { "worker" } else { "control-plane" };
         Some(Fetch {
             host: join.control_plane.clone(),
-            script: format!("cv_kubeadm_invite {part} {}", quote(&self.endpoint)),
+            script: format!("cv_kubeadm_invite {} {}", join.role.word(), quote(&self.endpoint)),
             seconds: join.timeout,
             give_up: None,
             what: "a join token".to_owned(),

@@ -10,7 +10,7 @@ use crate::revert::order::namespaces::goes_along;
 use crate::revert::undo::{Verdict, text_of};
 use converge_ledger::Undo;
 use converge_objects::k8s::fields::{leaf_differences, read};
-use converge_objects::{api_ref, release_of};
+use converge_objects::{api_ref, release_of, title_of};
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Change, ObjectId, Probe, State};
 use serde_json::Value;
@@ -140,5 +140,5 @@ fn holds(object: &ObjectId, changes: &[InForce], known: &Knowledge) -> Option<De
     };
     let keeps = |change: &InForce| change.keeps.clone();
     let run = changes.iter().rev().filter(shows).find_map(keeps)?;
-    Some(DependentObject { object: api_ref(object).map_or_else(|| object.to_string(), |r| r.shown()), run })
+    Some(DependentObject { object: title_of(object), run })
 }
