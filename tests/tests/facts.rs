@@ -228,7 +228,7 @@ fn a_host_that_cannot_be_reached_is_named_once() {
     assert_eq!(all.matches("host down or wrong address").count().max(1), 1, "{all}");
     // It is outside --limit: the item names host and cause, and what to do.
     let ran = converge(&world, &["plan", "hosts.yaml", "--limit", "h1"], &[]).expect(1);
-    let all = ran.says(&format!("{blocked}: ")).says("h2 is not in this run").says("1 blocked").all();
+    let all = ran.says(&format!("{blocked}: ")).says("h2 takes no part in this run").says("1 blocked").all();
     assert_eq!(all.matches("make it reachable").count(), 1, "{all}");
     // In maintenance nothing looks at it.
     let inventory = world.inventory("ansible_timeout: 3").replace(

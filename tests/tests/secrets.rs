@@ -375,7 +375,7 @@ fn a_typed_secret_is_refused() {
         .unwrap();
     let refused = world.converge(&["plan", "hosts.yaml", "--set", "token=hunter22"]).unwrap().expect(64);
     assert!(!refused.all().contains("hunter22"));
-    refused.says("--set token=@FILE").says("stands in the list of processes");
+    refused.says("--set token=@FILE").says("are visible in the list of processes");
     let mut piped: Command = world.command(&["plan", "hosts.yaml", "--set", "token=@-"]).unwrap();
     let mut child = piped.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"hunter22\n").unwrap();

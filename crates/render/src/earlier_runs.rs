@@ -76,7 +76,7 @@ fn push_cut_off(text: &mut Text, run: &CutOff) {
             Line::at(4)
                 .say(Tone::Warn, "unknown: ")
                 .plain(item.as_str())
-                .faint(format!(" · now {what}"))
+                .faint(format!(" · {what}"))
                 .fold(6),
         );
     }

@@ -127,7 +127,7 @@ fn a_revert_that_fails_is_tried_again_until_its_cause_is_gone() {
     nothing_behind(host);
     exec(host, &format!("rm -r {drop_in}; systemctl daemon-reload"));
     let plan = world.converge(&["plan", "hosts.yaml"]).unwrap();
-    plan.says("the host could not revert it (path:/srv/small/conf: ")
+    plan.says("the automatic revert did not restore it (path:/srv/small/conf: ")
         .says("Read-only file system)): path:/srv/small/conf");
     exec(host, "umount -l /srv/small");
 }

@@ -76,7 +76,7 @@ pub struct ItemSpec {
 /// order; each needs the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Shell text that uses [`super::library`]. It may end its shell.
+    /// Shell text that uses the functions of the shell library. It may end its shell.
     pub script: String,
     /// The input of its steps. Content that the host has saved need not be sent: then the input is empty.
     pub stdin: Option<Digest>,
