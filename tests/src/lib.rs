@@ -304,12 +304,23 @@ pub fn until_exec(host: &Host, seconds: u64, script: &str) {
     until(script, seconds, || host.exec(script).unwrap().success());
 }
 
+/// A command that takes longer is named with its time in the output of its test.
+const LONG: Duration = Duration::from_secs(2);
+
 /// Runs a command to its end.
 ///
 /// # Errors
 /// It cannot be started.
+#[expect(clippy::print_stdout, reason = "the log of a slow test says where its time went")]
 pub fn ran(command: &mut Command) -> Result<Ran, Error> {
-    said(command.output()?)
+    let begun = Instant::now();
+    let output = command.output()?;
+    let took = begun.elapsed();
+    if took >= LONG {
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        println!("{:6.1} s  {}", took.as_secs_f64(), words.join(" "));
+    }
+    said(output)
 }
 
 /// Waits for a command that was started with pipes.

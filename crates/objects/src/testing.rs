@@ -21,7 +21,7 @@ pub(crate) struct Shell {
     path: Option<PathBuf>,
 }
 
-/// `sh` (dash on Debian), bash, busybox ash with the host's tools, and busybox ash with nothing but busybox.
+/// `sh` (dash on Debian), bash as `sh` of RPM hosts, and busybox ash with nothing but busybox; on demand that with the tools of this machine.
 pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     let applets = dir.join("applets");
     std::fs::create_dir_all(&applets).unwrap();
@@ -36,7 +36,6 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     let mut shells = vec![
         Shell { name: "sh", argv: &["sh"], path: None },
         Shell { name: "bash", argv: &["bash", "--posix"], path: None },
-        Shell { name: "bash", argv: &["bash"], path: None },
         Shell { name: "ash", argv: &["busybox", "ash"], path: None },
         Shell { name: "busybox", argv: &["busybox", "ash"], path: Some(applets) },
     ];
@@ -45,9 +44,10 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
     shells
 }
 
-/// Whether `CONVERGE_SHELLS` names this shell; all are wanted where it is not set.
+/// Whether `CONVERGE_SHELLS` names this shell. Where it is not set, all but `ash` are wanted: its shell is busybox's, and its tools are those of `sh`.
 fn is_wanted(shell: &str) -> bool {
-    std::env::var("CONVERGE_SHELLS").ok().is_none_or(|names| names.split(',').any(|name| name == shell))
+    let names = std::env::var("CONVERGE_SHELLS").unwrap_or_else(|_| "sh,bash,busybox".to_owned());
+    names.split(',').any(|name| name == shell)
 }
 
 /// A directory that only this user may change, with all above it: `/tmp` is none.

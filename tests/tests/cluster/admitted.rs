@@ -47,7 +47,7 @@ fn a_taint_goes_before_a_release_whose_job_needs_the_node() {
         std::fs::write(folder.join("Chart.yaml"), "{apiVersion: v2, name: hooked, version: 1.0.0}\n")
             .unwrap();
         std::fs::write(folder.join("templates/job.yaml"), JOB).unwrap();
-        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.forget_records();
         for (number, verb) in ways.iter().enumerate() {
             let closed = format!("closed={}", number + 1 == ways.len());
             lab.converge(&[verb, "--yes", "hosts.yaml", "--set", &closed]).expect(0);

@@ -76,7 +76,7 @@ fn a_release_keeps_the_revision_of_which_another_project_has_changed_an_object()
         b(&back).expect(0);
         of(&lab, "pb", &declared(&Value::Null), &["plan", "--prune"]).expect(0);
         a(AWAY, &apply).expect(0);
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
 

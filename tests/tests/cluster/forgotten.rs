@@ -89,7 +89,7 @@ fn a_field_that_was_taken_and_forgotten_is_in_no_projects_way() {
             of(&lab, "fa", None, &[&prune[..], &allowed].concat()).expect(0);
         }
         assert_eq!(live(), None);
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
 
@@ -172,7 +172,7 @@ fn what_a_role_declares_stays_managed_with_the_value_that_it_found() {
     let [forced, changed] =
         ["force_conflicts: true, data: {x: '2'}", "force_conflicts: true, data: {x: '1'}"].map(Some);
     for pruned in [true, false] {
-        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.forget_records();
         lab.kubectl(&["create", "configmap", "left", "--from-literal=x=1"]);
         of(&lab, "fa", forced, &["apply", "--yes"]).expect(0);
         of(&lab, "fa", changed, &["apply", "--yes"]).expect(0);

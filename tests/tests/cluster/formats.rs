@@ -120,6 +120,6 @@ fn records_of_every_format_are_read_and_rolled_back() {
         assert_eq!(standing(&lab), (None, value("0"), false), "{format}");
         assert_eq!(lab.value(&["namespace", "app"], "/metadata/name"), None, "{format}");
         lab.kubectl(&["delete", "configmap", "was-there"]);
-        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.forget_records();
     }
 }

@@ -110,7 +110,7 @@ fn a_rollback_of_two_taints_shows_both() {
         (&[one.clone(), item("one", &["one", "two"])], true),
     ];
     for (number, (roles, others)) in runs.iter().enumerate() {
-        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.forget_records();
         for role in *roles {
             lab.role("tainted", &format!("scope: cluster\nresources:\n{role}"));
             lab.apply().expect(0);

@@ -25,10 +25,13 @@ mod saved;
 
 use converge_lab::kube::{ApiOptions, ApiServer, Component, NodeSpec, Part, ensure};
 use converge_tests::{Ran, World, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The namespace of converge's records.
+const RECORDS: &str = "converge-system";
 
 /// One control plane for all tests here, one test at a time.
 struct Lab {
@@ -49,8 +52,19 @@ impl Lab {
     fn get() -> MutexGuard<'static, Self> {
         let lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
         // The records of other tests: of a cluster only the newest are kept.
-        lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+        lab.forget_records();
         lab
+    }
+
+    /// Deletes the namespace of converge's records with what is in it, at once: the controller of namespaces would begin after five seconds.
+    fn forget_records(&self) {
+        self.kubectl(&["delete", "secrets,configmaps,leases", "--all", "-n", RECORDS]);
+        self.kubectl(&["delete", "namespace", RECORDS, "--ignore-not-found", "--wait=false"]);
+        let empty = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RECORDS}, "spec": {"finalizers": []}});
+        let finalize = format!("/api/v1/namespaces/{RECORDS}/finalize");
+        // It fails where no namespace is there.
+        drop(self.api.kubectl_with_input(&["replace", "--raw", &finalize, "-f", "-"], &empty.to_string()));
+        assert!(self.api.get(&["namespace", RECORDS]).is_err(), "the records are still there");
     }
 
     fn role(&self, name: &str, text: &str) {

@@ -41,7 +41,7 @@ fn theirs(lab: &Lab, data: &Value) -> bool {
 
 /// The object without anything of before.
 fn begin(lab: &Lab, data: &Value) {
-    lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+    lab.forget_records();
     lab.kubectl(&["delete", "configmap", "back", "--ignore-not-found"]);
     if !data.is_null() {
         assert!(theirs(lab, data));

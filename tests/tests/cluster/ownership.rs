@@ -291,7 +291,7 @@ fn look(lab: &Lab) -> (Data, BTreeMap<&'static str, BTreeSet<usize>>) {
 
 /// A sequence that begins with an object of somebody else.
 fn sequence(lab: &Lab, seed: u64, steps: usize) {
-    lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+    lab.forget_records();
     lab.kubectl(&["delete", "configmap", "owned", "--ignore-not-found"]);
     lab.kubectl(&["create", "configmap", "owned", "--from-literal=f=0"]);
     let (mut draw, mut model) = (Draw(seed), Model::default());

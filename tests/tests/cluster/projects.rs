@@ -125,7 +125,7 @@ fn a_project_prunes_its_own_fields_of_an_object_that_another_one_manages() {
         // The last project takes away what projects made, and leaves what somebody else made.
         assert_eq!(live(), with(&[]).filter(|data| *data != json!({})));
         lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
 
@@ -201,7 +201,7 @@ fn the_last_project_in_an_object_that_projects_made_takes_it_away() {
         assert_eq!(live(), Some(json!({"w": "1", "c": "1"})));
         of(&lab, "a", &none, &["apply", "--yes", "--prune=1"]).expect(0);
         assert_eq!(live(), None);
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
 
@@ -234,7 +234,7 @@ fn a_part_that_was_pruned_comes_back_without_the_part_that_another_project_took_
         of(&lab, "a", &item("a"), &["plan"]).expect(0);
         of(&lab, "a", &none, &["rollback", "--yes"]).expect(0);
         assert_eq!(live(), None, "{kind}");
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
 
@@ -289,7 +289,7 @@ fn cut_off(lab: &Lab, run: &str) {
 fn what_a_prune_that_was_cut_off_left_goes_with_the_last_project() {
     let lab = Lab::get();
     lab.kubectl(&["delete", "configmap", "shared", "--ignore-not-found"]);
-    lab.kubectl(&["delete", "namespace", "converge-system", "--ignore-not-found"]);
+    lab.forget_records();
     let live = || lab.value(&["configmap", "shared"], "/data");
     let none = declared(&Value::Null);
     of(&lab, "a", &declared(&json!({"w": "1"})), &["apply", "--yes"]).expect(0);
@@ -299,7 +299,7 @@ fn what_a_prune_that_was_cut_off_left_goes_with_the_last_project() {
     assert_eq!(live(), Some(json!({"z": "1"})));
     says_all(&of(&lab, "b", &none, &["rollback", "--yes"]).expect(0), &["delete configmap default/shared"]);
     assert_eq!(lab.value(&["configmap", "shared"], "/metadata/name"), None);
-    lab.kubectl(&["delete", "namespace", "converge-system"]);
+    lab.forget_records();
 }
 
 fn newest(lab: &Lab) -> String {
@@ -338,7 +338,7 @@ fn a_field_of_two_projects_that_one_of_them_prunes_is_the_other_ones() {
     }
     run("b", &none, &back);
     assert_eq!(live(), (Value::Null, Value::Null));
-    lab.kubectl(&["delete", "namespace", "converge-system"]);
+    lab.forget_records();
 
     // One that has taken the field from the other takes it back to the value of then, and gives it to nobody: the other one has pruned its part.
     run("a", &scaled("a", 1, 2), &apply);
@@ -352,5 +352,5 @@ fn a_field_of_two_projects_that_one_of_them_prunes_is_the_other_ones() {
     assert!(!shown.stdout.contains("converge-a"), "{}", shown.stdout);
     run("b", &none, &back);
     assert_eq!(live(), (Value::Null, Value::Null));
-    lab.kubectl(&["delete", "namespace", "converge-system"]);
+    lab.forget_records();
 }

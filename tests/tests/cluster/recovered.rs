@@ -418,7 +418,7 @@ fn what_somebody_uninstalled_is_as_before_its_run() {
         let back = release.run(&["rollback", "--yes"], &json!({}), false).expect(0);
         assert!(!back.all().contains("refused") && !back.all().contains("someone else"), "{}", back.all());
     }
-    lab.kubectl(&["delete", "namespace", "converge-system"]);
+    lab.forget_records();
     lab.role("recovered", &role);
     release.apply(&one).expect(0);
     lab.role("recovered", &(role + patch));

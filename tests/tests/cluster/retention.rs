@@ -73,6 +73,6 @@ fn an_object_whose_first_run_is_not_recorded_any_more_is_the_projects() {
         back().expect(0);
         assert_eq!(live(), Some(json!(if rolls_back { "1" } else { "2" })));
         prune().expect(0);
-        lab.kubectl(&["delete", "namespace", "converge-system"]);
+        lab.forget_records();
     }
 }
