@@ -409,8 +409,8 @@ impl RunReader {
 
 /// Words of lines that have more fields than a damaged one of theirs.
 const KNOWN: &[&str] = &[
-    "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "at", "unsaved",
-    "disown", "forget", "move", "adopt", "scope", "purpose",
+    "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "at", "unsaved", "disown",
+    "forget", "move", "adopt", "scope", "purpose",
 ];
 
 pub(crate) fn clip(line: &str) -> String {

@@ -5,8 +5,8 @@ use crate::apply::lane::{ClaimedObject, FACT, Lane, element_of, restarts};
 use crate::revert::made_in::leads_elsewhere;
 use bytes::Bytes;
 use converge_host::records::{
-    ItemSpec, OtherPlace, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script, disown_script,
-    joins,
+    ItemSpec, OtherPlace, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script,
+    disown_script, joins,
 };
 use converge_planner::{Item, ItemGuard, ItemOrigin, Outcome};
 use converge_resource::{BadState, Change, Digest, ObjectId, State};

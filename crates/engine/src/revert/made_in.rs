@@ -73,3 +73,67 @@ fn directory(undo: &Undo, known: &Knowledge) -> Option<String> {
     Some(if dir.is_empty() { "/" } else { dir }.to_owned())
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revert::tests::undo;
+    use crate::revert::{arrange, item};
+    use converge_planner::Outcome;
+    use converge_resource::{Answer, Observation, Probe, State};
+
+    const X: &str = "/srv/l/x";
+
+    /// The plan of a file with changes in these directories, whose real path is this one, beside another object.
+    fn planned(dirs: &[&str], real: Option<&str>, beside: Option<Undo>) -> Vec<(Outcome, Option<String>)> {
+        let made_in = (0..).zip(dirs).map(|(pairs, dir)| (pairs, (*dir).to_owned())).collect();
+        let file = Undo { made_in, ..undo("path", X, "link b", "link a") };
+        let mut known = Knowledge::default();
+        let mut undos = vec![file];
+        undos.extend(beside);
+        for undo in &undos {
+            let state = State::from_line(undo.left.line());
+            let real = real.filter(|_| undo.object.key == X).map(str::to_owned);
+            let observed = Observation { real, ..Observation::new(state, None) };
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
+        }
+        let groups = arrange(undos, &mut known, &[]);
+        let items = groups.into_iter().map(|group| item(0, &group.address, group.members));
+        let own = items.filter(|item| item.claims.iter().any(|claim| claim.key == X));
+        own.map(|item| {
+            let setting = item.settings.into_iter().find(|(name, _)| name == "CV_MADE_AT");
+            (item.outcome, setting.map(|(_, lines)| lines))
+        })
+        .collect()
+    }
+
+    fn refused(planned: &[(Outcome, Option<String>)]) -> &str {
+        match planned {
+            [(Outcome::Refused(why), None)] => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_change_is_taken_back_in_the_directory_in_which_it_was_made() {
+        let in_b = planned(&["/srv/B", "/srv/B"], Some("/srv/B/x"), None);
+        assert!(matches!(in_b[0].0, Outcome::Changed(_)), "{in_b:?}");
+        assert_eq!(in_b[0].1.as_deref(), Some("path\t/srv/l/x\t/srv/B"));
+        let elsewhere = planned(&["/srv/B"], Some("/srv/A/x"), None);
+        assert!(refused(&elsewhere).contains("in /srv/B, and its path leads to /srv/A now"), "{elsewhere:?}");
+        let directory = planned(&["/srv/B"], None, None);
+        assert!(refused(&directory).contains("its path leads to /srv/l now"), "{directory:?}");
+        let two = planned(&["/srv/A", "/srv/B"], Some("/srv/B/x"), None);
+        assert!(refused(&two).contains("it was changed in /srv/A and in /srv/B"), "{two:?}");
+        // Without a record of it nothing is compared.
+        let old = planned(&[], Some("/srv/A/x"), None);
+        assert!(matches!(old[0], (Outcome::Changed(_), None)), "{old:?}");
+    }
+
+    /// Where something else in the plan may lead the path back, the host says it.
+    #[test]
+    fn the_host_compares_where_the_plan_moves_links() {
+        let link = undo("path", "/srv/k", "link A", "link B");
+        let later = planned(&["/srv/B"], Some("/srv/A/x"), Some(link));
+        assert!(matches!(later[0].0, Outcome::Changed(_)) && later[0].1.is_some(), "{later:?}");
+    }
+}
