@@ -342,7 +342,11 @@ impl RunReader {
                 self.change(seq)?.guard = Some(guard);
             }
             ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
-            ["at", seq, directory, ..] => self.change(seq)?.real_dir = Some(decode_field(directory)?),
+            ["at", seq, directory, ..] => {
+                // A name that is no UTF-8 cannot be given to the host again.
+                let real = Some(decode_field(directory)?).filter(|real| encode_field(real) == *directory);
+                self.change(seq)?.real_dir = real;
+            }
             ["unsaved", seq, why, ..] => self.change(seq)?.no_snapshot = Some(decode_field(why)?),
             // A line of a later version.
             [word, _, ..]

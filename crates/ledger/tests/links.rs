@@ -187,11 +187,11 @@ fn the_directories_in_which_changes_were_made_go_with_what_is_reverted() {
         assert!(settled.made_in.iter().all(|(pairs, _)| *pairs == 0), "{settled:?}");
         undo.made_in.clone()
     };
-    let (a, b) = ("at\t1\t/a\n", "at\t1\t\\0057\\0142\n");
+    let (a, b) = ("at\t1\t/a\n", "at\t1\t\\0057\\0142\\0040\n");
     assert_eq!(made_in("", ""), []);
     assert_eq!(made_in(a, ""), [(0, "/a".to_owned())]);
-    assert_eq!(made_in("", b), [(1, "/b".to_owned())]);
-    assert_eq!(made_in(a, b), [(0, "/a".to_owned()), (1, "/b".to_owned())]);
+    assert_eq!(made_in("", b), [(1, "/b ".to_owned())]);
+    assert_eq!(made_in(a, b), [(0, "/a".to_owned()), (1, "/b ".to_owned())]);
     // One that was cut short is named and not considered.
     let damaged = run(1, &step("v a", "v 1", "at\t1\n"));
     let records = parse_records(&format!("converge\t6\n{damaged}")).unwrap();

@@ -34,7 +34,6 @@ fn a_file_behind_two_links_is_not_written_where_the_first_one_led_before() {
         assert_eq!(exec(host, "cat /srv/B/x"), "b0\ntwo");
         let said = take_back(&world, by_script);
         let now = exec(host, "cat /srv/B/x");
-        eprintln!("CASE {by_script} {other}: {now}: {said}");
         assert_eq!(exec(host, "cd /srv; stat -c %a A/x; cat A/x"), first, "{by_script}: {said}");
         assert!(now == "b0" || said.contains("/srv/k/x: it was changed in /srv/B"), "{by_script}: {said}");
         // Where the links lead back, the rest goes back too.

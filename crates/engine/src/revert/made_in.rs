@@ -2,7 +2,7 @@
 
 use crate::revert::JudgedUndo;
 use crate::revert::layers::Sight;
-use crate::revert::undo::Verdict;
+use crate::revert::undo::{Verdict, forget};
 use converge_ledger::{Undo, turns_link};
 use converge_planner::Knowledge;
 use converge_resource::encode_field;
@@ -40,7 +40,8 @@ pub(crate) fn leave_what_is_elsewhere(
         let now = (links_stay && *sight == Sight::Now).then(|| directory(undo, known)).flatten();
         let why = match (second, now) {
             (Some(second), _) => format!(
-                "it was changed in {first} and in {second}, where links led one after the other: restore it there by hand"
+                "it was changed in {first} and in {second}, where links led one after the other: roll back run by run while the link leads to the directory of each, or restore it there by hand ({})",
+                forget(&undo.object)
             ),
             (None, Some(now)) if now != first => leads_elsewhere(first, &now),
             _ => continue,
