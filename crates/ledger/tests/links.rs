@@ -198,7 +198,7 @@ fn the_directories_in_which_changes_were_made_go_with_what_is_reverted() {
     assert_eq!((records.broken.len(), records.runs[0].changes.len()), (1, 1), "{records:?}");
 }
 
-/// What is managed keeps them, also in the base that a host gets.
+/// The managed objects keep them, also in the base that a host gets.
 #[test]
 fn what_is_managed_keeps_the_directories_of_its_changes() {
     let lines = "converge-managed\t1\nrun\tR1\nseq\t1\nscope\tp\thosts.yaml\npurpose\tconverge\n\
