@@ -6,6 +6,8 @@
 mod accounts;
 #[path = "rollback_order/cut_off.rs"]
 mod cut_off;
+#[path = "rollback_order/elsewhere.rs"]
+mod elsewhere;
 #[path = "rollback_order/links.rs"]
 mod links;
 #[path = "rollback_order/packages.rs"]

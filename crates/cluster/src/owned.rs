@@ -94,6 +94,8 @@ impl OwnedThing {
             // In a cluster an apply takes over what it declares.
             adopted_by: None,
             before: self.before,
+            // No directory of a host has a part in it.
+            made_in: BTreeSet::new(),
             // No foreign code of an item is watched in a cluster.
             moved: None,
             left: self.left,

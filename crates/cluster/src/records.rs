@@ -185,6 +185,7 @@ impl RunDoc {
             // A record of a cluster names one state after.
             goal: c.after.clone(),
             after: c.after,
+            real_dir: None,
             item: c.item,
             owner: c.owner,
             uid: c.uid,

@@ -9,7 +9,7 @@ cv_tell() {
 
 # cv_rows_now ROWS: the present line of each row (SEQ KIND KEY ...), as SEQ LINE; the objects of one kind are looked at
 # together. An object that cannot be read has the line `! REASON`. With CV_TELL_SAFE also `safe DIRECTORY` for those above the paths that
-# are. The caller is a subshell.
+# are, and `at SEQ PATH` with the real path of an object to which links lead. The caller is a subshell.
 cv_rows_now() {
   set -f
   rows=$1 kinds=
@@ -55,12 +55,21 @@ cv_rows_now() {
         continue
         ;;
       '! '*) ;;
-      *) line=${line#* } ;;
+      *)
+        # Links led there: the answer has the real path.
+        case ${CV_TELL_SAFE:+$kind}:${line%% *} in path:*=*)
+          real=${line%% *}
+          printf 'at %s %s\n' "${seqs%%"$CV_NL"*}" "${real#*=}"
+          ;;
+        esac
+        line=${line#* }
+        ;;
       esac
       printf '%s\t%s\n' "${seqs%%"$CV_NL"*}" "$line"
       seqs=${seqs#*"$CV_NL"}
     done
     for seq in $seqs; do printf '%s\t! no-answer\n' "$seq"; done
+    case ${CV_TELL_SAFE:+$kind} in git | mount | swap) cv_real_tell "$kind" ;; esac
   done
 }
 
@@ -70,7 +79,7 @@ cv_row() {
   cv_split_by "$CV_TAB"
   set -- $1
   cv_split_end
-  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-} row_open=${9:-} row_flags=${10:-} row_led=${11:-}
+  row_seq=$1 row_kind=$2 row_key=$3 row_before=$4 row_after=$5 row_item=${6:-} row_last=${7:-} row_lost=${8:-} row_open=${9:-} row_flags=${10:-} row_led=${11:-} row_made=${12:-}
 }
 
 # cv_table NAME TABLE: keeps the output of cv_rows_now under this name, for cv_now_of.
@@ -111,6 +120,7 @@ cv_item_look() {
     "$1"
   )
   cv_table before "$cv_i_now"
+  cv_real_table
   cv_item_safe
   [ ! -e "$CV_DIR/watched" ] || rm -f "$CV_DIR/watched"
 }
@@ -125,21 +135,22 @@ cv_item_turned() {
   done
 }
 
-# cv_item_seen TABLE LINE: the line of the row in that table, in CV_NOW; LINE of a path that is seen through a link among cv_i_turned: another object goes
-# by its name.
+# cv_item_seen TABLE LINE: the line of the row in that table, in CV_NOW; LINE of a path that is seen through a link among cv_i_turned (cv_i_behind): another
+# object goes by its name.
 cv_item_seen() {
+  cv_i_behind=
   cv_now_of "$row_seq" "$1"
   [ "$row_kind" = path ] && [ -n "$cv_i_turned" ] || return 0
   cv_dec_to "$row_key"
   cv_i_path=$CV_DEC
   for cv_i_link in $cv_i_turned; do
     cv_dec_to "$cv_i_link"
-    case $cv_i_path in "$CV_DEC"/*) CV_NOW=$2 ;; esac
+    case $cv_i_path in "$CV_DEC"/*) CV_NOW=$2 cv_i_behind=yes ;; esac
   done
 }
 
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
-# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
+# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them), CV_MADE_AT (see cv_real_check) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
 # saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
 # 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
 cv_item_begin() {
@@ -159,6 +170,7 @@ cv_item_begin() {
       cv_tell refused "$row_seq" "$CV_NOW"
     }
   done
+  [ -z "${CV_MADE_AT:-}" ] || cv_real_check
   [ -z "$cv_i_bad" ] || exit 70
   cv_phase save
   cv_i_text=
@@ -179,6 +191,7 @@ cv_item_begin() {
     esac
     # The state that was found comes back: the planned one may have an open part.
     cv_i_text="${cv_i_text}begin$CV_TAB$row_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_after$CV_TAB$CV_ITEM$CV_TAB${CV_FLAGS:--}$CV_NL"
+    cv_real_note
     case $cv_i_status in
     0) ;;
     3)
@@ -259,153 +272,6 @@ cv_watched_now() {
     !(($2 FS $3) in line) { lacks = 1; exit }
     { out = out $1 FS line[$2 FS $3] "\n" }
     END { if (lacks) exit 1; printf "%s", out }' "$CV_DIR/watched" - || cv_rows_now "$CV_WINDOW"
-}
-
-# cv_places_note: writes down what is mounted, and which directories and links are above what is watched, before foreign code runs.
-cv_places_note() {
-  [ -n "$CV_WINDOW" ] || return 0
-  { cat "$CV_MOUNTINFO" >"$CV_DIR/mounts" && cv_links_above >"$CV_DIR/links"; } 2>/dev/null || rm -f "$CV_DIR/mounts" "$CV_DIR/links"
-}
-
-# cv_place_line KIND PATH: the state of the object there. The fields of rows are split otherwise.
-cv_place_line() (
-  unset IFS
-  set +f
-  "cv_line_$1" "$2" </dev/null
-)
-
-# cv_links_above: what is above what is watched, each with its state. What is above only since a link leads there has the directory behind its state
-# from which it does so.
-cv_links_above() {
-  cv_m_rows=$(printf '%s' "$CV_WINDOW" | awk -F '\t' '
-    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
-    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
-      for (at = up($3); at != "" && !(at in seen); at = up(at)) { seen[at]; print ++n "\tpath\t" at }
-    }' -)
-  cv_m_ways=$(for cv_m_row in $cv_m_rows; do cv_way_through "${cv_m_row##*"$CV_TAB"}"; done)
-  cv_m_rows=$cv_m_rows$CV_NL$(printf '%s\n' "$cv_m_ways" | awk -F '\t' 'NF == 4 && !($2 in seen) { seen[$2]; print 900000 + ++n "\tpath\t" $2 }')
-  { printf '%s\n' "$cv_m_ways" "$cv_m_rows" && (cv_rows_now "$cv_m_rows"); } | awk -F '\t' '
-    NF == 4 { from[$2] = from[$2] FS $3; next }
-    NF == 3 { at[$1] = $3; next }
-    !($1 in at) || $2 ~ /^!/ { next }
-    $1 < 900000 { print at[$1] FS $2; next }
-    { n = split(from[at[$1]], dirs, FS); for (i = 2; i <= n; i++) print at[$1] FS $2 FS dirs[i] }' -
-}
-
-# cv_way_through DIR: what is above this directory and not by its name, since a link leads there: a line of four fields each, with it.
-cv_way_through() {
-  cv_t_todo=${1#/} cv_t_at='' cv_t_left=40
-  while [ -n "$cv_t_todo" ]; do
-    cv_t_name=${cv_t_todo%%/*}
-    case $cv_t_todo in */*) cv_t_todo=${cv_t_todo#*/} ;; *) cv_t_todo='' ;; esac
-    case $cv_t_name in
-    '' | .) continue ;;
-    ..)
-      cv_t_at=${cv_t_at%/*}
-      continue
-      ;;
-    esac
-    cv_t_link=$cv_t_at/$cv_t_name
-    case $1/ in
-    "$cv_t_link"/*) ;;
-    *)
-      cv_enc_to "$cv_t_link"
-      [ "$CV_ENC" != "$cv_t_link" ] || printf 'way\t%s\t%s\t-\n' "$cv_t_link" "$1"
-      ;;
-    esac
-    [ -L "$cv_t_link" ] || {
-      cv_t_at=$cv_t_link
-      continue
-    }
-    cv_t_left=$((cv_t_left - 1))
-    [ "$cv_t_left" -gt 0 ] || return 0
-    cv_t_to=$(readlink "$cv_t_link") || return 0
-    case $cv_t_to in /*) cv_t_at='' ;; esac
-    cv_t_todo=$cv_t_to/$cv_t_todo
-  done
-}
-
-# cv_links_moved: the links whose state is another one now, and what is a link now and was none, in cv_m_links: PATH, the state before, the present
-# one, and the directory from which links lead there, if any.
-cv_links_moved() {
-  cv_m_links=
-  [ -s "$CV_DIR/links" ] || return 0
-  while IFS=$CV_TAB read -r cv_m_at cv_m_was cv_m_from; do
-    case $cv_m_was in 'link '*) ;; *) [ -L "$cv_m_at" ] || continue ;; esac
-    cv_m_now=$(cv_place_line path "$cv_m_at")
-    [ "$cv_m_was" = "$cv_m_now" ] || cv_m_links=$cv_m_links$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB$cv_m_from$CV_NL
-  done <"$CV_DIR/links"
-}
-
-# cv_item_places: records the file systems that foreign code has mounted or unmounted above what is watched, and the links there that it has led
-# elsewhere. A path below such a place is another object now; the numbers of those rows, each in a line, are in CV_ELSEWHERE. None of them is recorded
-# itself, so that a place takes the number of one.
-cv_item_places() {
-  CV_ELSEWHERE=$CV_NL
-  [ -r "$CV_DIR/mounts" ] || return 0
-  cv_links_moved
-  cv_m_rows=$({
-    printf '%s' "$cv_m_links" | sed "s/^/link$CV_TAB/"
-    printf '%s' "$CV_WINDOW"
-  } | awk -F '\t' -v before="$CV_DIR/mounts" -v now="$CV_MOUNTINFO" '
-    function up(path) { sub(/\/[^\/]*$/, "", path); return path }
-    function read(file, ids,  line, f) { while ((getline line < file) > 0) { split(line, f, " "); ids[f[5]] = ids[f[5]] " " f[1] } }
-    function take(kind, at) {
-      below = 1
-      if ((kind, at) in number || $1 in used) return
-      number[kind, at] = $1; item[kind, at] = $6; used[$1]
-    }
-    BEGIN {
-      read(before, was); read(now, is)
-      for (at in was) if (was[at] != is[at]) differs[at]
-      for (at in is) if (was[at] != is[at]) differs[at]
-    }
-    $1 == "link" { if ($5 == "") leads[$2]; else through[$5] = through[$5] SUBSEP $2; next }
-    { own[$2, $3] }
-    $2 ~ /^(path|git|swap|mount)$/ && $3 ~ /^\// {
-      below = 0
-      for (at = $2 == "path" ? $3 : up($3); at != ""; at = up(at)) {
-        if (at in differs) take("mount", at)
-        if (at in leads && at != $3) take("path", at)
-      }
-      if (!below) {
-        n = split(through[up($3)], at_links, SUBSEP)
-        for (i = 2; i <= n; i++) take("path", at_links[i])
-      }
-      if (below) print "row\t" $1
-    }
-    END { for (place in number) if (!(place in own)) { split(place, of, SUBSEP); print "place\t" of[1] "\t" number[place] "\t" item[place] "\t" of[2] } }' -)
-  for cv_m_row in $cv_m_rows; do
-    case $cv_m_row in
-    row*) CV_ELSEWHERE=$CV_ELSEWHERE${cv_m_row#*"$CV_TAB"}$CV_NL ;;
-    *) cv_place_moved "${cv_m_row#*"$CV_TAB"}" ;;
-    esac
-  done
-  [ "$CV_ELSEWHERE" = "$CV_NL" ] || { true >"$CV_DIR/moved"; } 2>/dev/null
-}
-
-# cv_place_moved ROW: records the place of a row KIND SEQ ITEM PATH, if both of its states could be seen.
-cv_place_moved() {
-  cv_m_at=${1##*"$CV_TAB"} cv_m_kind=${1%%"$CV_TAB"*}
-  cv_m_seq=${1#*"$CV_TAB"}
-  cv_m_item=${cv_m_seq#*"$CV_TAB"}
-  cv_m_seq=${cv_m_seq%%"$CV_TAB"*} cv_m_item=${cv_m_item%%"$CV_TAB"*}
-  case $cv_m_kind in
-  mount)
-    cv_m_was=$(CV_MOUNTINFO=$CV_DIR/mounts && cv_place_line mount "$cv_m_at")
-    cv_m_now=$(cv_place_line mount "$cv_m_at")
-    ;;
-  *)
-    for cv_m_was in $cv_m_links; do
-      case $cv_m_was in "$cv_m_at$CV_TAB"*) break ;; esac
-    done
-    cv_m_was=${cv_m_was#*"$CV_TAB"}
-    cv_m_now=${cv_m_was#*"$CV_TAB"} cv_m_was=${cv_m_was%%"$CV_TAB"*}
-    cv_m_now=${cv_m_now%%"$CV_TAB"*}
-    ;;
-  esac
-  case $cv_m_was:$cv_m_now in '! '* | *':! '* | 'file '* | 'other '*) return 0 ;; esac
-  cv_journal "moved$CV_TAB$cv_m_seq$CV_TAB$cv_m_kind$CV_TAB$cv_m_at$CV_TAB$cv_m_was$CV_TAB$cv_m_now$CV_TAB${cv_m_item:-$CV_ITEM}$CV_TAB${CV_FLAGS:--}$CV_NL"
 }
 
 # cv_item_window: tells what foreign code changed, and has the rest of the stretch look again. Reads the tables `before` and `now`. A row of

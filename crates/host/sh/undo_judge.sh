@@ -58,6 +58,7 @@ cv_undo_judge() {
   else
     judged='someone else has changed it since: left alone'
   fi
+  if [ "$judged" = restore ] && cv_undo_is_elsewhere; then judged="$cv_l_why: left alone"; fi
   [ "$judged" != restore ] || cv_undo_role_stays
   case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
   case $judged:$row_kind:$row_key in

@@ -27,12 +27,13 @@ cv_undo_routes() (
     done
 )
 
-# cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS LED.
+# cv_undo_rows RUN [whole]: the changes of a run in the order in which they are undone: SEQ KIND KEY BEFORE AFTER ITEM LAST UNSAVED OPEN FLAGS LED MADE.
 # LAST is the line that the run left, `?` when it did not come to say so; OPEN is then the line from which its last step set out, else `?`.
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
 # `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. A path below one
 # that the run has led elsewhere is another object in each place: LED says where the paths above must lead for it to be seen (KEY PLACE for each, else
-# `-`), and the steps of such a path are rows of their own where something behind it was changed in between. The newest
+# `-`), and the steps of such a path are rows of their own where something behind it was changed in between. MADE has the real directories in which the
+# changes of the row were made, where links led there and the record says it, else `-`. The newest
 # come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
 # along behind it; units are started last, with all that they run with; /etc/fstab goes back before
 # an unmount or another mount is tried.
@@ -111,7 +112,7 @@ cv_undo_rows() {
     function of_new(i,  a) { split(after[i], a, " "); return (a[3] in fresh) || (a[4] in fresh) }
     function text(i,  open) {
       open = last[i] == "?" ? from[i] : "?"
-      return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] OFS places(i) "\n"
+      return seq[i] OFS kind[i] OFS key[i] OFS before[i] OFS after[i] OFS item[i] OFS last[i] OFS lost[i] OFS open OFS flags[i] OFS places(i) OFS (made_in[i] == "" ? "-" : made_in[i]) "\n"
     }
     ($1 == "begin" || $1 == "moved") && (NF < 8 || $2 !~ /^[0-9]+$/ || $3 !~ /^[A-Za-z0-9_]+$/ || lost_path($3, $4)) { next }
     $1 == "begin" || $1 == "moved" { take($1) }
@@ -120,6 +121,7 @@ cv_undo_rows() {
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
     $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
+    $1 == "at" && ($2 in at) && NF >= 3 { made_in[at[$2]] = $3 }
     END {
       for (i = 1; i <= n; i++) {
         was[i] = kind[i]; end[i] = last[i] == "?" ? after[i] : last[i]
@@ -131,12 +133,14 @@ cv_undo_rows() {
       for (i = 1; i <= n; i++) {
         if (kind[i] == "package") newest = i
         from[i] = before[i]; did[i] = last[i] == "?" || last[i] != before[i]
+        if (!did[i]) made_in[i] = ""
         if (!whole && kind[i] != "package") continue
         object = kind[i] OFS key[i] OFS led_by(i)
         if (moved[i] && (object in counts) && !index(live, " " seq[i] " ")) { kind[i] = ""; continue }
         if (!(object in one) || is_own(i, one[object])) { one[object] = i; continue }
         j = one[object]; after[j] = after[i]; last[j] = last[i]; from[j] = before[i]; kind[i] = ""
         if (flags[i] == "sensitive") flags[j] = flags[i]
+        if (made_in[i] != "" && !index(" " made_in[j] " ", " " made_in[i] " ")) made_in[j] = made_in[j] (made_in[j] == "" ? "" : " ") made_in[i]
         # A step that changed nothing is in force nowhere: the row goes by the number of one that did.
         if (!did[j]) { seq[j] = seq[i]; did[j] = did[i] }
       }

@@ -66,6 +66,25 @@ cv_undo_is_led() {
   return 1
 }
 
+# cv_undo_is_elsewhere: whether the path of the row leads now to another directory than the one in which its change was made, or its changes were made in
+# several; what is to be done then in cv_l_why. Also with --force nothing is written there.
+cv_undo_is_elsewhere() {
+  case ${row_made:--} in -) return 1 ;; esac
+  cv_dec_to "${row_made%% *}"
+  cv_l_made=$CV_DEC
+  case $row_made in *' '*)
+    cv_dec_to "${row_made##* }"
+    cv_l_why="it was changed in $cv_l_made and in $CV_DEC, where links led one after the other: restore it there by hand"
+    return 0
+    ;;
+  esac
+  cv_dec_to "$row_key"
+  cv_real_dir_to "$CV_DEC"
+  [ "$CV_REAL_DIR" != "$row_made" ] || return 1
+  cv_dec_to "$CV_REAL_DIR"
+  cv_l_why="it was changed in $cv_l_made, and its path leads to ${CV_DEC:-nothing} now: lead the link above it back there and undo this again, or restore it there by hand"
+}
+
 # cv_undo_lead LINE: where the paths below a path in this state lie: `dir`, or `link:` with where the link leads, else `-`.
 # shellcheck disable=SC2086
 cv_undo_lead() {

@@ -11,7 +11,7 @@ mod parts;
 mod together;
 mod units;
 pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
-pub use item::{ItemRun, ItemSpec, Piece, Reading, Row, Switch, WindowRow, adopt_script};
+pub use item::{ItemRun, ItemSpec, OtherPlace, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub(crate) use parts::{KnownParts, Lesson};
 pub use together::{joins, together_piece};
 pub use units::{StartedUnit, units_piece};
@@ -36,6 +36,7 @@ fn texts() -> Vec<&'static str> {
         include_str!("../sh/records.sh"),
         include_str!("../sh/run.sh"),
         include_str!("../sh/item.sh"),
+        include_str!("../sh/places.sh"),
         include_str!("../sh/save.sh"),
         include_str!("../sh/group.sh"),
         include_str!("../sh/together.sh"),

@@ -118,6 +118,10 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
         since: (*since).to_owned(),
         run: (*run).to_owned(),
         adopted_by: flags.split(',').find_map(|flag| flag.strip_prefix("adopted=")).map(str::to_owned),
+        made_in: {
+            let dirs = flags.split(',').filter_map(|flag| flag.strip_prefix("at="));
+            dirs.map(text).collect::<Option<_>>()?
+        },
         before: State::from_line(before),
         moved: flags.split(',').find_map(|flag| {
             let (by, before) = flag.strip_prefix("moved=")?.split_once(':')?;
@@ -152,7 +156,7 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
 /// `own|gone KIND KEY PLAYBOOK INVENTORY ROLES ITEM SINCE RUN BEFORE LEFT FLAGS UNSAVED BY HOST NAME [OPEN]`. BEFORE is the state that was there
 /// before it was managed, LEFT the one that runs left, RUN the run that first changed it (it keeps accounts), BY the run that gave it back, HOST
 /// and NAME what the rollback needs besides BEFORE, OPEN the other end of a last change that was cut off. ROLES are joined by commas, the last first, and so
-/// are FLAGS: `sensitive`, `by` (a by-product), `adopted=RUN`, `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`ForeignChange`]), `layer=LAYER` ([`MountLayer`]),
+/// are FLAGS: `sensitive`, `by` (a by-product), `adopted=RUN`, `guard=WORD:SECONDS`, `moved=ITEM:STATE` ([`ForeignChange`]), `layer=LAYER` ([`MountLayer`]), `at=DIRECTORY` ([`OwnedObject::made_in`]),
 /// `between=LEFT:FOUND` for each time others changed a file in between that goes back line by line (all these with every byte in octal).
 fn base_text(managed: &ManagedObjects) -> String {
     let mut text = "converge-owned\t1\n".to_owned();
@@ -176,6 +180,9 @@ fn base_text(managed: &ManagedObjects) -> String {
         }
         if thing.layer != MountLayer::default() {
             flags.push_str(&format!(",layer={}", octal(&thing.layer.text())));
+        }
+        for dir in &thing.made_in {
+            flags.push_str(&format!(",at={}", octal(dir)));
         }
         for (left, found) in thing.between.iter().filter(|_| is_by_lines(&thing.object)) {
             flags.push_str(&format!(",between={}:{}", octal(left.line()), octal(found.line())));

@@ -54,6 +54,9 @@ pub struct Undo {
     pub lies_in: Vec<(String, String)>,
     /// The paths above it that runs have led elsewhere, each with where it must lead for this object to be visible.
     pub led_in: Vec<LedPath>,
+    /// The directories in which its changes were made, where links led there, each with the number of pairs in [`Undo::between`] that came before. The
+    /// object is reverted in the same directory or not at all.
+    pub made_in: Vec<(usize, String)>,
     /// The state that the runs left; any other is someone else's.
     pub left: State,
     /// Where it was before them.
@@ -116,6 +119,7 @@ impl Undo {
         self.between.push((self.left.clone(), newer.before.clone()));
         self.between.extend(newer.between.iter().cloned());
         self.states.extend(newer.states.iter().cloned().map(|s| KnownState { pairs: s.pairs + pairs, ..s }));
+        self.made_in.extend(newer.made_in.iter().map(|(before, dir)| (before + pairs, dir.clone())));
         self.left = newer.left.clone();
         self.open = newer.open.clone();
         newer.item.clone_into(&mut self.item);
@@ -135,6 +139,7 @@ impl Undo {
         };
         if let Some(known) = self.states.iter().rev().find(is) {
             self.between.truncate(known.pairs);
+            self.made_in.retain(|(before, _)| *before <= known.pairs);
             // A rollback took the step back in part, beside changes of others: what the step had changed is still to be reported.
             if let Some(left) = known.undone.clone().filter(|_| !self.before.is_absent()) {
                 self.between.push((left, now.clone()));
@@ -172,6 +177,7 @@ pub(crate) fn compose<'a>(
                 layer,
                 lies_in: Vec::new(),
                 led_in: Vec::new(),
+                made_in: Vec::new(),
                 left: change.before.clone(),
                 before: change.before.clone(),
                 between: Vec::new(),
@@ -199,6 +205,7 @@ pub(crate) fn compose<'a>(
             undo.between.push((undo.left.clone(), change.before.clone()));
         }
         let pairs = undo.between.len();
+        undo.made_in.extend(change.real_dir.iter().map(|dir| (pairs, dir.clone())));
         let is_planned = change.outcome == SavedOutcome::Unknown;
         let known = |state: &State, is_planned, undone| KnownState {
             state: state.clone(),

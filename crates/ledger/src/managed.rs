@@ -461,6 +461,7 @@ fn found(run: &RunRecord, object: &ObjectId, state: &State) -> OwnedObject {
         since: run.time.clone(),
         run: run.id.clone(),
         adopted_by: None,
+        made_in: BTreeSet::new(),
         before: state.clone(),
         moved: None,
         left: state.clone(),
@@ -479,6 +480,11 @@ fn left(thing: &mut OwnedObject, change: &SavedChange) {
         thing.between.push((thing.left.clone(), change.before.clone()));
     }
     thing.left = change.after.clone();
+    if thing.left == thing.before && change.is_known() {
+        thing.made_in.clear();
+    } else {
+        thing.made_in.extend(change.real_dir.clone());
+    }
     thing.open = (!change.is_known()).then(|| change.before.clone());
 }
 

@@ -1,6 +1,5 @@
 use super::*;
 use crate::{ProjectName, Renaming, RunRecord, SavedChange, SavedOutcome};
-use converge_resource::State;
 
 /// A change: the object's key, its states before and after, the role whose own it becomes.
 fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedChange {
@@ -10,6 +9,7 @@ fn change(key: &str, before: &str, after: &str, owner: Option<&str>) -> SavedCha
         before: State::from_line(before),
         after: State::from_line(after),
         goal: State::from_line(after),
+        real_dir: None,
         item: "r/item".to_owned(),
         owner: owner.map(str::to_owned),
         uid: None,

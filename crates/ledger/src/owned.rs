@@ -2,6 +2,7 @@
 
 use crate::{MountLayer, ProjectName, SavedGuard};
 use converge_resource::{NodeRemoval, ObjectId, State};
+use std::collections::BTreeSet;
 
 /// A change of an object by the foreign code of an item, before an item of the same run changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct OwnedObject {
     pub run: String,
     /// The run that took it into management as it was (`converge state adopt`): it stays managed in the state before, until that run goes back.
     pub adopted_by: Option<String>,
+    /// The directories in which runs changed it, where links led there and their records say it.
+    pub made_in: BTreeSet<String>,
     /// The original state.
     pub before: State,
     /// The change by foreign code that made the state before, in the run that first changed the object: a package brought it, a command made it.

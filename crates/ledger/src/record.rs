@@ -125,6 +125,8 @@ pub struct SavedChange {
     pub after: State,
     /// The state to which it was to lead.
     pub goal: State,
+    /// The real directory of the object at that time, where links led there. None without a link above it, and in records that do not say it.
+    pub real_dir: Option<String>,
     /// The address of the item.
     pub item: String,
     /// The role whose own the object becomes by it; none in a rollback or a prune, and of what changes besides.
@@ -340,6 +342,11 @@ impl RunReader {
                 self.change(seq)?.guard = Some(guard);
             }
             ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
+            ["at", seq, directory, ..] => {
+                // A name that is no UTF-8 cannot be given to the host again.
+                let real = Some(decode_field(directory)?).filter(|real| encode_field(real) == *directory);
+                self.change(seq)?.real_dir = real;
+            }
             ["unsaved", seq, why, ..] => self.change(seq)?.no_snapshot = Some(decode_field(why)?),
             // A line of a later version.
             [word, _, ..]
@@ -372,6 +379,7 @@ impl RunReader {
             before,
             goal: after.clone(),
             after,
+            real_dir: None,
             item,
             owner: None,
             uid: None,
@@ -405,7 +413,7 @@ impl RunReader {
 
 /// Words of lines that have more fields than a damaged one of theirs.
 const KNOWN: &[&str] = &[
-    "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "unsaved", "disown",
+    "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "at", "unsaved", "disown",
     "forget", "move", "adopt", "scope", "purpose",
 ];
 

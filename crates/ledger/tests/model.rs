@@ -418,6 +418,7 @@ fn shared(parts: &[Part]) -> (Vec<RunRecord>, Vec<story::Event<(u8, u8)>>) {
             before,
             goal: after.clone(),
             after,
+            real_dir: None,
             item: "role/item".to_owned(),
             owner: of_role.then(|| "role".to_owned()),
             uid: None,

@@ -21,6 +21,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/apply/routes.rs",
             "engine/src/revert/directories.rs",
             "engine/src/revert/layers.rs",
+            "engine/src/revert/made_in.rs",
             "engine/src/revert/mod.rs",
             "engine/src/revert/order.rs",
             "engine/src/revert/order/commands.rs",

@@ -304,7 +304,7 @@ impl HostRun {
                 None => self.begin_again(&work.item),
                 Some(result) => {
                     let done = !result.is_bad();
-                    self.finish(&work.item, work.hide(result), &reading.after, each);
+                    self.finish(&work.item, work.hide(result, reading.names_paths), &reading.after, each);
                     if done && group.is_begun_at_once() {
                         self.lane.stands_on_what_failed(&work.item);
                     }

@@ -222,7 +222,7 @@ impl HostRun {
                     let message = format!("it was not written on this machine: {error}");
                     result = ItemResult::Failed { message, output: String::new() };
                 }
-                let result = work.hide(result);
+                let result = work.hide(result, reading.names_paths);
                 self.finish(&work.item, result, &reading.after, said.took);
             }
         }

@@ -2,10 +2,11 @@
 
 use crate::ItemResult;
 use crate::apply::lane::{ClaimedObject, FACT, Lane, element_of, restarts};
+use crate::revert::made_in::leads_elsewhere;
 use bytes::Bytes;
 use converge_host::records::{
-    ItemSpec, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script, disown_script,
-    joins,
+    ItemSpec, OtherPlace, Piece, PlainFile, Reading, Row, StartedUnit, Switch, WindowRow, adopt_script,
+    disown_script, joins,
 };
 use converge_planner::{Item, ItemGuard, ItemOrigin, Outcome};
 use converge_resource::{BadState, Change, Digest, ObjectId, State};
@@ -49,6 +50,8 @@ pub(crate) struct ItemReading {
     pub window: Option<(BTreeMap<ObjectId, State>, BTreeMap<ObjectId, State>)>,
     /// Remarks for people, one line each.
     pub notes: Vec<String>,
+    /// The result names paths alone, nothing of a content or a state: it is no secret.
+    pub names_paths: bool,
 }
 
 impl Work {
@@ -202,6 +205,7 @@ impl Work {
                 Some(ItemResult::Refused { message: tail(&run.output, 3).replace('\n', "; ") })
             }
             Reading::Refused(rows) => Some(ItemResult::Refused { message: what(rows) }),
+            Reading::Elsewhere(rows) => Some(ItemResult::Refused { message: elsewhere(rows) }),
             Reading::NotSaved(why) => Some(ItemResult::Failed {
                 message: format!("the state before could not be saved, so nothing was changed: {why}"),
                 output: String::new(),
@@ -236,13 +240,14 @@ impl Work {
         let lost =
             no_snapshot.map(|(object, why)| format!("{object}: the state before was not saved: {why}"));
         let notes = lost.chain(run.notes).collect();
-        ItemReading { result, after: run.after, window, notes }
+        let names_paths = matches!(run.reading, Reading::Elsewhere(_));
+        ItemReading { result, after: run.after, window, notes, names_paths }
     }
 
     fn failed(&self, message: String, output: &str) -> ItemReading {
         let output = tail(output, TAIL);
         let result = Some(ItemResult::Failed { message, output });
-        ItemReading { result, after: Vec::new(), window: None, notes: Vec::new() }
+        ItemReading { result, after: Vec::new(), window: None, notes: Vec::new(), names_paths: false }
     }
 
     fn moved(&self, object: &ObjectId, found: &State) -> String {
@@ -271,9 +276,9 @@ impl Work {
         own.join("\n")
     }
 
-    /// The same result without what a sensitive item said.
-    pub fn hide(&self, result: ItemResult) -> ItemResult {
-        if !self.item.sensitive {
+    /// The same result without what a sensitive item said; one that names paths alone stays.
+    pub fn hide(&self, result: ItemResult, names_paths: bool) -> ItemResult {
+        if !self.item.sensitive || names_paths {
             return result;
         }
         match result {
@@ -305,6 +310,15 @@ fn steps(changes: &[&Change]) -> Result<Vec<converge_resource::Step>, WorkError>
         steps.extend(object.steps(&own)?);
     }
     Ok(steps)
+}
+
+/// The reason why objects are not reverted whose paths lead to another place.
+fn elsewhere(rows: &[OtherPlace]) -> String {
+    let why = |row: &OtherPlace| {
+        let now = row.now.as_deref().unwrap_or("nothing");
+        format!("{}: {}", row.object, leads_elsewhere(&row.made_in, now))
+    };
+    rows.iter().map(why).collect::<Vec<_>>().join("; ")
 }
 
 /// The end of a sentence: what the host found.

@@ -9,6 +9,7 @@ pub(crate) mod holders;
 pub(crate) mod layers;
 mod left;
 pub(crate) mod lines;
+pub(crate) mod made_in;
 mod movers;
 mod needs;
 pub(crate) mod nodes;
@@ -91,6 +92,7 @@ pub(crate) fn arrange_after(
             Sight::Never(why) => Verdict::Stays(why.clone()),
         })
         .collect();
+    made_in::leave_what_is_elsewhere(&undos, &sights, &mut verdicts, known);
     go_with_their_node(&undos, &mut verdicts);
     let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known, allowed);
     packages::leave_what_others_need(&mut verdicts, known);
@@ -406,6 +408,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<JudgedUndo>) -> Item {
     let from_run = members.first().map(|m| m.undo.run.clone()).unwrap_or_default();
     // Accounts and links of units are restored from what that run has kept of them.
     let mut settings = vec![("CV_FROM_RUN".to_owned(), from_run)];
+    settings.extend(made_in::setting(&members));
     if members.iter().any(|m| m.in_part) {
         let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
         settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));

@@ -11,6 +11,7 @@ pub(crate) fn undo(object: &str, key: &str, left: &str, before: &str) -> Undo {
         layer: converge_ledger::MountLayer::default(),
         lies_in: Vec::new(),
         led_in: Vec::new(),
+        made_in: Vec::new(),
         left: State::from_line(left),
         before: State::from_line(before),
         between: Vec::new(),

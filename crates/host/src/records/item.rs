@@ -197,6 +197,7 @@ impl ItemSpec {
             self.rows.iter().map(|r| (r.seq.to_string(), &r.change.object)).collect();
         let mut out = ItemRun::default();
         let (mut refused, mut off, mut unsaveable) = (Vec::new(), Vec::new(), String::new());
+        let mut elsewhere = Vec::new();
         let mut own = String::new();
         for line in text.lines() {
             // Output without a newline at its end may stand before the mark.
@@ -218,6 +219,11 @@ impl ItemSpec {
                     out.after.extend(object(seq).map(|o| (o, State::from_line(line))));
                     off.extend(object(seq).map(|o| (o, State::from_line(line))));
                 }
+                ["elsewhere", seq, made_in, now] => elsewhere.extend(object(seq).map(|object| OtherPlace {
+                    object,
+                    made_in: plain(made_in),
+                    now: Some(plain(now)).filter(|now| now != "-"),
+                })),
                 ["refused", seq, line] => refused.extend(object(seq).map(|o| (o, State::from_line(line)))),
                 ["unsaved", seq, why] => out.no_snapshot.extend(object(seq).map(|o| (o, plain(why)))),
                 ["unsaveable", _, why] => unsaveable = plain(why),
@@ -235,6 +241,7 @@ impl ItemSpec {
         out.after.retain(|(_, state)| !state.line().starts_with('!'));
         out.reading = match status {
             0 => Reading::Done,
+            70 if !elsewhere.is_empty() => Reading::Elsewhere(elsewhere),
             70 => Reading::Refused(refused),
             71 => Reading::NotSaved(unsaveable),
             72 => Reading::Failed,
@@ -266,6 +273,17 @@ pub struct ItemRun {
     pub output: String,
 }
 
+/// An object whose path leads to another place than the one where a run changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherPlace {
+    /// The object.
+    pub object: ObjectId,
+    /// The directory in which it was changed.
+    pub made_in: String,
+    /// The directory to which its path leads, where that can be said.
+    pub now: Option<String>,
+}
+
 /// The end of an item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Reading {
@@ -275,6 +293,8 @@ pub enum Reading {
     /// Nothing was changed: these objects are not in the state that was planned against (an unreadable one shows
     /// `! REASON`), or, with none, a step itself refused (another package transaction) and said why in the output.
     Refused(Vec<(ObjectId, State)>),
+    /// Nothing was changed: the paths of these objects do not lead to where the changes were made that the item takes back.
+    Elsewhere(Vec<OtherPlace>),
     /// Nothing was changed: the state before could not be saved, and why.
     NotSaved(String),
     /// The steps ran, and the journal could not say how they ended.

@@ -22,6 +22,7 @@ mod live;
 mod not_recorded;
 mod order;
 mod owned;
+mod places;
 mod reading;
 mod retained;
 mod round_trip;
