@@ -73,11 +73,7 @@ fn push_cut_off(text: &mut Text, run: &CutOff) {
     }
     for (item, what) in &run.unknown {
         text.push(
-            Line::at(4)
-                .say(Tone::Warn, "unknown: ")
-                .plain(item.as_str())
-                .faint(format!(" · {what}"))
-                .fold(6),
+            Line::at(4).say(Tone::Warn, "unknown: ").plain(item.as_str()).faint(format!(" · {what}")).fold(6),
         );
     }
     if !run.not_begun.is_empty() {
