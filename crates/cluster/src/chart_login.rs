@@ -1,7 +1,7 @@
 //! The source of a chart for helm: a repository or a registry, and the login to it. helm reads a login in a file of its own form, which only we
 //! can read: on its command line all users of this machine would see it.
 
-use crate::helm::{HelmFileError, private};
+use crate::private_file::{HelmFileError, private};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_resource::{Chart, ChartLogin, ReleaseSpec};
@@ -94,7 +94,7 @@ impl ChartSource {
     }
 
     /// The refusal in what helm said of its failure: the status of HTTP, as its two clients write it.
-    pub(crate) fn refusal(&self, said: &str) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, said: &str) -> Option<LoginRefusal> {
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
         let forbidden = has(&[": 403 Forbidden", "response status code 403"]);
         let unknown = has(&[": 401 Unauthorized", "response status code 401", "basic credential not found"]);
@@ -102,20 +102,20 @@ impl ChartSource {
             Chart::Repository { url, .. } | Chart::Oci(url) => url.clone(),
             Chart::Archive(_) | Chart::SavedRelease(_) => return None,
         };
-        (forbidden || unknown).then_some(Refusal { address, forbidden, had_login: self.has_login() })
+        (forbidden || unknown).then_some(LoginRefusal { address, forbidden, had_login: self.has_login() })
     }
 }
 
 /// The refusal of a login by a repository or registry. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct LoginRefusal {
     address: String,
     /// The login is known, and may not read the chart.
     forbidden: bool,
     had_login: bool,
 }
 
-impl Refusal {
+impl LoginRefusal {
     /// The correction.
     pub(crate) fn help(&self) -> &'static str {
         match (self.had_login, self.forbidden) {
@@ -128,7 +128,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LoginRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { address, .. } = self;
         match (self.had_login, self.forbidden) {

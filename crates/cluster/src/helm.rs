@@ -1,17 +1,18 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
-use crate::chart_login::{ChartSource, Refusal};
+use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
 use crate::fault::Fault;
 use crate::login;
 use crate::options::ClusterOptions;
+use crate::private_file::{HelmFileError, private};
 use crate::program::{environment, in_path};
 use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::PoisonError;
@@ -33,14 +34,6 @@ const CONFIG: &str = "config";
 
 /// The limit of its output that is kept.
 const OUTPUT: u64 = 64 << 20;
-
-/// A file of this machine that cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {error}", path.display())]
-pub(crate) struct HelmFileError {
-    pub(crate) path: PathBuf,
-    pub(crate) error: io::Error,
-}
 
 /// The reason why helm has not done what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +73,7 @@ pub(crate) enum HelmError {
     Said(String),
     /// The repository or registry of the chart refuses the login, or asks for one.
     #[error("{0}; {help}", help = .0.help())]
-    Refused(Refusal),
+    Refused(LoginRefusal),
     #[error("helm's answer is not JSON: {0}")]
     Answer(serde_json::Error),
     #[error("helm's manifests: {0}")]
@@ -164,14 +157,6 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, HelmError> {
     in_path("helm").ok_or(HelmError::NotInPath)
 }
 
-/// Puts a file there that only we can read.
-pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), HelmFileError> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text))
-        .map_err(|error| HelmFileError { path: path.to_owned(), error })
-}
-
 /// The same kubeconfig with another server, verified by the name of the first.
 fn redirected(access: &Access, port: Option<u16>) -> Result<String, HelmError> {
     let bad = || HelmError::Kubeconfig;
@@ -245,7 +230,7 @@ impl Helm {
         };
         let server = inner.access.server.host().unwrap_or_default().to_owned();
         let source = spec.and_then(ChartSource::of);
-        // What a login has brought is for no other call.
+        // A chart that came by a login is for no other call.
         let own = source.as_ref().is_some_and(ChartSource::has_login);
         let cache = if own { folder.path().to_owned() } else { inner.options.cache.clone() }.join("cache");
         let helm = Self { program, folder, source, cache, server, forward };

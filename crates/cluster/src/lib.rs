@@ -24,6 +24,7 @@ mod owned;
 mod ownership;
 mod packed;
 mod preserved;
+mod private_file;
 mod program;
 mod record_error;
 mod records;

@@ -15,7 +15,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &[u8] = b"{}";
 
 /// A packaged chart.
-struct Chart {
+struct PackedChart {
     name: String,
     version: String,
     archive: Vec<u8>,
@@ -23,10 +23,10 @@ struct Chart {
 
 /// The parts that every connection reads.
 #[derive(Default)]
-struct Shared {
+struct ServedCharts {
     /// The expected header `Authorization`; `None` refuses all with 403.
     authorization: Mutex<Option<String>>,
-    charts: Mutex<Vec<Chart>>,
+    charts: Mutex<Vec<PackedChart>>,
     /// Paths that were given out.
     given: Mutex<Vec<String>>,
 }
@@ -34,7 +34,7 @@ struct Shared {
 /// The server. It ends with the process.
 pub struct ChartServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServedCharts>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -49,7 +49,7 @@ impl ChartServer {
     pub fn start() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ServedCharts::default());
         let of_all = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -73,7 +73,7 @@ impl ChartServer {
 
     /// Takes a packaged chart.
     pub fn put(&self, name: &str, version: &str, archive: Vec<u8>) {
-        locked(&self.shared.charts).push(Chart {
+        locked(&self.shared.charts).push(PackedChart {
             name: name.to_owned(),
             version: version.to_owned(),
             archive,
@@ -88,7 +88,7 @@ impl ChartServer {
         let folder = format!("chart-{}-{}-{name}", std::process::id(), self.address.port());
         let folder = std::env::temp_dir().join(folder);
         let meta = format!("apiVersion: v2\nname: {name}\nversion: {version}\n");
-        for (file, text) in files.iter().copied().chain([("Chart.yaml", meta.as_str())]) {
+        for (file, text) in files.iter().copied().chain([("PackedChart.yaml", meta.as_str())]) {
             let path = folder.join(name).join(file);
             fs_err::create_dir_all(path.parent().unwrap_or(&folder))?;
             fs_err::write(&path, text)?;
@@ -118,7 +118,7 @@ impl ChartServer {
 }
 
 /// Answers the requests of one connection.
-fn answer(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
+fn answer(stream: &TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut reader = BufReader::new(stream).take(64 << 10);
     let mut line = String::new();
@@ -162,17 +162,17 @@ fn answer(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 /// Type and body of a path: the index of the repository, an archive, or a manifest or blob of the registry.
-fn content(path: &str, charts: &[Chart]) -> Option<(&'static str, Vec<u8>)> {
+fn content(path: &str, charts: &[PackedChart]) -> Option<(&'static str, Vec<u8>)> {
     if path == "/index.yaml" {
         let mut index = "apiVersion: v1\nentries:\n".to_owned();
-        for Chart { name, version, .. } in charts {
+        for PackedChart { name, version, .. } in charts {
             index.push_str(&format!(
                 "  {name}:\n  - {{apiVersion: v2, name: {name}, version: {version}, urls: [{name}-{version}.tgz]}}\n"
             ));
         }
         return Some(("text/yaml", index.into_bytes()));
     }
-    let archive = |chart: &&Chart| path == format!("/{}-{}.tgz", chart.name, chart.version);
+    let archive = |chart: &&PackedChart| path == format!("/{}-{}.tgz", chart.name, chart.version);
     if let Some(chart) = charts.iter().find(archive) {
         return Some(("application/gzip", chart.archive.clone()));
     }
@@ -181,7 +181,7 @@ fn content(path: &str, charts: &[Chart]) -> Option<(&'static str, Vec<u8>)> {
     if let Some(blob) = blobs.into_iter().find(|blob| digest(blob) == wanted) {
         return Some(("application/octet-stream", blob.to_vec()));
     }
-    let of_path = |chart: &&Chart| {
+    let of_path = |chart: &&PackedChart| {
         path.contains(&format!("/{}/manifests/", chart.name))
             && (chart.version == wanted || digest(&manifest(chart)) == wanted)
     };
@@ -189,7 +189,7 @@ fn content(path: &str, charts: &[Chart]) -> Option<(&'static str, Vec<u8>)> {
 }
 
 /// The manifest of a chart in a registry.
-fn manifest(chart: &Chart) -> Vec<u8> {
+fn manifest(chart: &PackedChart) -> Vec<u8> {
     let part = |kind: &str, bytes: &[u8]| serde_json::json!({"mediaType": kind, "digest": digest(bytes), "size": bytes.len()});
     serde_json::json!({
         "schemaVersion": 2,

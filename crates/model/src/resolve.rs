@@ -249,7 +249,7 @@ impl RoleUse {
     fn outline(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Outline {
         let scope = self.item_scope(item, registered);
         let mut sensitive = item.item.sensitive;
-        // What is not recorded decides nothing about what is touched.
+        // A parameter that is not recorded decides nothing about what is touched.
         let open = self.recorded_part(item);
         let open = open.as_ref().map_or(&item.item.params, |(open, _)| open);
         let mut params = self.known_parts(open, &scope, &mut sensitive);

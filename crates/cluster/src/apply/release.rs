@@ -4,10 +4,11 @@ mod unset;
 
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
-use crate::helm::{Helm, HelmError, HelmFileError};
+use crate::helm::{Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::open_run::Left;
+use crate::private_file::HelmFileError;
 use crate::record_error::{RecordsError, SecretSealError};
 use crate::records::{Beside, ChangeEnd};
 use crate::saved_release::{SavedRelease, SavedReleaseError};

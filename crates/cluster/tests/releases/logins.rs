@@ -76,7 +76,7 @@ async fn each_private_source_has_its_login_and_nobody_else_sees_it() {
         let (a, b) = tokio::join!(asked(&cluster, &a), asked(&cluster, &b));
         let size = |answer: &Value| answer["manifests"][0]["data"]["size"].clone();
         assert_eq!((size(&a), size(&b)), (json!("1"), json!("2")), "{a} {b}");
-        // What a login has brought is for nobody without it.
+        // A chart that came by a login is for nobody without it.
         let address = if is_oci {
             format!("oci://{}/charts/small", one.host())
         } else {
