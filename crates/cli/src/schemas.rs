@@ -262,6 +262,7 @@ fn prepare(schema: &mut Value, kind: &str) {
                 *target = format!("#/$defs/{kind}.{name}");
             }
             map.remove(converge_resource::LOAD_KEYWORD);
+            map.remove(converge_resource::UNRECORDED_KEYWORD);
             for value in map.values_mut() {
                 prepare(value, kind);
             }

@@ -1,16 +1,18 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
+use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
 use crate::fault::Fault;
 use crate::login;
 use crate::options::ClusterOptions;
+use crate::private_file::{HelmFileError, private};
 use crate::program::{environment, in_path};
 use crate::tunnel::{Road, address};
 use converge_resource::{Chart, ReleaseSpec};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::PoisonError;
@@ -24,16 +26,14 @@ use tokio::task::JoinHandle;
 /// The time that helm may take beyond its own `--timeout`.
 const SLACK: Duration = Duration::from_secs(90);
 
+/// A question takes so long at most.
+pub(crate) const QUESTION: Duration = Duration::from_secs(120);
+
+/// The folder of helm's configuration, below the private one.
+const CONFIG: &str = "config";
+
 /// The limit of its output that is kept.
 const OUTPUT: u64 = 64 << 20;
-
-/// A file of this machine that cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {error}", path.display())]
-pub(crate) struct HelmFileError {
-    pub(crate) path: PathBuf,
-    pub(crate) error: io::Error,
-}
 
 /// The reason why helm has not done what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,9 @@ pub(crate) enum HelmError {
     /// It failed: what it wrote to its standard error.
     #[error("{0}")]
     Said(String),
+    /// The repository or registry of the chart refuses the login, or asks for one.
+    #[error("{0}; {help}", help = .0.help())]
+    Refused(LoginRefusal),
     #[error("helm's answer is not JSON: {0}")]
     Answer(serde_json::Error),
     #[error("helm's manifests: {0}")]
@@ -131,6 +134,8 @@ impl HelmError {
 pub(crate) struct Helm {
     program: PathBuf,
     folder: TempDir,
+    /// The source of the chart, where it is a repository or a registry.
+    source: Option<ChartSource>,
     cache: PathBuf,
     server: String,
     forward: Option<JoinHandle<()>>,
@@ -150,14 +155,6 @@ fn program(options: &ClusterOptions) -> Result<PathBuf, HelmError> {
         return if path.is_file() { Ok(path.clone()) } else { Err(HelmError::NotAt(path.clone())) };
     }
     in_path("helm").ok_or(HelmError::NotInPath)
-}
-
-/// Puts a file there that only we can read.
-pub(crate) fn private(path: &Path, text: &[u8]) -> Result<(), HelmFileError> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text))
-        .map_err(|error| HelmFileError { path: path.to_owned(), error })
 }
 
 /// The same kubeconfig with another server, verified by the name of the first.
@@ -218,7 +215,8 @@ async fn forward(access: &Access) -> Result<(u16, JoinHandle<()>), HelmError> {
 }
 
 impl Helm {
-    pub(crate) async fn ready(cluster: &Cluster) -> Result<Self, HelmError> {
+    /// For a call about this release: with the login to the source of its chart.
+    pub(crate) async fn ready(cluster: &Cluster, spec: Option<&ReleaseSpec>) -> Result<Self, HelmError> {
         let inner = &cluster.inner;
         let program = program(&inner.options)?;
         let folder =
@@ -231,9 +229,27 @@ impl Helm {
             }
         };
         let server = inner.access.server.host().unwrap_or_default().to_owned();
-        let helm = Self { program, folder, cache: inner.options.cache.clone(), server, forward };
+        let source = spec.and_then(ChartSource::of);
+        // A chart that came by a login is for no other call.
+        let own = source.as_ref().is_some_and(ChartSource::has_login);
+        let cache = if own { folder.path().to_owned() } else { inner.options.cache.clone() }.join("cache");
+        let helm = Self { program, folder, source, cache, server, forward };
         private(&helm.folder.path().join("kubeconfig"), redirected(&inner.access, port)?.as_bytes())?;
+        helm.log_in().await?;
         Ok(helm)
+    }
+
+    /// The login to the source of the chart; helm reads it in files of its own form.
+    async fn log_in(&self) -> Result<(), HelmError> {
+        let Some(source) = &self.source else { return Ok(()) };
+        if source.lay(&self.folder.path().join(CONFIG))? {
+            // It ends well, though it has read nothing.
+            let said = self.run(&source.update(), QUESTION).await?;
+            if !source.has_index(&self.cache) {
+                return Err(self.failed(&said));
+            }
+        }
+        Ok(())
     }
 
     /// The folder that only we can read, and that goes with this.
@@ -244,8 +260,9 @@ impl Helm {
     /// The arguments that name the chart; a packaged one is laid down.
     pub(crate) fn chart(&self, cluster: &Cluster, spec: &ReleaseSpec) -> Result<Vec<String>, HelmError> {
         let mut arguments = match &spec.chart {
-            Chart::Repository { url, name } => vec![name.clone(), "--repo".to_owned(), url.clone()],
-            Chart::Oci(url) => vec![url.clone()],
+            Chart::Repository { .. } | Chart::Oci(_) => {
+                self.source.as_ref().map(ChartSource::arguments).unwrap_or_default()
+            }
             Chart::Archive(hex) => {
                 let charts = cluster.inner.charts.lock().unwrap_or_else(PoisonError::into_inner);
                 let found = charts.iter().find(|(digest, _)| digest.as_str() == hex);
@@ -282,8 +299,8 @@ impl Helm {
             .args(arguments)
             .env("HOME", self.folder.path())
             .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
-            .env("HELM_CACHE_HOME", self.cache.join("cache"))
-            .env("HELM_CONFIG_HOME", self.folder.path().join("config"))
+            .env("HELM_CACHE_HOME", &self.cache)
+            .env("HELM_CONFIG_HOME", self.folder.path().join(CONFIG))
             .env("HELM_DATA_HOME", self.folder.path().join("data"))
             .env("HELM_DRIVER", "secret")
             .current_dir(self.folder.path())
@@ -311,10 +328,16 @@ impl Helm {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&stderr);
+        Err(if said.trim().is_empty() { HelmError::Status(status) } else { self.failed(&said) })
+    }
+
+    /// The meaning of what helm said of its failure.
+    fn failed(&self, said: &str) -> HelmError {
         let folder = self.folder.path().display().to_string();
         let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
         let said = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
-        Err(if said.is_empty() { HelmError::Status(status) } else { HelmError::Said(said) })
+        let Some(source) = &self.source else { return HelmError::Said(said) };
+        source.refusal(&said).map_or_else(|| HelmError::Said(source.hide(&said)), HelmError::Refused)
     }
 }
 

@@ -6,7 +6,8 @@
 
 use crate::connect::Cluster;
 use crate::fault::Fault;
-use crate::helm::{Helm, HelmError, HelmFileError, private};
+use crate::helm::{Helm, HelmError};
+use crate::private_file::{HelmFileError, private};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields;

@@ -3,8 +3,8 @@
 //! A rollback cannot count on the chart: its repository may be gone, and helm's own record holds no subcharts. It needs none: what the
 //! chart rendered stands in helm's record, and a chart that is nothing but these manifests brings back the same release.
 
-use crate::helm::{HelmFileError, private};
 use crate::packed;
+use crate::private_file::{HelmFileError, private};
 use base64::DecodeError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
 
 mod common;
+#[path = "releases/logins.rs"]
+mod logins;
 #[path = "releases/rollback.rs"]
 mod rollback;
 
@@ -98,6 +100,8 @@ fn spec(namespace: &str, chart: &Content, values: Value, seconds: u64) -> Releas
         name: "r".to_owned(),
         namespace: namespace.to_owned(),
         chart: Chart::Archive(chart.digest().to_string()),
+        login: None,
+        plain_http: false,
         version: None,
         values,
         create_namespace: false,

@@ -67,6 +67,8 @@ async fn a_cluster_is_worked_with_through_a_host() {
         name: "r".to_owned(),
         namespace: "default".to_owned(),
         chart: Chart::Archive(chart.digest().to_string()),
+        login: None,
+        plain_http: false,
         version: None,
         values: json!({}),
         create_namespace: false,

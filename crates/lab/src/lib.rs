@@ -20,6 +20,7 @@
 //! happens when the process that opened it dies, however it dies.
 
 mod base;
+mod charts;
 mod command;
 mod delay;
 mod error;
@@ -37,6 +38,7 @@ mod wheel;
 use std::time::{Duration, Instant};
 
 pub use base::{DEPLOY_USER, OPERATOR_PASSWORD, OPERATOR_USER, PREFETCHED_PACKAGES};
+pub use charts::ChartServer;
 pub use delay::forward as forward_with_delay;
 pub use error::LabError;
 pub use host::{ExecOutput, Host};

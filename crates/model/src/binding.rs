@@ -60,7 +60,9 @@ impl RoleUse {
             "inputs": inputs,
         });
         // Maps are sorted by their keys, so equal values have equal texts.
-        Binding { text: sorted(&text).to_string(), sensitive: parts.sensitive }
+        // A password that nobody has marked is none to guess from a digest either.
+        let sensitive = parts.sensitive || self.recorded_part(item).is_some();
+        Binding { text: sorted(&text).to_string(), sensitive }
     }
 }
 

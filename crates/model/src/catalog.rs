@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 pub use converge_resource::LOAD_KEYWORD;
-use converge_resource::{KindInfo, Place};
+use converge_resource::{KindInfo, Place, UNRECORDED_KEYWORD};
 
 /// The schema keyword of a kind with declared outputs, which allows `register`.
 pub const OUTPUT_KEYWORD: &str = "x-converge-outputs";
@@ -121,6 +121,17 @@ impl KindSpec {
             .filter_map(|key| schema.get(*key)?.as_array())
             .flatten()
             .find_map(|inner| self.load_of(inner))
+    }
+
+    /// The parameters whose values are in no state, plan, diff, record or output.
+    pub(crate) fn unrecorded(&self) -> impl Iterator<Item = &str> {
+        self.properties().filter(|(_, schema)| self.is_unrecorded(schema)).map(|(name, _)| name.as_str())
+    }
+
+    fn is_unrecorded(&self, schema: &Json) -> bool {
+        let schema = self.resolve(schema);
+        let options = schema.get("anyOf").and_then(Json::as_array).into_iter().flatten();
+        schema.get(UNRECORDED_KEYWORD).is_some() || options.into_iter().any(|one| self.is_unrecorded(one))
     }
 
     /// May its result be registered?

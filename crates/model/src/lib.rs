@@ -35,6 +35,7 @@ mod set_expressions;
 mod stray;
 mod tags;
 mod tree;
+mod unrecorded;
 pub mod vars;
 pub mod vault;
 

@@ -66,6 +66,8 @@ pub struct Ready {
     pub spans: ParamSpans,
     /// Marked as secret, or a secret was in reach.
     pub sensitive: bool,
+    /// The parameters among them that nobody shows or records.
+    pub unrecorded: Vec<String>,
     /// The user that commands run as, where one is given.
     pub become_user: Option<String>,
     /// Inputs of the role that the parameters depend on.
@@ -76,7 +78,8 @@ pub struct Ready {
 
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let params: &dyn fmt::Debug = if self.sensitive { &"(sensitive)" } else { &self.params };
+        let hidden = self.sensitive || !self.unrecorded.is_empty();
+        let params: &dyn fmt::Debug = if hidden { &"(sensitive)" } else { &self.params };
         f.debug_struct("Ready")
             .field("params", params)
             .field("sensitive", &self.sensitive)
@@ -246,7 +249,10 @@ impl RoleUse {
     fn outline(&self, item: &DeclaredItem, registered: &RegisteredResults) -> Outline {
         let scope = self.item_scope(item, registered);
         let mut sensitive = item.item.sensitive;
-        let mut params = self.known_parts(&item.item.params, &scope, &mut sensitive);
+        // A parameter that is not recorded decides nothing about what is touched.
+        let open = self.recorded_part(item);
+        let open = open.as_ref().map_or(&item.item.params, |(open, _)| open);
+        let mut params = self.known_parts(open, &scope, &mut sensitive);
         // Files are loaded later: what is written in them decides nothing about what is touched.
         let spec = self.project.catalog.get(&item.kind);
         for (name, load) in spec.map(|spec| spec.loads()).unwrap_or_default() {
@@ -295,8 +301,9 @@ impl RoleUse {
                 None
             }
         };
-        let params =
-            diags.take(engine.eval_value(&item.item.params, scope)).and_then(|p| known(p, &mut unknown));
+        let mut evaluated = engine.eval_value(&item.item.params, scope);
+        let unrecorded = self.keep_open(item, scope, &mut evaluated);
+        let params = diags.take(evaluated).and_then(|p| known(p, &mut unknown));
         let user = item.item.become_user.as_ref().and_then(|user| diags.take(engine.eval_value(user, scope)));
         let user = user.and_then(|user| known(user, &mut unknown));
         let become_user = user.and_then(|user| match user.as_str() {
@@ -342,6 +349,7 @@ impl RoleUse {
             params: json,
             spans: ParamSpans { written: item.item.params.clone(), kind: item.item.kind.span.clone() },
             sensitive: notes.sensitive,
+            unrecorded,
             become_user,
             inputs_used: lookups
                 .iter()

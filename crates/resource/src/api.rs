@@ -1,6 +1,6 @@
 //! Questions to the API of a cluster and work on it, as data.
 
-use crate::{ObjectId, Segment};
+use crate::{ChartLogin, Digest, ObjectId, Segment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,6 +21,9 @@ pub fn field_manager(project: Option<&str>) -> String {
 
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
+
+/// The key in an answer to [`ApiProbe::Render`] of a repository or registry that refuses the login, or asks for one: `{message, help}`.
+pub const REFUSED: &str = "login_refused";
 
 /// The key in an answer to [`ApiProbe::Render`] that holds the fields which the chart generates again each time ([`PreservedField`]).
 pub const RANDOM: &str = "random";
@@ -168,7 +171,7 @@ pub enum ApiProbe {
     /// Renders a chart with real helm against the server: JSON text of a [`ReleaseSpec`], with the content of a packaged chart beside it
     /// as [`ARCHIVE`] (base64).
     /// Answer: `{manifests: [object…], chart, version, values: (the chart's own values), notes, definitions: (names of those of kinds)}` or `{invalid: what helm said}` or
-    /// `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
+    /// `{login_refused: {message, help}}` ([`REFUSED`]) or `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
     Render(String),
     /// Runs a Job (JSON text of its manifest) to its end, reads its log, and takes it away in every case. Answer: `{succeeded:
     /// bool, log, reason, seconds}`.
@@ -211,6 +214,12 @@ pub struct ReleaseSpec {
     pub namespace: String,
     /// The source of the chart.
     pub chart: Chart,
+    /// The login to the chart's repository or registry. It is never stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<ChartLogin>,
+    /// The registry of the chart is asked without TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain_http: bool,
     /// The exact version; `None` for an archive, which has its own.
     pub version: Option<String>,
     /// The values, typed.
@@ -229,6 +238,26 @@ pub struct ReleaseSpec {
     /// Fields of its objects that are away by a run in force: helm lays them, and they are taken away again behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<PreservedField>,
+}
+
+impl ReleaseSpec {
+    /// A release as it was, whose text has this digest. It needs no repository, so no login.
+    pub fn saved(namespace: &str, name: &str, digest: &Digest) -> Self {
+        Self {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            chart: Chart::SavedRelease(digest.as_str().to_owned()),
+            login: None,
+            plain_http: false,
+            version: None,
+            values: Value::Null,
+            create_namespace: false,
+            wait_seconds: None,
+            seconds: None,
+            keep: Vec::new(),
+            unset: Vec::new(),
+        }
+    }
 }
 
 /// A field that a release leaves to another manager, or away.

@@ -8,6 +8,7 @@ mod address;
 mod answer;
 mod api;
 mod backup;
+mod chart_login;
 mod claim;
 mod content;
 mod disruption;
@@ -31,10 +32,11 @@ mod words;
 pub use address::{name_of, role_of};
 pub use answer::AnswerError;
 pub use api::{
-    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM,
+    ARCHIVE, ApiCall, ApiProbe, ApiRef, Chart, FIELD_MANAGER, FieldOwners, PreservedField, RANDOM, REFUSED,
     ReleaseSpec, field_manager,
 };
 pub use backup::{Backup, BackupResult};
+pub use chart_login::{ChartLogin, UNRECORDED_KEYWORD};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;

@@ -6,6 +6,7 @@ mod above;
 mod attrs;
 mod body;
 mod boot_settings;
+mod chart_source;
 mod edit;
 #[cfg(test)]
 mod fake;

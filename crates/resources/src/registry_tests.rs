@@ -1,7 +1,7 @@
 //! Rules for every kind.
 
 use super::*;
-use converge_resource::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template};
+use converge_resource::{HELP_KEYWORD, LOAD_KEYWORD, SourceFile, Template, UNRECORDED_KEYWORD};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn complaints(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<Stri
     for (keyword, rule) in schema.as_object().unwrap() {
         let good = match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" | "default" | "format" | LOAD_KEYWORD
-            | HELP_KEYWORD => true,
+            | HELP_KEYWORD | UNRECORDED_KEYWORD => true,
             // The model's keyword for kinds whose result may be registered.
             "x-converge-outputs" => rule.is_boolean(),
             "type" => match rule {

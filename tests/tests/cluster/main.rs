@@ -9,6 +9,7 @@ mod forged;
 mod forgotten;
 mod formats;
 mod given_back;
+mod logins;
 mod manifests;
 mod nodes;
 mod operators;

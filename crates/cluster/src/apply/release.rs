@@ -4,10 +4,11 @@ mod unset;
 
 use super::{Done, Job, Save, failed, shown};
 use crate::connect::Cluster;
-use crate::helm::{Helm, HelmError, HelmFileError};
+use crate::helm::{Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::open_run::Left;
+use crate::private_file::HelmFileError;
 use crate::record_error::{RecordsError, SecretSealError};
 use crate::records::{Beside, ChangeEnd};
 use crate::saved_release::{SavedRelease, SavedReleaseError};
@@ -125,7 +126,7 @@ impl Cluster {
         {
             self.offer(content.clone());
         }
-        let helm = Helm::ready(self).await.map_err(|e| refused(&e))?;
+        let helm = Helm::ready(self, call).await.map_err(|e| refused(&e))?;
         let found = FoundRelease { namespace, name, there: !present.state.is_absent(), records, revisions };
         let waits = match job.work.release(id) {
             Some(spec) => spec.wait_seconds.is_some(),
@@ -244,16 +245,9 @@ impl Cluster {
         }
         let waits = found.waits(at, waits);
         let spec = ReleaseSpec {
-            name: name.to_owned(),
-            namespace: found.namespace.to_owned(),
-            chart: Chart::SavedRelease(digest.as_str().to_owned()),
-            version: None,
-            values: Value::Null,
-            create_namespace: false,
             wait_seconds: waits.then_some(WAIT),
             seconds: Some(WAIT),
-            keep: keep.clone(),
-            unset: unset.clone(),
+            ..ReleaseSpec::saved(found.namespace, name, &digest)
         };
         let records = if never.is_some() { &[] } else { found.records.as_slice() };
         let saved_release = self.saved_release(records, &digest, chart).await.map_err(never_in_force)?;

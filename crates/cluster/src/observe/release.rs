@@ -3,7 +3,7 @@
 use super::LookError;
 use crate::api::escaped;
 use crate::connect::Cluster;
-use crate::helm::{Helm, HelmError};
+use crate::helm::{Helm, HelmError, QUESTION};
 use crate::object::text;
 use crate::packed;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
 use converge_objects::release::{ReleaseState, content, in_force, manifests};
 use converge_resource::{
-    ARCHIVE, ApiRef, Chart, Content, ObjectId, Observation, PreservedField, RANDOM, ReleaseSpec,
+    ARCHIVE, ApiRef, Chart, Content, ObjectId, Observation, PreservedField, RANDOM, REFUSED, ReleaseSpec,
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -154,7 +154,10 @@ impl Cluster {
             self.offer(Content::new(STANDARD.decode(archive).map_err(LookError::Archive)?));
         }
         let spec: ReleaseSpec = serde_json::from_value(spec).map_err(LookError::ReleaseSpec)?;
-        let helm = Helm::ready(self).await?;
+        let helm = match Helm::ready(self, Some(&spec)).await {
+            Err(error @ HelmError::Refused(_)) => return Ok(refused(&error)),
+            ready => ready?,
+        };
         let chart = helm.chart(self, &spec)?;
         let begun = Instant::now();
         let rendered = async {
@@ -185,8 +188,9 @@ impl Cluster {
             words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
         arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
         arguments.extend(chart.clone());
-        let said = match helm.run(&arguments, LIMIT).await {
+        let said = match helm.run(&arguments, QUESTION).await {
             Ok(release) => return Ok(ManifestSource::Upgrade { arguments, first: release }),
+            Err(refused @ HelmError::Refused(_)) => return Err(RenderFailure::Refused(refused)),
             Err(said) => said,
         };
         // A release that is stuck: helm then checks nothing else. Or a chart that brings the kinds of its own objects: helm
@@ -194,7 +198,7 @@ impl Cluster {
         let hangs = said.hangs();
         let about: Vec<String> = chart.iter().take_while(|word| *word != "--values").cloned().collect();
         let shown = |what: &str| [words(&["show", what]), about.clone()].concat();
-        let crds = helm.run(&shown("crds"), LIMIT).await?;
+        let crds = helm.run(&shown("crds"), QUESTION).await?;
         let brought = kinds_of(&crds);
         let missing = said.missing_kinds();
         let brings = |kind: &String| brought.iter().any(|word| word.rsplit('/').next() == Some(kind));
@@ -259,9 +263,6 @@ impl Cluster {
     }
 }
 
-/// A question to helm takes so long at most.
-const LIMIT: Duration = Duration::from_secs(120);
-
 /// How helm is asked for the manifests of a chart.
 enum ManifestSource {
     /// As it would lay them; with what it has said already.
@@ -276,9 +277,9 @@ impl ManifestSource {
         match self {
             Self::Upgrade { first, .. } => Ok(upgraded(first)?),
             Self::Template { arguments, chart, values, definitions } => {
-                let rendered = helm.run(arguments, LIMIT).await.map_err(RenderFailure::Refused)?;
-                let about = helm.run(chart, LIMIT).await?;
-                let values = helm.run(values, LIMIT).await?;
+                let rendered = helm.run(arguments, QUESTION).await.map_err(RenderFailure::Refused)?;
+                let about = helm.run(chart, QUESTION).await?;
+                let values = helm.run(values, QUESTION).await?;
                 let about: Value = serde_yaml::from_str(&about).unwrap_or_default();
                 Ok(json!({
                     "manifests": manifests(&rendered).map_err(HelmError::Manifests)?,
@@ -296,7 +297,7 @@ impl ManifestSource {
     async fn render_anew(&self, helm: &Helm) -> Result<Value, RenderFailure> {
         match self {
             Self::Upgrade { arguments, .. } => {
-                let release = helm.run(arguments, LIMIT).await.map_err(RenderFailure::Refused)?;
+                let release = helm.run(arguments, QUESTION).await.map_err(RenderFailure::Refused)?;
                 Ok(upgraded(&release)?)
             }
             Self::Template { .. } => self.render(helm).await,
@@ -349,6 +350,9 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// The meaning of a refusal by helm.
 fn refused(error: &HelmError) -> Value {
+    if let HelmError::Refused(refusal) = error {
+        return json!({REFUSED: {"message": refusal.to_string(), "help": refusal.help()}});
+    }
     let said = error.to_string();
     let line = said.strip_prefix("Error: ").unwrap_or(&said);
     if error.waits() { json!({"waits": line}) } else { json!({"invalid": line}) }

@@ -331,6 +331,9 @@ impl<'a> HostSource<'a> {
             }
             return resolved;
         }
+        if let Some(params) = ready.params.as_object_mut() {
+            params.retain(|name, _| !ready.unrecorded.contains(name));
+        }
         ResolvedParameters::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
@@ -382,8 +385,10 @@ impl<'a> HostSource<'a> {
     /// A wrong parameter, with its place.
     fn invalid(&self, index: usize, ready: &converge_model::Ready, error: ParamError) -> ResolvedParameters {
         let ParamError { pointer, message, help, holds_no_value } = error;
+        let top = pointer.split('/').nth(1).unwrap_or_default();
+        let hidden = ready.sensitive || ready.unrecorded.iter().any(|name| name == top);
         // The help may name the value too.
-        let (message, help) = if ready.sensitive && !holds_no_value {
+        let (message, help) = if hidden && !holds_no_value {
             ("a parameter is wrong (its value is sensitive)".to_owned(), None)
         } else {
             (message, help)

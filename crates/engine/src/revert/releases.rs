@@ -15,8 +15,7 @@ use converge_objects::release::{self, ReleaseState};
 use converge_objects::{is_of_api, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome, VirtualHost};
 use converge_resource::{
-    Answer, ApiCall, ApiProbe, ApiRef, Change, Chart, Digest, ObjectId, PreservedField, Probe, ReleaseSpec,
-    Stop,
+    Answer, ApiCall, ApiProbe, ApiRef, Change, Digest, ObjectId, PreservedField, Probe, ReleaseSpec, Stop,
 };
 use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 pub(crate) use held::{goes_by, held_by, leave_those_that_hold_others, name_what_goes_along};
@@ -141,18 +140,7 @@ fn saved(
     keep: Vec<PreservedField>,
     unset: Vec<PreservedField>,
 ) -> ReleaseSpec {
-    ReleaseSpec {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-        chart: Chart::SavedRelease(digest.as_str().to_owned()),
-        version: None,
-        values: Value::Null,
-        create_namespace: false,
-        wait_seconds: None,
-        seconds: None,
-        keep,
-        unset,
-    }
+    ReleaseSpec { keep, unset, ..ReleaseSpec::saved(namespace, name, digest) }
 }
 
 fn is_of(call: &ApiCall, name: &str, namespace: &str) -> bool {

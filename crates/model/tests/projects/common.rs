@@ -43,6 +43,17 @@ pub fn catalog() -> KindCatalog {
         false,
     );
     catalog.add(
+        "release",
+        object(
+            json!({
+                "name": {"type": "string"},
+                "login": {"anyOf": [{"type": "object", "x-converge-unrecorded": true}, {"type": "null"}]},
+            }),
+            json!(["name"]),
+        ),
+        false,
+    );
+    catalog.add(
         "service",
         object(
             json!({

@@ -48,6 +48,31 @@ fn what_an_encrypted_value_reaches_is_a_secret() {
     assert!(!format!("{report:?}").contains("geheim"));
 }
 
+/// A login is in nothing that is shown or recorded, so it hides nothing else. Whoever sees a plan cannot guess it from a digest.
+#[test]
+fn a_secret_that_nobody_records_leaves_its_resource_open() {
+    let mut world = World::new();
+    world.role(
+        "inputs: {n: {type: str, default: a}}\nresources:\n  - name: x\n    release: {name: open, login: {password: \"{{ n }}\"}}\n  \
+         - name: y\n    release: {name: \"{{ n }}\", login: {password: \"{{ n }}\"}}\n  - name: z\n    release: {name: open, login: {password: plain}}\n",
+    );
+    world.write("inventories/host_vars/h1.yaml", &format!("n: {}", value("geheim")));
+    with_passwords(&mut world, &[("prod", "pw")]);
+    let project = world.load();
+    let plan = plan(&project, "h1");
+    for (name, sensitive) in [("r/x", false), ("r/y", true), ("r/z", false)] {
+        let found = ready(&plan, name);
+        assert_eq!(
+            (found.sensitive, found.unrecorded.as_slice()),
+            (sensitive, &["login".to_owned()][..]),
+            "{name}"
+        );
+        assert!(!format!("{found:?}").contains("geheim") && !format!("{found:?}").contains("plain"));
+        let item = item(&plan, name);
+        assert!(plan.role(&item.role).unwrap().binding(item, &Default::default()).sensitive, "{name}");
+    }
+}
+
 #[test]
 fn encrypted_files_are_read_and_all_in_them_is_a_secret() {
     let mut world = World::new();

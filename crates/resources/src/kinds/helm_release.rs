@@ -1,5 +1,6 @@
 //! `helm_release`
 
+use crate::chart_source::{archive_name, check_login, check_repository, exact, login_stop};
 use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
 use crate::release_drift::{InstalledRelease, ReleaseDrift};
@@ -9,8 +10,8 @@ use converge_objects::ReleaseState;
 use converge_objects::k8s::{K8s, K8sState, fields};
 use converge_objects::release::{self, Recovery, Release};
 use converge_resource::{
-    ARCHIVE, ApiCall, ApiProbe, Chart, Claim, ObjectId, ParamError, Place, PreservedField, RANDOM,
-    ReleaseSpec, Resource, SourceFile, Stop, Tree, View, Wait, WantedStates,
+    ARCHIVE, ApiCall, ApiProbe, Chart, ChartLogin, Claim, ObjectId, ParamError, Place, PreservedField,
+    RANDOM, ReleaseSpec, Resource, SourceFile, Stop, Tree, View, Wait, WantedStates,
 };
 use converge_syntax::did_you_mean;
 use schemars::JsonSchema;
@@ -46,6 +47,12 @@ pub struct HelmRelease {
     archive: Option<SourceFile>,
     /// In place of these: a folder of a chart under the role's `files/`, with all that it depends on in its `charts/`.
     folder: Option<Tree>,
+    /// The login to a private repository or registry: `{username: …, password: …}`. Give the password by a sensitive input or from a vault. It
+    /// goes to helm in a file that only the user who runs converge can read, and is in no plan, record or output: a new password is no difference.
+    login: Option<ChartLogin>,
+    /// Ask the registry of `oci` over HTTP without TLS, as one in a network of its own may want it. A password then crosses that network in clear text.
+    #[serde(default)]
+    plain_http: bool,
     /// The exact version of the chart. An archive and a folder have their own.
     version: Option<String>,
     /// The values, typed: `"true"` is text, `true` is not.
@@ -75,16 +82,6 @@ fn yes() -> bool {
 
 fn ten_minutes() -> u64 {
     600
-}
-
-/// A version that names one chart: no range, no `latest`.
-fn exact(version: &str) -> bool {
-    let bare = version.strip_prefix('v').unwrap_or(version);
-    let numbers: Vec<&str> = bare.split(['-', '+']).next().unwrap_or_default().split('.').collect();
-    let good = |b: u8| b.is_ascii_alphanumeric() || b".-+".contains(&b);
-    numbers.len() == 3
-        && numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-        && bare.bytes().all(good)
 }
 
 impl HelmRelease {
@@ -120,6 +117,8 @@ impl HelmRelease {
             name: self.name.clone(),
             namespace: self.namespace.clone(),
             chart,
+            login: self.login.clone(),
+            plain_http: self.plain_http,
             version: self.version.clone(),
             values: Value::Object(self.values.clone()),
             create_namespace: self.create_namespace,
@@ -238,6 +237,9 @@ impl HelmRelease {
         let answer = view.api(&self.question(spec)?)?;
         let said =
             |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        if let Some(stop) = login_stop(&answer) {
+            return Err(stop);
+        }
         if let Some(why) = said("waits") {
             let wait = view.may_appear(&self.object()).or_else(|| namespace_comes(view, &self.namespace));
             return Err(match wait.or_else(|| view.pending()) {
@@ -332,6 +334,10 @@ impl Resource for HelmRelease {
         check_name("/name", &self.name, &mut errors);
         check_name("/namespace", &self.namespace, &mut errors);
         check_deadline("/timeout", self.timeout, 7200, &mut errors);
+        check_login(self.login.as_ref(), &mut errors);
+        if let Some(url) = &self.repository {
+            check_repository("/repository", url, &mut errors);
+        }
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         if self.name.len() > 53 {
             wrong("/name", "the name of a release has at most 53 letters", "choose a shorter one");
@@ -346,12 +352,14 @@ impl Resource for HelmRelease {
                 "give `repository` and `chart`, or `oci`, or `archive`, or `folder`",
             );
         }
-        let http = |u: &&String| u.starts_with("https://") || u.starts_with("http://");
-        if self.repository.as_ref().is_some_and(|u| !http(&u) || u.contains(char::is_whitespace)) {
+        if self.login.is_some() && self.packed().is_some() {
+            wrong("/login", "a chart of the role itself needs no login", "leave `login` out");
+        }
+        if self.plain_http && self.oci.is_none() {
             wrong(
-                "/repository",
-                "this is no address of a repository",
-                "write it as `https://charts.example.org`",
+                "/plain_http",
+                "this is for a registry (`oci`)",
+                "write `http://` in `repository`, or leave it out",
             );
         }
         if self.oci.as_ref().is_some_and(|u| !u.starts_with("oci://") || u.ends_with('/')) {
@@ -400,9 +408,11 @@ impl Resource for HelmRelease {
         }
         let mut spec = self.spec(chart);
         let rendered = match self.rendered(view, &spec) {
-            Err(Stop::Invalid { message: why, .. } | Stop::Failed(why)) if now != ReleaseState::Absent => {
-                let wanted = self.put_right(revisions, &why)?;
-                return wanted.ok_or_else(|| Stop::invalid("", why));
+            Err(stop @ (Stop::Invalid { .. } | Stop::Failed(_))) if now != ReleaseState::Absent => {
+                let (Stop::Invalid { message: why, .. } | Stop::Failed(why)) = &stop else {
+                    return Err(stop);
+                };
+                return self.put_right(revisions, why)?.ok_or(stop);
             }
             rendered => rendered?,
         };
@@ -474,17 +484,6 @@ fn definitions_note(found: Option<&Value>) -> Option<String> {
             names.join(", ")
         )
     })
-}
-
-/// `gpu-operator` of `charts/gpu-operator-v25.10.0.tgz`.
-fn archive_name(path: &str) -> &str {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let ends = |at: &usize| {
-        let rest = file.get(at + 1..).unwrap_or_default();
-        rest.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
-    };
-    let at = file.match_indices('-').map(|(at, _)| at).find(ends);
-    at.and_then(|at| file.get(..at)).unwrap_or(file)
 }
 
 #[cfg(test)]

@@ -292,3 +292,33 @@ fn hooks_have_their_time_too() {
     let spec = kind.spec(kind.chart().unwrap());
     assert_eq!((spec.wait_seconds, spec.seconds), (None, Some(120)));
 }
+
+#[test]
+fn a_login_is_for_helm_alone() {
+    let mut wish = params();
+    wish["login"] = json!({"username": "ann", "password": "hunter2"});
+    let kind = read::<HelmRelease>(wish.clone());
+    let view = answers(&kind, json!([]));
+    let wanted = kind.plan(&view).unwrap();
+    let open = format!("{:?} {:?} {:?}", wanted.targets, wanted.contents, wanted.notes);
+    assert!(!open.contains("hunter2") && !format!("{:?}", wanted.calls).contains("hunter2"));
+    assert!(matches!(&wanted.calls[..], [ApiCall::Release(spec)] if spec.login.is_some()));
+    // Another password alone asks nothing of the repository, and is no difference.
+    wish["login"]["password"] = json!("new");
+    let revision = revision("deployed", "1.2.3");
+    settle(
+        &read::<HelmRelease>(wish.clone()),
+        installed(answers(&kind, json!([revision.clone()])), &revision),
+    );
+    // A refusal is shown with its correction.
+    let refused = json!({converge_resource::REFUSED: {"message": "it does not accept the login", "help": "correct it"}});
+    let said = kind.plan(&answers(&kind, json!([])).says(render(&kind), refused));
+    assert!(
+        matches!(said, Err(Stop::Invalid { message, help: Some(_), open: Some(_), .. }) if message.contains("accept"))
+    );
+    wish["login"]["password"] = json!("");
+    assert_eq!(wrong::<HelmRelease>(wish.clone()), ["/login/password"]);
+    wish["login"] = Value::Null;
+    wish["plain_http"] = json!(true);
+    assert_eq!(wrong::<HelmRelease>(wish), ["/plain_http"]);
+}

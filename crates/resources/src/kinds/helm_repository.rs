@@ -1,7 +1,8 @@
 //! `helm_repository`
 
+use crate::chart_source::{check_login, check_repository, login_stop};
 use converge_resource::{
-    ApiProbe, Chart, Claim, ParamError, Place, ReleaseSpec, Resource, Stop, View, WantedStates,
+    ApiProbe, Chart, ChartLogin, Claim, ParamError, Place, ReleaseSpec, Resource, Stop, View, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,6 +21,8 @@ pub struct HelmRepository {
     chart: String,
     /// The version of the chart.
     version: String,
+    /// The login to a private repository, as `helm_release` has it.
+    login: Option<ChartLogin>,
 }
 
 impl HelmRepository {
@@ -28,6 +31,8 @@ impl HelmRepository {
             name: "converge-check".to_owned(),
             namespace: "default".to_owned(),
             chart: Chart::Repository { url: self.url.clone(), name: self.chart.clone() },
+            login: self.login.clone(),
+            plain_http: false,
             version: Some(self.version.clone()),
             values: json!({}),
             create_namespace: false,
@@ -51,11 +56,8 @@ impl Resource for HelmRepository {
 
     fn validate(&self) -> Vec<ParamError> {
         let mut errors = Vec::new();
-        let http = self.url.starts_with("https://") || self.url.starts_with("http://");
-        if !http || self.url.contains(char::is_whitespace) {
-            let help = "write it as `https://charts.example.org`";
-            errors.push(ParamError::new("/url", "this is no address of a repository", help));
-        }
+        check_repository("/url", &self.url, &mut errors);
+        check_login(self.login.as_ref(), &mut errors);
         for (pointer, text) in [("/chart", &self.chart), ("/version", &self.version)] {
             if text.trim().is_empty() || text.contains(['/', ' ']) {
                 errors.push(ParamError::new(
@@ -74,11 +76,14 @@ impl Resource for HelmRepository {
 
     fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let answer = view.api(&self.probe()?)?;
+        if let Some(stop) = login_stop(&answer) {
+            return Err(stop);
+        }
         match answer.get("invalid") {
             None => Ok(WantedStates::default()),
             Some(why) => {
                 let why = why.as_str().map_or_else(|| why.to_string(), str::to_owned);
-                let Self { url, chart, version } = self;
+                let Self { url, chart, version, .. } = self;
                 Err(Stop::Failed(format!(
                     "{url} does not give the chart {chart} at version {version}: {why}"
                 )))

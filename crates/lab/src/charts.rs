@@ -1,0 +1,235 @@
+//! A small private repository of helm charts, which is a registry of OCI too: HTTP with basic authentication, on a port of this machine's loopback.
+
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::{LabError, Result};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &[u8] = b"{}";
+
+/// A packaged chart.
+struct PackedChart {
+    name: String,
+    version: String,
+    archive: Vec<u8>,
+}
+
+/// The parts that every connection reads.
+#[derive(Default)]
+struct ServedCharts {
+    /// The expected header `Authorization`; `None` refuses all with 403.
+    authorization: Mutex<Option<String>>,
+    charts: Mutex<Vec<PackedChart>>,
+    /// Paths that were given out.
+    given: Mutex<Vec<String>>,
+}
+
+/// The server. It ends with the process.
+pub struct ChartServer {
+    address: SocketAddr,
+    shared: Arc<ServedCharts>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ChartServer {
+    /// Starts it on a free port, with no chart.
+    ///
+    /// # Errors
+    /// No port can be opened.
+    pub fn start() -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(ServedCharts::default());
+        let of_all = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&of_all);
+                std::thread::spawn(move || drop(answer(&stream, &shared)));
+            }
+        });
+        Ok(Self { address, shared })
+    }
+
+    /// Lets this user in, and no other.
+    pub fn admit(&self, username: &str, password: &str) {
+        *locked(&self.shared.authorization) =
+            Some(format!("Basic {}", base64(format!("{username}:{password}").as_bytes())));
+    }
+
+    /// Knows everybody, and lets nobody read (403).
+    pub fn forbid(&self) {
+        *locked(&self.shared.authorization) = None;
+    }
+
+    /// Takes a packaged chart.
+    pub fn put(&self, name: &str, version: &str, archive: Vec<u8>) {
+        locked(&self.shared.charts).push(PackedChart {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            archive,
+        });
+    }
+
+    /// Packs a chart with the real helm, of files by their names in it, and takes it.
+    ///
+    /// # Errors
+    /// helm refuses the chart, or a file cannot be written.
+    pub fn pack(&self, helm: &Path, name: &str, version: &str, files: &[(&str, &str)]) -> Result<()> {
+        let folder = format!("chart-{}-{}-{name}", std::process::id(), self.address.port());
+        let folder = std::env::temp_dir().join(folder);
+        let meta = format!("apiVersion: v2\nname: {name}\nversion: {version}\n");
+        for (file, text) in files.iter().copied().chain([("PackedChart.yaml", meta.as_str())]) {
+            let path = folder.join(name).join(file);
+            fs_err::create_dir_all(path.parent().unwrap_or(&folder))?;
+            fs_err::write(&path, text)?;
+        }
+        let packed =
+            Command::new(helm).arg("package").arg(folder.join(name)).current_dir(&folder).output()?;
+        if !packed.status.success() {
+            return Err(LabError::Tool {
+                command: format!("helm package {name}"),
+                status: packed.status.to_string(),
+                detail: String::from_utf8_lossy(&packed.stderr).into_owned(),
+            });
+        }
+        self.put(name, version, fs_err::read(folder.join(format!("{name}-{version}.tgz")))?);
+        Ok(fs_err::remove_dir_all(&folder)?)
+    }
+
+    /// `HOST:PORT`.
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The paths that were given out since the last call.
+    pub fn given(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.shared.given))
+    }
+}
+
+/// Answers the requests of one connection.
+fn answer(stream: &TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let mut reader = BufReader::new(stream).take(64 << 10);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_whitespace();
+    let (method, path) =
+        (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':') {
+            headers.insert(name.to_lowercase(), value.trim().to_owned());
+        }
+    }
+    let expected = locked(&shared.authorization).clone();
+    let found = match (&expected, headers.get("authorization")) {
+        (None, _) => Err("403 Forbidden"),
+        (Some(expected), Some(given)) if given == expected => {
+            content(&path, &locked(&shared.charts)).ok_or("404 Not Found")
+        }
+        _ => Err("401 Unauthorized"),
+    };
+    if found.is_ok() {
+        locked(&shared.given).push(path);
+    }
+    let (status, kind, body) = match found {
+        Ok((kind, body)) => ("200 OK", kind, body),
+        Err(status) => (status, "text/plain", Vec::new()),
+    };
+    let digest = digest(&body);
+    let mut stream = stream;
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nDocker-Content-Digest: {digest}\r\nWWW-Authenticate: Basic realm=\"charts\"\r\nConnection: close\r\n\r\n",
+        body.len()
+    )?;
+    if method == "HEAD" { Ok(()) } else { stream.write_all(&body) }
+}
+
+/// Type and body of a path: the index of the repository, an archive, or a manifest or blob of the registry.
+fn content(path: &str, charts: &[PackedChart]) -> Option<(&'static str, Vec<u8>)> {
+    if path == "/index.yaml" {
+        let mut index = "apiVersion: v1\nentries:\n".to_owned();
+        for PackedChart { name, version, .. } in charts {
+            index.push_str(&format!(
+                "  {name}:\n  - {{apiVersion: v2, name: {name}, version: {version}, urls: [{name}-{version}.tgz]}}\n"
+            ));
+        }
+        return Some(("text/yaml", index.into_bytes()));
+    }
+    let archive = |chart: &&PackedChart| path == format!("/{}-{}.tgz", chart.name, chart.version);
+    if let Some(chart) = charts.iter().find(archive) {
+        return Some(("application/gzip", chart.archive.clone()));
+    }
+    let wanted = path.strip_prefix("/v2/")?.rsplit('/').next()?;
+    let blobs = charts.iter().map(|chart| chart.archive.as_slice()).chain([CONFIG]);
+    if let Some(blob) = blobs.into_iter().find(|blob| digest(blob) == wanted) {
+        return Some(("application/octet-stream", blob.to_vec()));
+    }
+    let of_path = |chart: &&PackedChart| {
+        path.contains(&format!("/{}/manifests/", chart.name))
+            && (chart.version == wanted || digest(&manifest(chart)) == wanted)
+    };
+    Some((MANIFEST, manifest(charts.iter().find(of_path)?)))
+}
+
+/// The manifest of a chart in a registry.
+fn manifest(chart: &PackedChart) -> Vec<u8> {
+    let part = |kind: &str, bytes: &[u8]| serde_json::json!({"mediaType": kind, "digest": digest(bytes), "size": bytes.len()});
+    serde_json::json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": part("application/vnd.cncf.helm.config.v1+json", CONFIG),
+        "layers": [part("application/vnd.cncf.helm.chart.content.v1.tar+gzip", &chart.archive)],
+    })
+    .to_string()
+    .into_bytes()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letter = |bits: u32| char::from(LETTERS[(bits & 63) as usize]);
+    let three = |part: &[u8]| {
+        let byte = |at: usize| u32::from(part.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let all = [18, 12, 6, 0].map(|shift| letter(bits >> shift));
+        all.into_iter()
+            .take(part.len() + 1)
+            .chain(std::iter::repeat_n('=', 3 - part.len()))
+            .collect::<String>()
+    };
+    bytes.chunks(3).map(three).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_authentication_is_written_as_clients_write_it() {
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Charts of a private repository and a private registry, in one run with two logins.
+
+use crate::{Lab, says_all};
+use converge_lab::ChartServer;
+use converge_tests::Ran;
+
+/// The first password is a sensitive input, the second is looked up in a file.
+const ROLE: &str = r#"
+scope: cluster
+inputs:
+  password: {type: str, sensitive: true, required: true}
+check:
+  - name: the chart can be had
+    helm_repository: {url: "http://ONE", chart: small, version: 1.0.0, login: {username: ann, password: "{{ password }}"}}
+resources:
+  - name: one
+    helm_release:
+      {name: one, namespace: default, repository: "http://ONE", chart: small, version: 1.0.0,
+       values: {size: 4}, login: {username: ann, password: "{{ password }}"}}
+  - name: two
+    helm_release:
+      {name: two, namespace: default, oci: "oci://TWO/charts/small", plain_http: true, version: 1.0.0,
+       login: {username: bob, password: "{{ lookup('file', 'DIR/second') }}"}}
+"#;
+
+const MAP: (&str, &str) = (
+    "templates/map.yaml",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-private}\ndata: {size: {{ .Values.size | quote }}}\n",
+);
+
+/// Nothing that was printed holds a password.
+#[track_caller]
+fn silent(ran: Ran) -> Ran {
+    assert!(!ran.all().contains("hunter2"), "{}", ran.all());
+    ran
+}
+
+#[test]
+fn private_charts_come_with_their_logins_and_no_password_is_seen() {
+    let lab = Lab::get();
+    let dir = lab.world.dir();
+    let serve = |user: &str, password: &str| {
+        let server = ChartServer::start().unwrap();
+        server.admit(user, password);
+        server.pack(&lab.helm, "small", "1.0.0", &[MAP, ("values.yaml", "size: 1\n")]).unwrap();
+        server
+    };
+    let (one, two) = (serve("ann", "hunter2-first"), serve("bob", "hunter2-second"));
+    let text = ROLE.replace("ONE", &one.host()).replace("TWO", &two.host());
+    lab.role("private", &text.replace("DIR", &dir.display().to_string()));
+    let first = format!("password=@{}", dir.join("first").display());
+    let run = |verb: &[&str]| silent(lab.converge(&[verb, &["hosts.yaml", "--set", &first]].concat()));
+    lab.world.write("first", "hunter2-wrong").unwrap();
+    lab.world.write("second", "hunter2-wrong").unwrap();
+
+    // Each refusal names its source and what to do.
+    let refused = |address: String| {
+        let words = format!("{address} does not accept the login (401 Unauthorized)");
+        says_all(&run(&["plan"]).expect(1), &[&words, "correct `username` and `password` of `login`"]);
+    };
+    refused(format!("http://{}", one.host()));
+    lab.world.write("first", "hunter2-first").unwrap();
+    refused(format!("oci://{}/charts/small", two.host()));
+
+    // The resource is open: its content is shown. Neither the saved plan nor the records hold a password.
+    lab.world.write("second", "hunter2-second").unwrap();
+    let out = dir.join("private.plan").display().to_string();
+    let plan = run(&["plan", "--out", &out]).expect(2);
+    says_all(&plan, &["helm install default/one (small-1.0.0)", "helm install default/two", "size: '4'"]);
+    assert!(!std::fs::read_to_string(&out).unwrap().contains("hunter2"));
+    run(&["plan", "--output", "json"]).expect(2);
+    run(&["apply", "--yes"]).expect(0);
+    let size = |name: &str| lab.value(&["configmap", name], "/data/size").unwrap();
+    assert_eq!((size("one-private"), size("two-private")), ("4".into(), "1".into()));
+    let all = lab.api.kubectl(&["get", "secrets,configmaps", "-A", "-o", "yaml"]).unwrap().stdout;
+    assert!(all.contains("one-private") && !all.contains("hunter2"), "a record holds a password");
+
+    // A new password is no difference, even where the repository does not know it yet.
+    lab.world.write("second", "hunter2-new").unwrap();
+    silent(run(&["plan"])).expect(0).says("nothing to change");
+    silent(lab.converge(&["rollback", "--yes", "hosts.yaml"])).expect(0);
+    assert!(lab.value(&["configmap", "one-private"], "/data").is_none());
+}
