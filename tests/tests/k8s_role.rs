@@ -1,7 +1,5 @@
 //! The role `k8s`: from bare hosts to a kubeadm cluster of real parts, and the failures that may occur.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
-
 use converge_lab::Host;
 use converge_lab::kube::{Part, ensure, versions};
 use converge_tests::kubeadm::Cluster;

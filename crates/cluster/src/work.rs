@@ -36,7 +36,7 @@ impl ClusterWork {
             ApiCall::Release(spec) => (object.kind == "release"
                 && object.key.split_once('/') == Some((spec.namespace.as_str(), spec.name.as_str()))
                 && !matches!(spec.chart, Chart::SavedRelease(_)))
-            .then_some(spec),
+            .then_some(&**spec),
             _ => None,
         })
     }

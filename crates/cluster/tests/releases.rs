@@ -136,7 +136,7 @@ async fn plan(cluster: &Cluster, spec: &ReleaseSpec, chart: &Content) -> Cluster
         address: "role[release]".to_owned(),
         owner: "role".to_owned(),
         changes: vec![Change { object: id, from, to: to.into() }],
-        calls: vec![ApiCall::Release(spec.clone())],
+        calls: vec![ApiCall::Release(Box::new(spec.clone()))],
         contents: by_digest(before.into_iter().chain([content, chart.clone()])),
         ..ClusterWork::default()
     }
@@ -166,7 +166,7 @@ async fn back(cluster: &Cluster, id: &ObjectId, to: &State, keep: Option<Release
     ClusterWork {
         address: "rollback".to_owned(),
         changes: vec![Change { object: id.clone(), from, to: to.clone() }],
-        calls: keep.map(ApiCall::Release).into_iter().collect(),
+        calls: keep.map(|spec| ApiCall::Release(Box::new(spec))).into_iter().collect(),
         contents: by_digest(before),
         ..ClusterWork::default()
     }
@@ -398,7 +398,7 @@ async fn a_chart_is_reported_what_the_cluster_is_and_keeps_what_it_draws() {
             address: "role[release]".to_owned(),
             owner: "role".to_owned(),
             changes: vec![Change { object: ObjectId::new("release", "draws/r"), from, to: to.into() }],
-            calls: vec![ApiCall::Release(spec.clone())],
+            calls: vec![ApiCall::Release(Box::new(spec.clone()))],
             contents: by_digest([content, chart.clone()]),
             ..ClusterWork::default()
         }

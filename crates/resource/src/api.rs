@@ -300,7 +300,7 @@ pub enum ApiCall {
         force: bool,
     },
     /// Installs or upgrades a release. Before it, a release that is stuck in `pending-*` is recovered.
-    Release(ReleaseSpec),
+    Release(Box<ReleaseSpec>),
     /// A change of this object is written under this field manager and not under the one of converge: a field of helm's own
     /// stays helm's.
     As {

@@ -118,7 +118,7 @@ impl Cluster {
             )));
         }
         let call = job.work.calls.iter().find_map(|call| match call {
-            ApiCall::Release(spec) if spec.namespace == namespace && spec.name == name => Some(spec),
+            ApiCall::Release(spec) if spec.namespace == namespace && spec.name == name => Some(&**spec),
             _ => None,
         });
         for content in

@@ -110,7 +110,7 @@ async fn each_private_source_has_its_login_and_nobody_else_sees_it() {
     let secrets =
         ["hunter2".to_owned(), STANDARD.encode("ann:hunter2-one"), STANDARD.encode("ann:hunter2-two")];
     assert!(log.contains("upgrade --install") && secrets.iter().all(|secret| !log.contains(secret)), "{log}");
-    assert_eq!(files(&cache), [PathBuf::new(); 0], "the shared cache has nothing of a login");
+    assert_eq!(files(&cache), Vec::<PathBuf>::new(), "the shared cache has nothing of a login");
     let folders: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("HOME=")).collect();
     assert!(!folders.is_empty() && folders.iter().all(|folder| !std::path::Path::new(folder).exists()));
 }

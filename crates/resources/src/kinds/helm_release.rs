@@ -470,7 +470,7 @@ impl Resource for HelmRelease {
         }
         wanted.notes.extend(recovery(revisions));
         wanted.notes.extend(drift.notes());
-        wanted.calls.push(ApiCall::Release(spec));
+        wanted.calls.push(ApiCall::Release(Box::new(spec)));
         Ok(wanted)
     }
 }
