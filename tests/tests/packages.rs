@@ -15,6 +15,8 @@ mod missing;
 mod rpm;
 #[path = "packages/rpm_repositories.rs"]
 mod rpm_repositories;
+#[path = "packages/rpm_roles.rs"]
+mod rpm_roles;
 
 use converge_lab::Host;
 use converge_tests::{Ran, World, exec, until_exec};

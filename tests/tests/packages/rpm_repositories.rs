@@ -1,11 +1,10 @@
-//! Repositories of a host of rpm with their keys, versions that are held there, and a role over both.
+//! Repositories of a host of rpm with their keys, and versions that are held there.
 
 use super::rpm::{goes_back, rpm_world};
 use super::*;
-use serde_json::json;
 
 /// Makes the repository /signed, of which the metadata are signed, and two of its three packages; prints the fingerprint of the key.
-const SIGNED: &str = r#"set -e
+pub const SIGNED: &str = r#"set -e
 export GNUPGHOME=/root/signs
 if [ ! -e /root/signs ]; then
   mkdir -m 700 /root/signs
@@ -150,57 +149,4 @@ fn versions_of_rpm_are_held_by_versionlock_and_released() {
         "sed -i 's/^enabled.*/enabled = 1/' /etc/dnf/plugins/versionlock.conf; : >/etc/dnf/plugins/versionlock.list",
     );
     drop(plan.expect(1).says("no plugin versionlock").says("python3-dnf-plugin-versionlock"));
-}
-
-/// Packages with the names of NVIDIA's, in a repository of which the metadata are signed as NVIDIA's are.
-const TOOLKIT: &str = r#"set -e
-mkdir /toolkit
-for v in 1.17.8 1.18.0; do
-  made libnvidia-container1 $v; made libnvidia-container-tools $v 'Requires: libnvidia-container1'
-  made nvidia-container-toolkit-base $v; made nvidia-container-toolkit $v 'Requires: nvidia-container-toolkit-base'
-done
-mv /repo/*nvidia* /toolkit/
-made python3-dnf-plugin-versionlock 1
-createrepo_c -q /toolkit
-GNUPGHOME=/root/signs gpg -q --batch --armor --detach-sign /toolkit/repodata/repomd.xml
-printf '#!/bin/sh\n' | tee /usr/local/bin/nvidia-ctk >/usr/local/bin/nvidia-container-runtime
-chmod 755 /usr/local/bin/nvidia-*
-index"#;
-
-#[test]
-fn the_role_of_the_container_toolkit_works_on_a_host_of_rpm() {
-    let world = rpm_world();
-    let host = &world.hosts()[0];
-    let fingerprint = exec(host, SIGNED);
-    exec(host, TOOLKIT);
-    let repository = json!({"baseurl": "file:///toolkit", "gpgcheck": false, "repo_gpgcheck": true, "fingerprint": fingerprint,
-        "key": exec(host, "cat /root/signs/key.asc") + "\n"});
-    let vars =
-        json!({"nvidia_container_toolkit_version": "1.17.8-1", "nvidia_container_toolkit_rpm": repository});
-    world.write("group_vars/all.yaml", &vars.to_string()).unwrap();
-    world
-        .only_role(
-            "nvidia_container_toolkit",
-            include_str!("../../../roles/nvidia_container_toolkit/role.yaml"),
-        )
-        .unwrap();
-    let shown = "rpm -qa '*nvidia*' '*versionlock' | sort; cat /etc/dnf/plugins/versionlock.list; ls /etc/yum.repos.d; cat /etc/nvidia-container-runtime/config.toml 2>&1; true";
-    let before = exec(host, shown);
-    converge(&world, &["plan", "hosts.yaml"]).expect(2);
-    apply(&world).expect(0);
-    let made = exec(host, shown);
-    for said in [
-        "nvidia-container-toolkit-1.17.8-1",
-        "libnvidia-container1-0:1.17.8-1.*",
-        "nvidia-container-toolkit.repo",
-        "accept-nvidia-visible-devices-envvar",
-    ] {
-        assert!(made.contains(said), "{said}: {made}");
-    }
-    exec(host, "dnf -q -y upgrade >/dev/null 2>&1; true");
-    assert_eq!(exec(host, shown), made, "held");
-    converge(&world, &["plan", "hosts.yaml"]).expect(0);
-    converge(&world, &["rollback", "--yes", "hosts.yaml"]).expect(0);
-    assert_eq!(exec(host, shown), before);
-    std::fs::remove_file(world.dir().join("group_vars/all.yaml")).unwrap();
 }
