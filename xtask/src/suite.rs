@@ -21,7 +21,7 @@ const fn limit(tier: Tier) -> Duration {
 }
 /// Of the tests that start hosts, which take longest and begin first, those that bring up clusters, the longest first: what begins last is
 /// waited for alone.
-const LONGEST: &[&str] = &["k8s_role", "k8s_nodes", "cluster", "gpu_faults", "kinds_system", "guard"];
+const LONGEST: &[&str] = &["cluster", "k8s_role", "k8s_nodes", "gpu_faults", "kinds_system", "guard"];
 
 /// Packages of unit tests that take longest, the longest first: they start shells and sshd.
 const LONGEST_UNIT: &[&str] = &["converge-host", "converge-objects", "converge-ledger", "converge-ssh"];

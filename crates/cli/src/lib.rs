@@ -147,6 +147,7 @@ fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result
     };
     // A host that no longer answers must not hold up the end.
     runtime.shutdown_background();
+    converge_engine::abandon_helm();
     code.map_err(|failure| settings.placed(failure))
 }
 

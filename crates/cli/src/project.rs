@@ -60,8 +60,13 @@ fn read(
         .iter()
         .filter_map(|text| complaints.take(parse_set(text).map_err(Diagnostics::from)))
         .collect::<Vec<_>>();
-    let typed: Vec<String> =
-        set.iter().filter(|(_, value)| !value.starts_with('@')).map(|(name, _)| name.clone()).collect();
+    let names = |of_file: bool| -> Vec<String> {
+        set.iter()
+            .filter(|(_, value)| value.starts_with('@') == of_file)
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    let (typed, set_literally) = (names(false), names(true));
     let set = set
         .into_iter()
         .map(|(name, value)| Ok((name, set_value(value)?)))
@@ -76,6 +81,7 @@ fn read(
         plays: None,
         roles_path: select.roles_path.clone(),
         set,
+        set_literally,
         limit: select.limit.clone(),
         roles: select.roles.clone(),
         start_at: select.start_at.clone(),

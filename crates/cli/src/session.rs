@@ -232,6 +232,7 @@ impl CommandSession {
                         trace.write();
                         let what = "stopped immediately; the next run checks the changes that were in progress";
                         let _gone = writeln!(std::io::stderr(), "{what}");
+                        converge_engine::abandon_helm();
                         std::process::exit(i32::from(code::FAILED));
                     }
                     stop.stop();

@@ -88,9 +88,11 @@ impl ChartSource {
         url.strip_prefix("oci://").unwrap_or(url).split('/').next().unwrap_or_default()
     }
 
-    /// A text of helm without the password, whatever helm may come to print.
+    /// A text of helm without the password, whatever helm may come to print: as it is, and in the header that a server may repeat.
     pub(crate) fn hide(&self, said: &str) -> String {
-        self.login.as_ref().map_or_else(|| said.to_owned(), |login| said.replace(&login.password, "…"))
+        let Some(login) = &self.login else { return said.to_owned() };
+        let header = STANDARD.encode(format!("{}:{}", login.username, login.password));
+        said.replace(&header, "…").replace(&login.password, "…")
     }
 
     /// The refusal in what helm said of its failure: the status of HTTP, as its two clients write it.

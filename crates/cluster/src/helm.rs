@@ -4,6 +4,7 @@
 use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
 use crate::fault::Fault;
+use crate::helm_folder::HelmFolder;
 use crate::login;
 use crate::options::ClusterOptions;
 use crate::private_file::{HelmFileError, private};
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::PoisonError;
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -133,7 +133,7 @@ impl HelmError {
 /// A forwarded port and a folder with what helm reads. Dropping it takes both away.
 pub(crate) struct Helm {
     program: PathBuf,
-    folder: TempDir,
+    folder: HelmFolder,
     /// The source of the chart, where it is a repository or a registry.
     source: Option<ChartSource>,
     cache: PathBuf,
@@ -219,8 +219,7 @@ impl Helm {
     pub(crate) async fn ready(cluster: &Cluster, spec: Option<&ReleaseSpec>) -> Result<Self, HelmError> {
         let inner = &cluster.inner;
         let program = program(&inner.options)?;
-        let folder =
-            tempfile::Builder::new().prefix("converge-helm-").tempdir().map_err(HelmError::Folder)?;
+        let folder = HelmFolder::new().map_err(HelmError::Folder)?;
         let (port, forward) = match inner.access.road {
             Road::Direct => (None, None),
             Road::Through(_) => {
@@ -312,6 +311,7 @@ impl Helm {
             .kill_on_drop(true);
         let mut child =
             command.spawn().map_err(|error| HelmError::Start { program: self.program.clone(), error })?;
+        self.folder.read_by(child.id());
         let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(HelmError::NoPipes);
         };
@@ -324,6 +324,7 @@ impl Helm {
         };
         let (status, stdout, stderr) =
             tokio::time::timeout(limit, running).await.map_err(|_| HelmError::Late(limit.as_secs()))??;
+        self.folder.read_by(None);
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }

@@ -31,6 +31,7 @@ mod verify;
 
 pub use activity::{Activity, ItemPhase};
 pub use amend::{Amendment, AmendmentRun, not_to_forget, not_to_move};
+pub use converge_cluster::abandon_helm;
 pub use converge_executor::TargetError;
 pub use converge_host::facts::{FACT_GROUPS, HostFacts, facts_page, facts_schema};
 pub use converge_ledger::{Adoption, ProjectName, Renaming};

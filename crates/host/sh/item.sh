@@ -69,7 +69,7 @@ cv_rows_now() {
       seqs=${seqs#*"$CV_NL"}
     done
     for seq in $seqs; do printf '%s\t! no-answer\n' "$seq"; done
-    case ${CV_TELL_SAFE:+$kind} in git | mount | swap) cv_real_tell "$kind" ;; esac
+    case ${CV_TELL_SAFE:+$kind} in git | mount | path | swap) cv_real_tell "$kind" ;; esac
   done
 }
 

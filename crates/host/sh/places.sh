@@ -21,16 +21,20 @@ cv_real_dir_to() {
   )
 }
 
-# cv_real_tell KIND: `at SEQ PATH` for each of the `rows` of that kind to which links lead, as cv_rows_now tells it of paths. IFS is a newline.
+# cv_real_tell KIND: `at SEQ PATH` for each of the `rows` of that kind to which links lead, as cv_rows_now tells it of paths in directories that are
+# there. IFS is a newline.
 cv_real_tell() {
+  real_of=
   for row in $rows; do
     cv_row "$row"
     [ "$row_kind" = "$1" ] || continue
     cv_dec_to "$row_key"
+    [ "$1" != path ] || [ ! -d "${CV_DEC%/*}" ] || continue
     # In a safe directory there is no link.
     cv_is_safe "${CV_DEC%/*}" && continue
     real=$CV_DEC
-    cv_real_dir_to "$real"
+    [ "$real_of" = "${real%/*}" ] || cv_real_dir_to "$real"
+    real_of=${real%/*}
     [ -n "$CV_REAL_DIR" ] || continue
     cv_dec_to "$CV_REAL_DIR"
     [ "${CV_DEC%/}" != "${real%/*}" ] || continue

@@ -88,7 +88,7 @@ impl ChartServer {
         let folder = format!("chart-{}-{}-{name}", std::process::id(), self.address.port());
         let folder = std::env::temp_dir().join(folder);
         let meta = format!("apiVersion: v2\nname: {name}\nversion: {version}\n");
-        for (file, text) in files.iter().copied().chain([("PackedChart.yaml", meta.as_str())]) {
+        for (file, text) in files.iter().copied().chain([("Chart.yaml", meta.as_str())]) {
             let path = folder.join(name).join(file);
             fs_err::create_dir_all(path.parent().unwrap_or(&folder))?;
             fs_err::write(&path, text)?;

@@ -273,14 +273,14 @@ fn draw(hosts: usize, on: impl Strategy<Value = usize>) {
     });
 }
 
-/// Draws such cases, 10,000 or as many as `CONVERGE_CASES` says, and shrinks the first one that fails. `CONVERGE_SEED` draws those of a failure again.
+/// Draws such cases, 5,000 or as many as `CONVERGE_CASES` says, and shrinks the first one that fails. `CONVERGE_SEED` draws those of a failure again.
 fn draw_of<T: std::fmt::Debug>(
     cases: impl Strategy<Value = T>,
     judge: impl Fn(&T) -> Result<(), TestCaseError>,
 ) {
     let chance = || std::collections::hash_map::RandomState::new().build_hasher().finish();
     let seed = std::env::var("CONVERGE_SEED").map_or_else(|_| chance(), |seed| seed.parse().unwrap());
-    let number = std::env::var("CONVERGE_CASES").map_or(10_000, |number| number.parse().unwrap());
+    let number = std::env::var("CONVERGE_CASES").map_or(5_000, |number| number.parse().unwrap());
     let config = ProptestConfig {
         cases: number,
         failure_persistence: None,

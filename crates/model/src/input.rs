@@ -454,10 +454,28 @@ fn type_name(node: &Node, diags: &mut Diagnostics) -> Option<&'static str> {
 }
 
 /// A value given by `--set NAME=VALUE`: text; a value that looks like a YAML list or map is read as one, and a template
-/// stays a template.
-pub(crate) fn set_value(text: &str, span: &Span) -> Node {
+/// stays a template, unless the text is taken `literally`.
+pub(crate) fn set_value(text: &str, literally: bool, span: &Span) -> Node {
+    let mut node = set_node(text, !literally && is_template(text), span);
+    if literally {
+        take_literally(&mut node);
+    }
+    node
+}
+
+/// Marks all texts below a node as no templates.
+fn take_literally(node: &mut Node) {
+    match &mut node.value {
+        Value::String(_) => node.tag = Some("!unsafe".to_owned()),
+        Value::List(items) => items.iter_mut().for_each(take_literally),
+        Value::Map(entries) => entries.iter_mut().for_each(|(_, value)| take_literally(value)),
+        _ => {}
+    }
+}
+
+fn set_node(text: &str, is_template: bool, span: &Span) -> Node {
     let trimmed = text.trim_start();
-    if (trimmed.starts_with('[') || trimmed.starts_with('{')) && !is_template(text) {
+    if (trimmed.starts_with('[') || trimmed.starts_with('{')) && !is_template {
         let source = converge_syntax::Source::new(span.source.name(), text);
         if let Ok(mut documents) = converge_syntax::parse_yaml(source, converge_syntax::Dialect::Ansible)
             && documents.len() == 1

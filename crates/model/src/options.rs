@@ -22,6 +22,8 @@ pub struct LoadOptions {
     pub roles_path: Vec<Utf8PathBuf>,
     /// `--set`: names and values as text.
     pub set: Vec<(String, String)>,
+    /// The names of `set` whose text is that of a file: no template is read in it.
+    pub set_literally: Vec<String>,
     /// `--limit`.
     pub limit: Option<String>,
     /// `--role`; empty for all.

@@ -96,13 +96,13 @@ pub(crate) struct SetVars(BTreeMap<String, Node>);
 pub(crate) const SET: &str = "--set";
 
 impl SetVars {
-    pub(crate) fn read(pairs: &[(String, String)], diags: &mut Diagnostics) -> Self {
+    pub(crate) fn read(pairs: &[(String, String)], literally: &[String], diags: &mut Diagnostics) -> Self {
         let mut found = BTreeMap::new();
         for (name, text) in pairs {
             let span = Span::nowhere(SET);
             match variable_name(name) {
                 Ok(()) => {
-                    found.insert(name.clone(), set_value(text, &span));
+                    found.insert(name.clone(), set_value(text, literally.contains(name), &span));
                 }
                 Err(problem) => diags.push(problem.at(&span)),
             }
@@ -217,7 +217,9 @@ fn add_assignments(layers: &mut Layers, vars: &[Assignment], layer: &Layer, with
 fn add_set<'r>(layers: &mut Layers, set: &SetVars, input: impl Fn(&str) -> Option<&'r Input>) {
     for (name, node) in &set.0 {
         let node = match (input(name), node.as_str()) {
-            (None, Some(text)) => Node::new(resolve_plain(text), node.span.clone()),
+            (None, Some(text)) => {
+                Node { tag: node.tag.clone(), ..Node::new(resolve_plain(text), node.span.clone()) }
+            }
             _ => node.clone(),
         };
         let candidate =

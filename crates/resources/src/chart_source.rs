@@ -6,21 +6,38 @@ use serde_json::Value;
 /// Checks the address of a repository. helm gets it as an argument, which all users of this machine can read.
 pub(crate) fn check_repository(pointer: &str, url: &str, errors: &mut Vec<ParamError>) {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    match rest.filter(|_| !url.contains(char::is_whitespace)) {
-        Some(rest) if rest.split('/').next().is_some_and(|host| host.contains('@')) => {
-            errors.push(ParamError::fixed(
-                pointer,
-                "the address holds a login, which all users of this machine could read",
-                "give `login` with `username` and `password`, and leave both out of the address",
-            ));
-        }
-        Some(_) => {}
-        None => errors.push(ParamError::fixed(
-            pointer,
-            "this is no address of a repository",
-            "write it as `https://charts.example.org`",
-        )),
+    if !rest.is_some_and(|rest| is_open_address(pointer, rest, errors)) {
+        let help = "write it as `https://charts.example.org`";
+        errors.push(ParamError::fixed(pointer, "this is no address of a repository", help));
     }
+}
+
+/// Checks the address of a chart in an OCI registry, which helm gets as an argument too.
+pub(crate) fn check_registry(pointer: &str, url: &str, errors: &mut Vec<ParamError>) {
+    let rest = url.strip_prefix("oci://").filter(|rest| !rest.ends_with('/'));
+    if !rest.is_some_and(|rest| is_open_address(pointer, rest, errors)) {
+        let help = "write it as `oci://registry.example.org/charts/name`";
+        errors.push(ParamError::fixed(pointer, "this is no chart of an OCI registry", help));
+    }
+}
+
+/// Whether this is HOST, with PORT and a path if need be. A login in it is an error of its own; a password with a slash looks like a port.
+fn is_open_address(pointer: &str, rest: &str, errors: &mut Vec<ParamError>) -> bool {
+    let place = rest.split('/').next().unwrap_or_default();
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let is_port = port.is_none_or(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    if rest.contains('@') && (place.contains('@') || !is_port) {
+        errors.push(ParamError::fixed(
+            pointer,
+            "the address holds a login, which all users of this machine could read",
+            "give `login` with `username` and `password`, and leave both out of the address",
+        ));
+        return true;
+    }
+    !host.is_empty() && is_port && !rest.contains(char::is_whitespace)
 }
 
 /// Checks a login: helm sends none whose name or password is empty, and HTTP has no place for a colon in the name.
@@ -84,9 +101,21 @@ mod tests {
             ("http://127.0.0.1:8080", false),
             ("https://ann:hunter2@charts.example.org", true),
             ("charts.example.org", true),
+            ("https://ann:hunter/2@charts.example.org", true),
+            ("https://token@charts.example.org", true),
+            ("https://[::1]:8443/charts", false),
             ("https://charts.example.org /x", true),
         ] {
             assert_eq!(!pointers(|e| check_repository("/url", url, e)).is_empty(), bad, "{url}");
+        }
+        for (url, bad) in [
+            ("oci://registry.example.org:5000/charts/app", false),
+            ("oci://registry.example.org/charts/app@sha256:0", false),
+            ("oci://ann:hunter2@registry.example.org/charts/app", true),
+            ("oci://registry.example.org/charts/", true),
+            ("registry.example.org/charts/app", true),
+        ] {
+            assert_eq!(!pointers(|e| check_registry("/oci", url, e)).is_empty(), bad, "{url}");
         }
     }
 

@@ -45,7 +45,7 @@ fn private_charts_come_with_their_logins_and_no_password_is_seen() {
         server.pack(&lab.helm, "small", "1.0.0", &[MAP, ("values.yaml", "size: 1\n")]).unwrap();
         server
     };
-    let (one, two) = (serve("ann", "hunter2-first"), serve("bob", "hunter2-second"));
+    let (one, two) = (serve("ann", "hunter2-{{ first }}"), serve("bob", "hunter2-second"));
     let text = ROLE.replace("ONE", &one.host()).replace("TWO", &two.host());
     lab.role("private", &text.replace("DIR", &dir.display().to_string()));
     let first = format!("password=@{}", dir.join("first").display());
@@ -59,7 +59,8 @@ fn private_charts_come_with_their_logins_and_no_password_is_seen() {
         says_all(&run(&["plan"]).expect(1), &[&words, "correct `username` and `password` of `login`"]);
     };
     refused(format!("http://{}", one.host()));
-    lab.world.write("first", "hunter2-first").unwrap();
+    // The text of a file is no template.
+    lab.world.write("first", "hunter2-{{ first }}").unwrap();
     refused(format!("oci://{}/charts/small", two.host()));
 
     // The resource is open: its content is shown. Neither the saved plan nor the records hold a password.
@@ -69,6 +70,8 @@ fn private_charts_come_with_their_logins_and_no_password_is_seen() {
     says_all(&plan, &["helm install default/one (small-1.0.0)", "helm install default/two", "size: '4'"]);
     assert!(!std::fs::read_to_string(&out).unwrap().contains("hunter2"));
     run(&["plan", "--output", "json"]).expect(2);
+    let explained = ["explain", "private/one", "hosts.yaml", "--set", &first];
+    says_all(&silent(lab.converge(&explained)).expect(0), &["login: not shown", "version: 1.0.0"]);
     run(&["apply", "--yes"]).expect(0);
     let size = |name: &str| lab.value(&["configmap", name], "/data/size").unwrap();
     assert_eq!((size("one-private"), size("two-private")), ("4".into(), "1".into()));

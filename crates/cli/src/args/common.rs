@@ -42,8 +42,8 @@ pub struct Select {
     pub skip_tags: Vec<String>,
     /// Set a variable, above all other places. May be given several times
     ///
-    /// NAME=@FILE takes the text of a file, NAME=@- standard input: what is typed here stands in the list of processes, and so the
-    /// value of a sensitive input is taken only in these ways.
+    /// NAME=@FILE takes the text of a file, NAME=@- standard input; no template is read in it. What is typed here stands in the list of processes, and
+    /// so the value of a sensitive input is taken only in these ways.
     #[arg(
         help_heading = "Targeting",
         short = 'e',

@@ -346,6 +346,7 @@ fn push_ready(
     }
     for (name, value) in ready.params.as_object().into_iter().flatten().filter(|_| !ready.sensitive) {
         let value = match value {
+            _ if ready.unrecorded.contains(name) => "not shown".to_owned(),
             // A file of the role is known by its path.
             Value::Object(file)
                 if file.contains_key("path") && (file.contains_key("text") || file.contains_key("hex")) =>

@@ -142,6 +142,13 @@ resources:
     let project = world.load();
     assert_eq!(ready(&plan(&project, "h3"), "r/p").params, json!({"name": ["x=1.30"], "hold": true}));
 
+    // The text of a file is no template.
+    world.options.set = vec![("version".into(), "{{ 1 + 1 }}{% x".into()), ("count".into(), "3".into())];
+    world.options.set_literally = vec!["version".into()];
+    let literal = json!({"name": ["x={{ 1 + 1 }}{% x"], "hold": true});
+    assert_eq!(ready(&plan(&world.load(), "h3"), "r/p").params, literal);
+    world.options.set_literally.clear();
+
     world.options.set = vec![("count".into(), "many".into())];
     world.write("inventories/host_vars/h2.yaml", "version: 1.30\nmode: c\n");
     let project = world.try_load().unwrap();

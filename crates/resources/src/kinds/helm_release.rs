@@ -1,6 +1,6 @@
 //! `helm_release`
 
-use crate::chart_source::{archive_name, check_login, check_repository, exact, login_stop};
+use crate::chart_source::{archive_name, check_login, check_registry, check_repository, exact, login_stop};
 use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
 use crate::release_drift::{InstalledRelease, ReleaseDrift};
@@ -47,7 +47,7 @@ pub struct HelmRelease {
     archive: Option<SourceFile>,
     /// In place of these: a folder of a chart under the role's `files/`, with all that it depends on in its `charts/`.
     folder: Option<Tree>,
-    /// The login to a private repository or registry: `{username: …, password: …}`. Give the password by a sensitive input or from a vault. It
+    /// The login to a private repository (`repository`) or registry (`oci`): `{username: …, password: …}`. Give the password by a sensitive input or from a vault. It
     /// goes to helm in a file that only the user who runs converge can read, and is in no plan, record or output: a new password is no difference.
     login: Option<ChartLogin>,
     /// Ask the registry of `oci` over HTTP without TLS, as one in a network of its own may want it. A password then crosses that network in clear text.
@@ -338,6 +338,13 @@ impl Resource for HelmRelease {
         if let Some(url) = &self.repository {
             check_repository("/repository", url, &mut errors);
         }
+        if let Some(url) = &self.oci {
+            check_registry("/oci", url, &mut errors);
+        }
+        if self.login.is_some() && self.packed().is_some() && self.state == Presence::Present {
+            let help = "leave `login` out: it is for a chart of `repository` or `oci`";
+            errors.push(ParamError::fixed("/login", "a chart of the role itself needs no login", help));
+        }
         let mut wrong = |p: &str, m: &str, h: &str| errors.push(ParamError::new(p, m, h));
         if self.name.len() > 53 {
             wrong("/name", "the name of a release has at most 53 letters", "choose a shorter one");
@@ -352,21 +359,11 @@ impl Resource for HelmRelease {
                 "give `repository` and `chart`, or `oci`, or `archive`, or `folder`",
             );
         }
-        if self.login.is_some() && self.packed().is_some() {
-            wrong("/login", "a chart of the role itself needs no login", "leave `login` out");
-        }
         if self.plain_http && self.oci.is_none() {
             wrong(
                 "/plain_http",
                 "this is for a registry (`oci`)",
                 "write `http://` in `repository`, or leave it out",
-            );
-        }
-        if self.oci.as_ref().is_some_and(|u| !u.starts_with("oci://") || u.ends_with('/')) {
-            wrong(
-                "/oci",
-                "this is no chart of an OCI registry",
-                "write it as `oci://registry.example.org/charts/name`",
             );
         }
         match (&self.version, self.packed()) {

@@ -55,6 +55,26 @@ fn a_change_behind_a_link_is_recorded_with_its_directory_and_any_other_without()
     }
 }
 
+/// Its directory is not there yet when the record is written.
+#[test]
+fn an_object_in_a_directory_that_the_same_item_makes_is_recorded_with_it() {
+    for host in hosts() {
+        let dir = linked();
+        let made = dir.path().join("l/d");
+        let changes = [
+            host.change(&made, State::from_line("dir 755 root root")),
+            host.change(&made.join("y"), host.file_line(b"new", 0o644)),
+            host.change(&made.join("z"), host.file_line(b"new", 0o644)),
+        ];
+        let run = host.one("r1", &mut spec(changes.into()), &[b"new"]);
+        assert_eq!(run.reading, Reading::Done, "{:?}", run.output);
+        let run = host.records().remove(0);
+        let dirs: Vec<Option<&str>> = run.changes.iter().map(|change| change.real_dir.as_deref()).collect();
+        let (a, d) = (text(&dir.path().join("A")), text(&dir.path().join("A/d")));
+        assert_eq!(dirs, [Some(a.as_str()), Some(&d), Some(&d)], "{:?}", host.argv);
+    }
+}
+
 #[test]
 fn an_item_whose_path_leads_elsewhere_is_refused_before_its_first_step() {
     for host in hosts() {
