@@ -442,7 +442,7 @@ fn an_object_that_went_in_a_prune_that_was_cut_off_is_orphaned_no_more() {
     };
     cut();
     assert!(undeclared(&world, &[]).is_empty(), "before anything ends that run");
-    on_h1(&["plan"]).expect(0).says("now the command was changed as planned");
+    on_h1(&["plan"]).expect(0).says("the command was changed as planned");
     on_h1(&["apply", "--yes"]).expect(0);
     exec(host, "touch /srv/key");
     assert!(undeclared(&world, &[]).is_empty(), "somebody's own");

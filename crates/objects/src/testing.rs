@@ -48,7 +48,7 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
 fn is_wanted(shell: &str) -> bool {
     let names = std::env::var("CONVERGE_SHELLS").unwrap_or_else(|_| {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        if name.len() % 2 == 0 { "sh,bash" } else { "sh,busybox" }.to_owned()
+        if name.len().is_multiple_of(2) { "sh,bash" } else { "sh,busybox" }.to_owned()
     });
     names.split(',').any(|name| name == shell)
 }

@@ -44,7 +44,7 @@ struct Host {
 fn hosts() -> Vec<Host> {
     let wanted = std::env::var("CONVERGE_SHELLS").unwrap_or_else(|_| {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        if name.len() % 2 == 0 { "sh,bash" } else { "sh,busybox" }.to_owned()
+        if name.len().is_multiple_of(2) { "sh,bash" } else { "sh,busybox" }.to_owned()
     });
     let is_wanted = |name: &&str| wanted.split(',').any(|wanted| wanted == *name);
     let names: Vec<&str> = ["sh", "bash", "ash", "busybox"].into_iter().filter(is_wanted).collect();
