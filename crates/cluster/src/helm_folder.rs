@@ -60,7 +60,7 @@ pub fn abandon_helm() {
             // It may have ended by now.
             let _ended = kill_process_group(pid, Signal::KILL);
         }
-        // A thread that still drops its call removes the same files. Nobody is left who could be told of more.
+        // A thread that still drops its call removes the same files.
         for _ in 0..50 {
             if std::fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
                 break;
@@ -96,12 +96,12 @@ mod tests {
         let all = tempfile::tempdir().unwrap();
         // No process has the ID of the first; the second is this test's.
         let gone = all.path().join(format!("{PREFIX}2147483647-x"));
-        let kept = all.path().join(format!("{PREFIX}{}-x", std::process::id()));
-        for folder in [&gone, &kept, &all.path().join("other")] {
+        let present_one = all.path().join(format!("{PREFIX}{}-x", std::process::id()));
+        for folder in [&gone, &present_one, &all.path().join("other")] {
             std::fs::create_dir(folder).unwrap();
         }
         remove_abandoned(all.path());
-        assert!(!gone.exists() && kept.exists() && all.path().join("other").exists());
+        assert!(!gone.exists() && present_one.exists() && all.path().join("other").exists());
 
         let folder = HelmFolder::new().unwrap();
         let path = folder.path().to_owned();

@@ -45,8 +45,10 @@ async fn questions_are_answered_each_for_itself() {
         let Answer::Object(observed) = answer(absent) else { panic!("{absent}") };
         assert!(observed.state.is_absent(), "{absent}");
     }
-    assert!(matches!(answer("v1/ConfigMap/no-namespace"), Answer::Failed(why) if why.contains("name one")));
-    assert!(matches!(answer("v1/Node/asked/x"), Answer::Failed(why) if why.contains("in no namespace")));
+    assert!(
+        matches!(answer("v1/ConfigMap/no-namespace"), Answer::Failed(why) if why.contains("name a namespace"))
+    );
+    assert!(matches!(answer("v1/Node/asked/x"), Answer::Failed(why) if why.contains("cluster-wide")));
     // By list and one by one the same states.
     for n in 0..6 {
         let key = format!("v1/ConfigMap/asked/c{n}");

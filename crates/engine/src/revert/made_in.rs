@@ -87,7 +87,7 @@ mod tests {
     /// The plan of a file with changes in these directories, whose real path is this one, beside another object.
     fn planned(dirs: &[&str], real: Option<&str>, beside: Option<Undo>) -> Vec<(Outcome, Option<String>)> {
         let made_in = (0..).zip(dirs).map(|(pairs, dir)| (pairs, (*dir).to_owned())).collect();
-        let file = Undo { made_in, ..undo("path", X, "link b", "link a") };
+        let file = Undo { made_in, ..undo("path", X, "dir 700 root root", "dir 755 root root") };
         let mut known = Knowledge::default();
         let mut undos = vec![file];
         undos.extend(beside);
