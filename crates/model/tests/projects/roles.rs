@@ -145,7 +145,7 @@ verify: nothing
       help: make two resources of it: put `- ` before the second
     error[no-kind]: a resource has exactly one kind, and this has none
       --> 19:5: only common keys
-      help: kinds there are: file, package, service, command, query, assert
+      help: kinds there are: file, package, release, service, command, query, assert
     error[unknown-kind]: there is no kind `copy`
       --> 20:5: not known here
       help: write `file` with `content` or `source`; `command` with cp for a file of the host
