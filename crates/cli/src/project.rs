@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
 use converge_engine::ProjectName;
 use converge_model::inventory::InventorySource;
-use converge_model::{KindCatalog, KindSpec, LoadOptions, Moment, Project, parse_set};
+use converge_model::{KindCatalog, KindSpec, LoadOptions, Moment, Project, SetVariable, parse_set};
 use converge_syntax::Diagnostics;
 
 /// All kinds that a user can write.
@@ -60,16 +60,9 @@ fn read(
         .iter()
         .filter_map(|text| complaints.take(parse_set(text).map_err(Diagnostics::from)))
         .collect::<Vec<_>>();
-    let names = |of_file: bool| -> Vec<String> {
-        set.iter()
-            .filter(|(_, value)| value.starts_with('@') == of_file)
-            .map(|(name, _)| name.clone())
-            .collect()
-    };
-    let (typed, set_literally) = (names(false), names(true));
     let set = set
         .into_iter()
-        .map(|(name, value)| Ok((name, set_value(value)?)))
+        .map(|(name, value)| set_variable(name, value))
         .collect::<Result<Vec<_>, Failure>>()?;
     if let Some(missing) = select.roles_path.iter().find(|dir| !dir.is_dir()) {
         let help = "correct the roles path: --roles-path DIR, or the setting `roles_path`";
@@ -81,7 +74,6 @@ fn read(
         plays: None,
         roles_path: select.roles_path.clone(),
         set,
-        set_literally,
         limit: select.limit.clone(),
         roles: select.roles.clone(),
         start_at: select.start_at.clone(),
@@ -95,7 +87,7 @@ fn read(
     };
     match Project::load(&options) {
         Ok(project) if !complaints.has_errors() => {
-            refuse_typed_secrets(&project, &typed)?;
+            refuse_typed_secrets(&project, &options.set)?;
             if !project.warnings().is_empty() {
                 console.complain(project.warnings());
             }
@@ -158,9 +150,11 @@ pub fn scope(project: &Project, inventories: &str) -> ProjectName {
     }
 }
 
-/// The value of `--set NAME=VALUE`: that of a file for `@FILE`, of standard input for `@-`, without the line end at its end.
-fn set_value(value: String) -> Result<String, Failure> {
-    let Some(file) = value.strip_prefix('@') else { return Ok(value) };
+/// The variable of `--set NAME=VALUE`: with the text of a file for `@FILE`, of standard input for `@-`, without the line end at its end.
+fn set_variable(name: String, value: String) -> Result<SetVariable, Failure> {
+    let Some(file) = value.strip_prefix('@') else {
+        return Ok(SetVariable { name, text: value, is_literal: false });
+    };
     let text = match file {
         "-" => std::io::read_to_string(std::io::stdin())
             .map_err(|e| Failure::usage(e.to_string(), "pipe the value in"))?,
@@ -169,12 +163,14 @@ fn set_value(value: String) -> Result<String, Failure> {
         })?,
     };
     let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+    let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
+    Ok(SetVariable { name, text, is_literal: true })
 }
 
 /// A typed value shows in the list of processes, in the history of the shell, and in a saved plan.
-fn refuse_typed_secrets(project: &Project, typed: &[String]) -> Result<(), Failure> {
-    match typed.iter().find(|name| project.roles().any(|role| role.is_sensitive(name))) {
+fn refuse_typed_secrets(project: &Project, set: &[SetVariable]) -> Result<(), Failure> {
+    let mut typed = set.iter().filter(|given| !given.is_literal).map(|given| &given.name);
+    match typed.find(|name| project.roles().any(|role| role.is_sensitive(name))) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(
             format!("`{name}` is sensitive, and values of `--set` are visible in the list of processes"),

@@ -322,9 +322,9 @@ impl Helm {
                 tokio::join!(child.wait(), out.read_to_end(&mut stdout), err.read_to_end(&mut stderr));
             a.and(b).and(status).map(|status| (status, stdout, stderr)).map_err(HelmError::Output)
         };
-        let (status, stdout, stderr) =
-            tokio::time::timeout(limit, running).await.map_err(|_| HelmError::Late(limit.as_secs()))??;
+        let ended = tokio::time::timeout(limit, running).await;
         self.folder.read_by(None);
+        let (status, stdout, stderr) = ended.map_err(|_| HelmError::Late(limit.as_secs()))??;
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The beginning of their names; the ID of the process follows.
 const PREFIX: &str = "converge-helm-";
@@ -20,36 +19,40 @@ fn present() -> std::sync::MutexGuard<'static, BTreeMap<PathBuf, Option<u32>>> {
 }
 
 /// A folder for one helm. Dropping it removes it.
-pub(crate) struct HelmFolder(TempDir);
+pub(crate) struct HelmFolder(PathBuf);
+
+/// The folders of processes that were killed are looked for once.
+static SWEEP: Once = Once::new();
 
 impl HelmFolder {
-    /// Makes one; removes those of processes that were killed.
+    /// Makes one; the first removes those of processes that were killed.
     pub(crate) fn new() -> io::Result<Self> {
         let all = std::env::temp_dir();
-        remove_abandoned(&all);
+        SWEEP.call_once(|| remove_abandoned(&all));
         let folder = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
             .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(all)?;
-        present().insert(folder.path().to_owned(), None);
+            .tempdir_in(all)?
+            .keep();
+        present().insert(folder.clone(), None);
         Ok(Self(folder))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        &self.0
     }
 
     /// The helm that reads in it now; its process leads a group of its own.
     pub(crate) fn read_by(&self, helm: Option<u32>) {
-        present().insert(self.path().to_owned(), helm);
+        present().insert(self.0.clone(), helm);
     }
 }
 
 impl Drop for HelmFolder {
     fn drop(&mut self) {
         // It stays known until it is gone: the program may end in between.
-        drop(std::fs::remove_dir_all(self.0.path()));
-        present().remove(self.0.path());
+        drop(std::fs::remove_dir_all(&self.0));
+        present().remove(&self.0);
     }
 }
 

@@ -150,8 +150,9 @@ cv_item_seen() {
 }
 
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
-# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them), CV_MADE_AT (see cv_real_check) and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host,
-# saves what the changes replace, and writes the journal, all before the first change. It ends the item's shell with
+# SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them), CV_MADE_AT (see cv_real_check)
+# and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host, saves what the changes replace,
+# and writes the journal, all before the first change. It ends the item's shell with
 # 70 when an object is not as planned, 71 when it cannot save, 74 when an earlier item moved what was planned on.
 cv_item_begin() {
   cv_run_dir

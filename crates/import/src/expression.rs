@@ -10,7 +10,7 @@ use crate::targets::{python_test, version_test};
 pub(crate) use crate::tokens::whole_expression;
 use crate::tokens::{TemplatePart, Token, TokenSort, parts, tokens};
 pub(crate) use crate::uses::uses;
-use converge_syntax::{Node, Value};
+use converge_syntax::{Node, UNSAFE_TAG, Value};
 use converge_template::{AnsibleSort, ansible_fact, ansible_instead, is_known_here};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -236,7 +236,7 @@ impl ExpressionNames {
     /// Rewrites all texts of a value. Keys of maps stay.
     pub(crate) fn node(&self, node: &Node) -> Result<Node, ImportProblem> {
         let value = match &node.value {
-            Value::String(text) if node.tag.as_deref() != Some("!unsafe") => {
+            Value::String(text) if node.tag.as_deref() != Some(UNSAFE_TAG) => {
                 Value::String(self.template(text)?)
             }
             Value::List(items) => {

@@ -1,8 +1,9 @@
 //! A small private repository of helm charts, which is a registry of OCI too: HTTP with basic authentication, on a port of this machine's loopback.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
-use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{LabError, Result};
+use crate::http::RequestHead;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &[u8] = b"{}";
@@ -63,7 +65,7 @@ impl ChartServer {
     /// Lets this user in, and no other.
     pub fn admit(&self, username: &str, password: &str) {
         *locked(&self.shared.authorization) =
-            Some(format!("Basic {}", base64(format!("{username}:{password}").as_bytes())));
+            Some(format!("Basic {}", STANDARD.encode(format!("{username}:{password}"))));
     }
 
     /// Knows everybody, and lets nobody read (403).
@@ -121,21 +123,7 @@ impl ChartServer {
 fn answer(stream: &TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut reader = BufReader::new(stream).take(64 << 10);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split_whitespace();
-    let (method, path) =
-        (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
-    let mut headers = HashMap::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':') {
-            headers.insert(name.to_lowercase(), value.trim().to_owned());
-        }
-    }
+    let RequestHead { method, path, headers } = RequestHead::read(&mut reader)?;
     let expected = locked(&shared.authorization).clone();
     let found = match (&expected, headers.get("authorization")) {
         (None, _) => Err("403 Forbidden"),
@@ -204,32 +192,4 @@ fn manifest(chart: &PackedChart) -> Vec<u8> {
 fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letter = |bits: u32| char::from(LETTERS[(bits & 63) as usize]);
-    let three = |part: &[u8]| {
-        let byte = |at: usize| u32::from(part.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let all = [18, 12, 6, 0].map(|shift| letter(bits >> shift));
-        all.into_iter()
-            .take(part.len() + 1)
-            .chain(std::iter::repeat_n('=', 3 - part.len()))
-            .collect::<String>()
-    };
-    bytes.chunks(3).map(three).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn basic_authentication_is_written_as_clients_write_it() {
-        assert_eq!(
-            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
-            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
-        );
-    }
 }

@@ -25,6 +25,7 @@ mod command;
 mod delay;
 mod error;
 mod host;
+mod http;
 mod inner;
 pub mod kube;
 mod machine;

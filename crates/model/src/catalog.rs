@@ -123,15 +123,16 @@ impl KindSpec {
             .find_map(|inner| self.load_of(inner))
     }
 
-    /// The parameters whose values are in no state, plan, diff, record or output.
-    pub(crate) fn unrecorded(&self) -> impl Iterator<Item = &str> {
-        self.properties().filter(|(_, schema)| self.is_unrecorded(schema)).map(|(name, _)| name.as_str())
+    /// Whether the value of this parameter is in no state, plan, diff, record or output.
+    pub(crate) fn is_unrecorded(&self, parameter: &str) -> bool {
+        let properties = self.resolve(&self.schema).get("properties");
+        properties.and_then(|all| all.get(parameter)).is_some_and(|schema| self.marks_unrecorded(schema))
     }
 
-    fn is_unrecorded(&self, schema: &Json) -> bool {
+    fn marks_unrecorded(&self, schema: &Json) -> bool {
         let schema = self.resolve(schema);
         let options = schema.get("anyOf").and_then(Json::as_array).into_iter().flatten();
-        schema.get(UNRECORDED_KEYWORD).is_some() || options.into_iter().any(|one| self.is_unrecorded(one))
+        schema.get(UNRECORDED_KEYWORD).is_some() || options.into_iter().any(|one| self.marks_unrecorded(one))
     }
 
     /// May its result be registered?

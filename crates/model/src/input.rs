@@ -1,6 +1,6 @@
 //! Typed inputs of a role: their declaration and the check of a value against it.
 
-use converge_syntax::{Diagnostic, Diagnostics, Node, Span, Value, resolve_plain};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Span, UNSAFE_TAG, Value, resolve_plain};
 
 use crate::fields::{check_map, flag, has_template, is_template, nearest, string, wrong_type};
 
@@ -466,7 +466,7 @@ pub(crate) fn set_value(text: &str, literally: bool, span: &Span) -> Node {
 /// Marks all texts below a node as no templates.
 fn take_literally(node: &mut Node) {
     match &mut node.value {
-        Value::String(_) => node.tag = Some("!unsafe".to_owned()),
+        Value::String(_) => node.tag = Some(UNSAFE_TAG.to_owned()),
         Value::List(items) => items.iter_mut().for_each(take_literally),
         Value::Map(entries) => entries.iter_mut().for_each(|(_, value)| take_literally(value)),
         _ => {}

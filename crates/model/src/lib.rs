@@ -61,4 +61,4 @@ pub use role::{Role, RolePath};
 pub use scope::Facts;
 pub use section::{COMMON_KEYS, Section};
 pub use tags::TagFilter;
-pub use vars::{Candidate, Layer, VarReport, Winner, parse_set};
+pub use vars::{Candidate, Layer, SetVariable, VarReport, Winner, parse_set};

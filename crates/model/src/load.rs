@@ -44,7 +44,7 @@ pub(crate) fn load(options: &LoadOptions) -> Result<Inner, Diagnostics> {
         found => found?,
     };
     let Some(playbook) = read_playbook(options, &playbook_path, &mut diags) else { return Err(diags) };
-    let set = SetVars::read(&options.set, &options.set_literally, &mut diags);
+    let set = SetVars::read(&options.set, &mut diags);
     let (roles, broken) = load_roles(&playbook, &options.catalog, &mut diags);
     required_roles(&playbook, &roles, &mut diags);
     earlier_names(&roles, &mut diags);

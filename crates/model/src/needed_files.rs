@@ -31,8 +31,7 @@ pub(crate) fn problems(
         |text: &str| ["hostvars", "ProxyJump", "ProxyCommand", "-J"].iter().any(|word| text.contains(word));
     // Not the text of the file, which an encrypted one does not show.
     let in_values = inventory.assignments().any(|found| reads(&found.node.to_json().to_string()));
-    let in_set =
-        options.set.iter().any(|(name, value)| reads(value) && !options.set_literally.contains(name));
+    let in_set = options.set.iter().any(|given| !given.is_literal && reads(&given.text));
     let in_plays = playbook.plays.iter().any(|play| reads(play.hosts.span.source.text()));
     if in_values || in_set || in_plays || stray::texts_of(roles).iter().any(|text| reads(text)) {
         all

@@ -7,6 +7,7 @@ use converge_template::Moment;
 use crate::catalog::KindCatalog;
 use crate::inventory::InventorySource;
 use crate::role::RolePath;
+use crate::vars::SetVariable;
 use crate::vault::Vault;
 
 /// The sources of a project, and the limits of the run.
@@ -20,10 +21,8 @@ pub struct LoadOptions {
     pub plays: Option<GivenPlays>,
     /// `--roles-path`: folders in which roles are searched after those of the playbook.
     pub roles_path: Vec<Utf8PathBuf>,
-    /// `--set`: names and values as text.
-    pub set: Vec<(String, String)>,
-    /// The names of `set` whose text is that of a file: no template is read in it.
-    pub set_literally: Vec<String>,
+    /// `--set`; of several for one name the last counts.
+    pub set: Vec<SetVariable>,
     /// `--limit`.
     pub limit: Option<String>,
     /// `--role`; empty for all.

@@ -88,6 +88,24 @@ impl fmt::Debug for Candidate {
 /// All candidates of a name, lowest first: the last wins.
 pub(crate) type Layers = IndexMap<String, Vec<Candidate>>;
 
+/// A variable of `--set`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetVariable {
+    /// Its name.
+    pub name: String,
+    /// The text of its value.
+    pub text: String,
+    /// No template is read in the text: it is that of a file.
+    pub is_literal: bool,
+}
+
+impl From<(&str, &str)> for SetVariable {
+    /// A value as it is typed.
+    fn from((name, text): (&str, &str)) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned(), is_literal: false }
+    }
+}
+
 /// The values of `--set`, checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetVars(BTreeMap<String, Node>);
@@ -96,13 +114,13 @@ pub(crate) struct SetVars(BTreeMap<String, Node>);
 pub(crate) const SET: &str = "--set";
 
 impl SetVars {
-    pub(crate) fn read(pairs: &[(String, String)], literally: &[String], diags: &mut Diagnostics) -> Self {
+    pub(crate) fn read(given: &[SetVariable], diags: &mut Diagnostics) -> Self {
         let mut found = BTreeMap::new();
-        for (name, text) in pairs {
+        for SetVariable { name, text, is_literal } in given {
             let span = Span::nowhere(SET);
             match variable_name(name) {
                 Ok(()) => {
-                    found.insert(name.clone(), set_value(text, literally.contains(name), &span));
+                    found.insert(name.clone(), set_value(text, *is_literal, &span));
                 }
                 Err(problem) => diags.push(problem.at(&span)),
             }

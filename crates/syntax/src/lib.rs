@@ -17,7 +17,7 @@ mod yaml_text;
 
 pub use de::{DeError, from_node};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use node::{Node, Value, format_float};
+pub use node::{Node, UNSAFE_TAG, Value, format_float};
 pub use report::Report;
 pub use scalar::{BIG_INTEGER, decimal, resolve_plain};
 pub use source::{Source, Span};

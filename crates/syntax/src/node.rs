@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::source::Span;
 
+/// The tag of text in which no template is read.
+pub const UNSAFE_TAG: &str = "!unsafe";
+
 /// A value and where it was written. Equality compares value and tag, not the place.
 #[derive(Clone)]
 pub struct Node {

@@ -1,6 +1,6 @@
 //! Nodes as template values and back.
 
-use converge_syntax::{Node, Span, Value as Data};
+use converge_syntax::{Node, Span, UNSAFE_TAG, Value as Data};
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
@@ -8,8 +8,6 @@ use crate::text::is_template;
 
 /// The tag of a node whose key or item is left out (`default(omit)`).
 pub(crate) const OMIT_TAG: &str = "!omit";
-/// The tag of a string that is never rendered.
-pub(crate) const UNSAFE_TAG: &str = "!unsafe";
 
 /// The value of the global `omit`.
 #[derive(Debug)]

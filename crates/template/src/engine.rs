@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, Value as Data};
+use converge_syntax::{Diagnostic, Diagnostics, Node, Source, Span, UNSAFE_TAG, Value as Data};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 
 use crate::chain::{Rewritings, RewrittenText};
 use crate::compiled::{Code as _, CodeCache, ExpressionCode, TemplateCode, UncompiledText};
-use crate::convert::{OMIT_TAG, Omit, UNSAFE_TAG, text, to_node};
+use crate::convert::{OMIT_TAG, Omit, text, to_node};
 use crate::evaluation::{Evaluation, EvaluationResult};
 use crate::explain::{TemplatePlace, explain, first_undefined, gave_up};
 use crate::frame::{self, Notes};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use converge_syntax::{Node, Source, Value as Data};
+use converge_syntax::{Node, Source, UNSAFE_TAG, Value as Data};
 
-use crate::convert::UNSAFE_TAG;
 use crate::engine::TemplateEngine;
 use crate::text::is_template;
 use crate::{bounds, panics};

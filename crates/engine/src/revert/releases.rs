@@ -97,13 +97,7 @@ async fn back(
                 fields::shown(&field.path)
             )
         }));
-        item.calls.push(ApiCall::Release(Box::new(saved(
-            name,
-            namespace,
-            &digest,
-            Vec::new(),
-            unset.clone(),
-        ))));
+        item.calls.push(saved(name, namespace, &digest, Vec::new(), unset.clone()));
     }
     let Some(ReleaseState::Installed { digest: now, .. }) = state(&change.from) else { return Ok(()) };
     let installed = known.content(&now).and_then(release::manifests_of).unwrap_or_default();
@@ -132,7 +126,7 @@ async fn back(
     let Some(content) = release::with_manifests(&content, &manifests) else { return Ok(()) };
     item.notes.extend(drift.notes());
     item.calls.retain(|call| !is_of(call, name, namespace));
-    item.calls.push(ApiCall::Release(Box::new(saved(name, namespace, &digest, keep, unset))));
+    item.calls.push(saved(name, namespace, &digest, keep, unset));
     leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
     known.learn_content(content);
     Ok(())
@@ -145,8 +139,8 @@ fn saved(
     digest: &Digest,
     keep: Vec<PreservedField>,
     unset: Vec<PreservedField>,
-) -> ReleaseSpec {
-    ReleaseSpec { keep, unset, ..ReleaseSpec::saved(namespace, name, digest) }
+) -> ApiCall {
+    ApiCall::Release(Box::new(ReleaseSpec { keep, unset, ..ReleaseSpec::saved(namespace, name, digest) }))
 }
 
 fn is_of(call: &ApiCall, name: &str, namespace: &str) -> bool {

@@ -1,8 +1,9 @@
 //! A very small web server for files: what apt and curl ask of a repository.
 
 use crate::error::Result;
+use crate::http::RequestHead;
 use fs_err as fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -59,23 +60,16 @@ fn answer(root: &Path, stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
-    let mut line = String::new();
-    while reader.read_line(&mut line)? > 2 {
-        line.clear();
-    }
-    let mut words = first.split_whitespace();
-    let (verb, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let file = below(root, path).and_then(|path| fs::File::open(path).ok());
+    let RequestHead { method, path, .. } = RequestHead::read(&mut reader)?;
+    let file = below(root, &path).and_then(|path| fs::File::open(path).ok());
     let file = file.and_then(|file| {
         let size = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
         Some((file, size))
     });
     match file {
-        Some((mut file, size)) if verb == "GET" || verb == "HEAD" => {
+        Some((mut file, size)) if method == "GET" || method == "HEAD" => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n")?;
-            if verb == "GET" {
+            if method == "GET" {
                 io::copy(&mut file, &mut stream)?;
             }
         }

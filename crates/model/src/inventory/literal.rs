@@ -7,7 +7,7 @@
 mod number;
 mod text;
 
-use converge_syntax::{BIG_INTEGER, Node, Span, Value};
+use converge_syntax::{BIG_INTEGER, Node, Span, UNSAFE_TAG, Value};
 use number::{Number, number_at, short};
 use text::string_body;
 
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
         let mut node = self.node(Value::String(joined));
         if bytes? {
             // Ansible trusts no template that was written as bytes.
-            node.tag = Some("!unsafe".to_owned());
+            node.tag = Some(UNSAFE_TAG.to_owned());
         }
         Some(LiteralItem::Node(node))
     }

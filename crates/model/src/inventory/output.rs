@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use converge_syntax::{BIG_INTEGER, Node, Span, Value, YamlStyle, write_yaml};
+use converge_syntax::{BIG_INTEGER, Node, Span, UNSAFE_TAG, Value, YamlStyle, write_yaml};
 
 use super::Inventory;
 use super::graph::{ALL, GroupId};
@@ -408,7 +408,7 @@ fn write_items(items: &[OutputItem<'_>], (open, close): (char, char), depth: usi
 
 /// `mark`: `!unsafe` text is written as a map with a marker. `untrusted`: the node is below `!unsafe`.
 fn write_node(node: &Node, mark: bool, untrusted: bool, depth: usize, text: &mut String) {
-    let untrusted = untrusted || node.tag.as_deref() == Some("!unsafe");
+    let untrusted = untrusted || node.tag.as_deref() == Some(UNSAFE_TAG);
     match &node.value {
         Value::Null => text.push_str("null"),
         Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),

@@ -129,7 +129,7 @@ fn nothing_else_sets_them() {
     world.write("inventories/group_vars/gpu.yaml", "url: c\n");
     // h3 has another role alone.
     world.write("inventories/host_vars/h3.yaml", "own: 3\n");
-    world.options.set = vec![("url".to_owned(), "d".to_owned())];
+    world.options.set = vec![("url", "d").into()];
     insta::assert_snapshot!(world.complaints(), @r#"
     error[not-settable]: `url` is an expression of the role `r`: no other place sets it
       --> playbooks/site.yaml:2:10: set here

@@ -26,7 +26,7 @@ fn a_template_takes_others_of_its_role() {
     world.write("roles/r/templates/parts/row.j2", "row {{ n }} {% include 'cell.j2' %};\n");
     world.write("roles/r/templates/parts/cell.j2", "cell");
     world.write("roles/r/templates/parts/name.j2", "{{ inventory_hostname }}:{{ port }}");
-    world.options.set = vec![("port".into(), "81".into())];
+    world.options.set = vec![("port", "81").into()];
     let found = ready(&plan(&world.load(), "h2"), "r/t");
     let text = found.params["template"]["text"].as_str().unwrap();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -28,7 +28,7 @@ fn layers() -> World {
     world.write("inventories/group_vars/all.yaml", "b: 0\nc: 0\n");
     world.write("inventories/group_vars/gpu.yaml", "b: 2\nc: 2\nd: 2\ne: 2\nf: 2\n");
     world.write("inventories/host_vars/h1.yaml", "c: 3\nd: 3\ne: 3\nf: 3\n");
-    world.options.set = vec![("f".into(), "6".into())];
+    world.options.set = vec![("f", "6").into()];
     world
 }
 
@@ -118,7 +118,7 @@ resources:
     file: {path: /p, content: "{{ values | to_json }}"}
 "#,
     );
-    world.options.set = vec![("live".into(), "false".into()), ("count".into(), "3".into())];
+    world.options.set = vec![("live", "false").into(), ("count", "3").into()];
     let params = ready(&plan(&world.load(), "h3"), "r/p").params["content"].as_str().unwrap().to_owned();
     let value: serde_json::Value = serde_json::from_str(&params).unwrap();
     assert_eq!(value, json!({"live": false, "many": [3]}));
@@ -138,18 +138,17 @@ resources:
     package: {name: ["x={{ version }}"], hold: "{{ count > 1 }}"}
 "#,
     );
-    world.options.set = vec![("version".into(), "1.30".into()), ("count".into(), "3".into())];
+    world.options.set = vec![("version", "1.30").into(), ("count", "3").into()];
     let project = world.load();
     assert_eq!(ready(&plan(&project, "h3"), "r/p").params, json!({"name": ["x=1.30"], "hold": true}));
 
     // The text of a file is no template.
-    world.options.set = vec![("version".into(), "{{ 1 + 1 }}{% x".into()), ("count".into(), "3".into())];
-    world.options.set_literally = vec!["version".into()];
+    world.options.set = vec![("version", "{{ 1 + 1 }}{% x").into(), ("count", "3").into()];
+    world.options.set[0].is_literal = true;
     let literal = json!({"name": ["x={{ 1 + 1 }}{% x"], "hold": true});
     assert_eq!(ready(&plan(&world.load(), "h3"), "r/p").params, literal);
-    world.options.set_literally.clear();
 
-    world.options.set = vec![("count".into(), "many".into())];
+    world.options.set = vec![("count", "many").into()];
     world.write("inventories/host_vars/h2.yaml", "version: 1.30\nmode: c\n");
     let project = world.try_load().unwrap();
     let errors = project.host_errors();
@@ -159,7 +158,7 @@ resources:
         "error[wrong-type]: the input `version` must be a string, found the number `1.3`\n  --> inventories/host_vars/h2.yaml:1:10: expected a string\n  help: write it in quotes: \"1.30\"\nerror[wrong-type]: the input `count` must be an integer, found a string\n  --> --set: expected an integer\nerror[bad-value]: the input `mode` cannot be the string `c`\n  --> inventories/host_vars/h2.yaml:2:7: not one of the choices\n  help: one of: a, b"
     );
 
-    world.options.set = vec![("conut".into(), "1".into())];
+    world.options.set = vec![("conut", "1").into()];
     assert!(
         world
             .complaints()

@@ -6,7 +6,7 @@ use crate::source::Span;
 use granit_parser::{ScanError, Tag};
 
 /// Tags that mean something; the parser's core tags besides.
-pub(super) const TAGS: [&str; 3] = ["!vault", "!vault-encrypted", "!unsafe"];
+pub(super) const TAGS: [&str; 3] = ["!vault", "!vault-encrypted", crate::UNSAFE_TAG];
 
 /// Most comments right behind a quoted scalar that are read around.
 pub(super) const MAX_GLUED: usize = 100;
