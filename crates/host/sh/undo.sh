@@ -159,7 +159,7 @@ cv_undo_group() {
   0:* | *:sensitive*) ;;
   *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; /^[[:space:]]*$/d' | sed '$d; s/^/               /' ;;
   esac
-  CV_ROWS= CV_FLAGS=- CV_WINDOW=
+  CV_ROWS= CV_FLAGS=- CV_WINDOW= CV_MADE_AT=
 }
 
 # cv_undo_can RUN: whether something of it can be reverted now. Its calls are told by cv_c_asks that nothing is done.
@@ -257,7 +257,7 @@ cv_undo_main() {
     return 75
   }
   unset cv_u_alone
-  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_turn=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
+  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_MADE_AT= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_turn=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf '%sundoing run %s as run %s\n' "${cv_p_over:-}" "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)
   cv_undo_whole "$cv_u_rows"
@@ -295,6 +295,7 @@ cv_undo_main() {
     restore)
       cv_u_seq=$((cv_u_seq + 1))
       CV_ROWS=$CV_ROWS$cv_u_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_before$CV_NL
+      case ${row_made:--} in -) ;; *) CV_MADE_AT=$row_kind$CV_TAB$row_key$CV_TAB$row_made$CV_NL ;; esac
       # Its record says it too, and of what is one transaction the whole is as secret as a part.
       [ "$row_flags" != sensitive ] || CV_FLAGS=sensitive
       [ -z "$cv_u_part" ] || CV_FLAGS=$CV_FLAGS,in-part

@@ -1,6 +1,7 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
+use crate::revert::made_in;
 use crate::revert::movers::nearest_older;
 use crate::revert::paths::above;
 use crate::revert::undo::{fulfils, lost};
@@ -16,6 +17,10 @@ pub(crate) enum Sight {
     Now,
     /// Once this plan has mounted or unmounted what is above it. The host compares it then.
     Later,
+    /// A link above it leads to another directory, and it is as before in the one in which it was changed.
+    AsBefore,
+    /// A link above it leads to another directory than the one in which it was changed: why it stays, where nothing in the plan leads that back.
+    Elsewhere(String),
     /// Another object goes by its path, and this plan does not change that: why.
     Never(String),
 }
@@ -246,7 +251,11 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
         }
         sight = Sight::Later;
     }
-    if undos.iter().any(|link| is_replaced_by(undo, link, known)) { Sight::Later } else { sight }
+    match sight {
+        _ if undos.iter().any(|link| is_replaced_by(undo, link, known)) => Sight::Later,
+        Sight::Now => made_in::sight(undo, undos, known),
+        other => other,
+    }
 }
 
 /// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is visible through the link is

@@ -88,11 +88,12 @@ pub(crate) fn arrange_after(
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
             Sight::Now => judge(undo, known, allowed),
-            Sight::Later => judge_as(undo, undo.left.clone(), known, allowed),
+            Sight::Later | Sight::Elsewhere(_) => judge_as(undo, undo.left.clone(), known, allowed),
+            Sight::AsBefore => Verdict::Same,
             Sight::Never(why) => Verdict::Stays(why.clone()),
         })
         .collect();
-    made_in::leave_what_is_elsewhere(&undos, &sights, &mut verdicts, known);
+    made_in::leave_what_is_elsewhere(&undos, &mut sights, &mut verdicts);
     go_with_their_node(&undos, &mut verdicts);
     let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known, allowed);
     packages::leave_what_others_need(&mut verdicts, known);

@@ -81,6 +81,8 @@ pub(super) enum Halt {
     Sealed,
     /// A step that cannot be reverted was cut off, and has left an object between its ends.
     Midway,
+    /// A link above an object leads to another directory than the one in which it was changed.
+    Elsewhere,
 }
 
 /// The objects of a target for which a rollback takes no run older than the newest one.
@@ -95,6 +97,9 @@ pub(super) fn say_halt(plan: &mut FleetPlan, newest: &str, (host, object, halt):
     plan.warnings.push(match halt {
         Halt::Sealed => format!(
             "{host}: the saved values of {object} cannot be read here, {instead}: correct `converge_age_identity`, or name a run with `--to`"
+        ),
+        Halt::Elsewhere => format!(
+            "{host}: the path of {object} leads to another directory than the one in which it was changed, {instead}: lead the link back, or name a run with `--to`"
         ),
         Halt::Midway => format!(
             "{host}: {object} is in an intermediate state, in which a run was interrupted, {instead}: {TAKES_ON}; or name a run with `--to`"
