@@ -92,11 +92,15 @@ cv_undo_why() {
   [ -z "$CV_WHY" ] || return 0
   CV_WHY="it ended with status $cv_u_status and no message"
   cv_y_line=$(printf '%s\n' "$cv_u_out" | awk -F '\t' -v seq="$row_seq" '
-    /^cv:/ && ($3 == seq || $3 == "-") && ($2 == "refused" || $2 == "off" || $2 == "unsaveable") || $2 == "step" { line = $2 " " $4 }
+    /^cv:/ && ($3 == seq || $3 == "-") && ($2 == "refused" || $2 == "off" || $2 == "unsaveable" || $2 == "elsewhere") || $2 == "step" { line = $2 " " $4 }
     END { print line }')
   case $cv_y_line in
   'step '*) CV_WHY="it ended with status ${cv_y_line#* } and no message" ;;
   'refused '*) CV_WHY="it was changed in this moment, to: ${cv_y_line#* }" ;;
+  'elsewhere '*)
+    cv_dec_to "${cv_y_line#* }"
+    CV_WHY="its path leads elsewhere in this moment: it was changed in $CV_DEC"
+    ;;
   'off '*) CV_WHY="nothing failed, and it is not as before but: ${cv_y_line#* }" ;;
   'unsaveable '*)
     cv_dec_to "${cv_y_line#* }"

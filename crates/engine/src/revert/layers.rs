@@ -186,7 +186,7 @@ const PUT_BACK: &str = "put that directory back, then roll back again";
 /// Whether the host shows each of these objects now, or will among these reverts.
 pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
     let steps = steps(undos);
-    let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(undo, at, &steps, known), known);
+    let one = |(at, undo): (usize, &Undo)| sight((undo, at), undos, behind(undo, at, &steps, known), known);
     (0..).zip(undos).map(one).collect()
 }
 
@@ -231,7 +231,7 @@ fn settle_steps(undos: &mut [Undo], known: &Knowledge) {
 }
 
 /// The sight of one, from that below links.
-fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Sight {
+fn sight((undo, at): (&Undo, usize), undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Sight {
     if matches!(sight, Sight::Never(_)) {
         return sight;
     }
@@ -251,22 +251,23 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
         }
         sight = Sight::Later;
     }
+    let mut links = undos.iter().enumerate();
     match sight {
-        _ if undos.iter().any(|link| is_replaced_by(undo, link, known)) => Sight::Later,
+        _ if links.any(|(place, link)| is_replaced_by(undo, link, place < at, known)) => Sight::Later,
         Sight::Now => made_in::sight(undo, undos, known),
         other => other,
     }
 }
 
-/// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is visible through the link is
-/// another object.
-fn is_replaced_by(undo: &Undo, link: &Undo, known: &Knowledge) -> bool {
+/// Whether this object was removed, by the same item or before, when an item put that link in the place of a directory above it, where the link still is: what
+/// is visible through the link is another object.
+fn is_replaced_by(undo: &Undo, link: &Undo, is_newer: bool, known: &Knowledge) -> bool {
     let (before, left) = (lead(&link.before), lead(&link.left));
     undo.left.is_absent()
         && undo.object.kind == "path"
         && link.object.kind == "path"
         && link.moved_by.is_none()
-        && link.item == undo.item
+        && (link.item == undo.item || is_newer)
         && link.layer == undo.layer
         && matches!((&before, &left), (Some(Lead::Here), Some(Lead::To(_))))
         && above(&undo.object.key).any(|path| path == link.object.key)

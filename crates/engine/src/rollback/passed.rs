@@ -57,18 +57,22 @@ pub(super) fn say_taken_back(
     }
 }
 
-/// The reason why nothing is done about the newest run.
-pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
+/// The first reason why something of a plan is not done.
+fn first_reason(plan: &FleetPlan) -> Option<String> {
     let items = plan.hosts.iter().filter_map(|h| match &h.result {
         HostResult::Planned(plan) => Some(&plan.items),
         _ => None,
     });
-    let why = items.flatten().find_map(|item| match &item.outcome {
+    items.flatten().find_map(|item| match &item.outcome {
         Outcome::Refused(why) => Some(why.clone()),
         Outcome::Failed(problem) => Some(problem.message.clone()),
         _ => None,
-    });
-    match why {
+    })
+}
+
+/// The reason why nothing is done about the newest run.
+pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
+    match first_reason(plan) {
         Some(why) => format!("of which nothing can be reverted ({why})"),
         None => "since all its objects have their previous states already".to_owned(),
     }
@@ -107,9 +111,15 @@ pub(super) fn say_halt(plan: &mut FleetPlan, newest: &str, (host, object, halt):
     });
 }
 
-/// Says which newer runs the plan does not revert.
+/// Says which newer runs the plan does not revert. A reason that one of its items gives stands there alone.
 pub(super) fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
-    if !over.is_empty() {
-        plan.warnings.push(format!("passed over: {}", over.join("; ")));
+    if over.is_empty() {
+        return;
     }
+    let said = over.join("; ");
+    let said = match first_reason(plan) {
+        Some(why) => said.replace(&format!(" ({why})"), ""),
+        None => said,
+    };
+    plan.warnings.push(format!("passed over: {said}"));
 }
