@@ -8,8 +8,8 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::gone::{ProjectRuns, name_takers, taken_away};
-use crate::revert::layers::Sight;
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
+use crate::revert::sight::Sight;
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };

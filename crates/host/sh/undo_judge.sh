@@ -27,7 +27,7 @@ cv_undo_judge() {
   elif ! cv_undo_is_undone && cv_undo_is_led; then
     judged="$cv_l_why, then undo this again: left alone"
   elif ! cv_undo_is_undone && cv_undo_is_elsewhere; then
-    # What is there now is another object.
+    # Another object is there now.
     judged=same
     [ -z "$cv_l_why" ] || judged="$cv_l_why: left alone" CV_NOW='! elsewhere'
   elif [ "$CV_NOW" = "$row_before" ]; then

@@ -223,7 +223,7 @@ fn placed(runs: &[(&str, &[&str])]) -> Records {
     records
 }
 
-/// What is in force of these runs, newest first.
+/// The changes in force of these runs, newest first.
 fn in_force(runs: &[(&str, &[&str])]) -> Vec<String> {
     let records = placed(runs);
     let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
@@ -268,7 +268,7 @@ fn a_change_of_which_no_directory_is_known_goes_with_the_one_before_it() {
     );
 }
 
-/// What a command made below a path that was absent goes with it, in its own place.
+/// A file below a path that was absent goes with it, in its own place.
 #[test]
 fn what_was_below_nothing_goes_with_it_in_its_own_directory_alone() {
     let text = |dir: &str, at: &str| {

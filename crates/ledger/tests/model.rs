@@ -31,7 +31,7 @@ fn key(object: usize) -> usize {
 }
 
 /// Values for the keys, as those of the objects that are seen.
-fn seen<V: Copy>(wanted: &[Option<V>; KEYS], is_led: bool) -> [Option<V>; OBJECTS] {
+fn of_visible<V: Copy>(wanted: &[Option<V>; KEYS], is_led: bool) -> [Option<V>; OBJECTS] {
     let of = |object: usize| wanted[key(object)].filter(|_| object < KEYS - 1 || (object == KEYS) == is_led);
     std::array::from_fn(of)
 }
@@ -150,7 +150,7 @@ impl Fleet {
             let named: Vec<_> =
                 plans.iter().map(|p| p.as_ref().map(|p| p.named.clone()).unwrap_or_default()).collect();
             let is_idle = plans.iter().flatten().all(|plan| plan.changes.is_empty());
-            // What an object is cannot be said that lies in the other directory: no older run is taken in the place of this one.
+            // Of an object in the other directory it cannot be said how it is: no older run is taken in the place of this one.
             let halts =
                 |(host, named): (&usize, &BTreeSet<usize>)| !named.is_disjoint(&self.models[*host].unseen);
             if is_idle && on.iter().zip(&named).any(halts) {
@@ -204,7 +204,7 @@ impl Fleet {
             What::Apply { project, wanted, disown } => {
                 for (at, end) in on.into_iter().zip(&ends) {
                     let host = &mut self.hosts[at];
-                    let wanted = seen(wanted, host.is_led);
+                    let wanted = of_visible(wanted, host.is_led);
                     let changes: Vec<(usize, u8)> = (0..OBJECTS)
                         .filter_map(|k| wanted[k].filter(|w| *w != host.now[k]).map(|w| (k, w)))
                         .collect();

@@ -156,7 +156,7 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one()
     assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), made], "/srv/l/x"), "deferred");
 }
 
-/// What was read lay in the directory, and so did what the item has removed with it.
+/// The files that were read lay in the directory, and so did those that the item has removed with it.
 #[test]
 fn below_a_link_that_takes_the_place_of_a_directory_a_path_is_another_one() {
     let known = host(&[

@@ -1,7 +1,7 @@
 //! The directories in which changes were made, where links led there: what is reverted at another place would be another object. Pure.
 
 use crate::revert::JudgedUndo;
-use crate::revert::layers::Sight;
+use crate::revert::sight::Sight;
 use crate::revert::undo::{Verdict, forget, same};
 use converge_ledger::{Undo, turns_link};
 use converge_planner::Knowledge;
@@ -50,9 +50,9 @@ pub(crate) fn leave_what_is_elsewhere(undos: &[Undo], sights: &mut [Sight], verd
         }
         _ => true,
     };
-    let mut seen =
+    let mut others =
         sights.iter().zip(verdicts.iter()).filter(|(sight, _)| !matches!(sight, Sight::Elsewhere(_)));
-    let links_stay = seen.all(|(_, verdict)| is_plain(verdict));
+    let links_stay = others.all(|(_, verdict)| is_plain(verdict));
     for ((undo, sight), verdict) in undos.iter().zip(sights).zip(verdicts) {
         let dirs = dirs(undo);
         let mut dirs = dirs.into_iter();
@@ -116,7 +116,7 @@ mod tests {
         Undo { made_in, ..undo("path", X, NEW, OLD) }
     }
 
-    /// What becomes of these paths, which the host shows so (KEY STATE REAL, the last one `-` where no link leads there), beside another object.
+    /// The plan of these paths, which the host shows so (KEY STATE REAL, the last one `-` where no link leads there), beside another object.
     fn planned(
         files: Vec<Undo>,
         shown: &[(&str, &str, &str)],
@@ -166,7 +166,7 @@ mod tests {
         assert!(matches!(old[0], (Outcome::Changed(_), None)), "{old:?}");
     }
 
-    /// What is seen by the path speaks for the directory to which it leads, and for no other.
+    /// The state behind the path speaks for the directory to which it leads, and for no other.
     #[test]
     fn the_state_in_another_directory_is_not_that_of_the_object() {
         for there in [NEW, "dir 711 root root"] {

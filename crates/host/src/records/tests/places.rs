@@ -217,7 +217,7 @@ fn undo_follows_a_directory_that_was_moved() {
     }
 }
 
-/// What comes back with a directory, in whose place there is a link, is recorded where it will be.
+/// A file that comes back with a directory, in whose place there is a link, is recorded where it will be.
 #[test]
 fn objects_below_a_directory_that_comes_back_are_recorded_with_their_directories() {
     for host in hosts() {
