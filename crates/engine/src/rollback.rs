@@ -9,6 +9,7 @@ use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::gone::{ProjectRuns, name_takers, taken_away};
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
+use crate::revert::sight::Sight;
 use crate::revert::undo::{
     Verdict, brought_along, changed_probes, goes_back, is_midway, owners_probe, without_gone_workloads,
 };
@@ -398,6 +399,7 @@ async fn plan_undos(
     let mut objects: BTreeSet<Probe> = undos.iter().map(|u| Probe::Object(u.object.clone())).collect();
     objects.extend(undos.iter().flat_map(|u| layers::probes(&u.lies_in)));
     objects.extend(undos.iter().flat_map(layers::probes_of_links));
+    objects.extend(revert::made_in::probes(&undos));
     objects.extend(undos.iter().filter_map(|u| owners_probe(&u.object)));
     objects.extend(revert::probes(&undos));
     let saved = matches!(target, Target::Host(..)).then(|| revert::saved::probe(&undos)).flatten();
@@ -419,7 +421,10 @@ async fn plan_undos(
     let allowed = &context.options.allow_destroy;
     let along = leave_those_that_hold_others(target, &mut undos, retained, allowed, &mut known).await?;
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
-    let halts = undos.iter().filter_map(|undo| Some((undo.object.clone(), halt(undo, &known)?))).collect();
+    let sights = layers::sights(&undos, &known);
+    let halts = undos.iter().zip(&sights);
+    let halts =
+        halts.filter_map(|(undo, sight)| Some((undo.object.clone(), halt(undo, sight, &known)?))).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     name_what_goes_along(&mut groups, &along);
     let takers = seen.takers(target, &taken_away(&groups, &known), &mut known).await?;
@@ -439,7 +444,10 @@ async fn plan_undos(
 }
 
 /// The reason why no older run is taken in the place of one that changed this object.
-fn halt(undo: &Undo, known: &Knowledge) -> Option<Halt> {
+fn halt(undo: &Undo, sight: &Sight, known: &Knowledge) -> Option<Halt> {
+    if matches!(sight, Sight::Elsewhere(_)) {
+        return Some(Halt::Elsewhere);
+    }
     let midway = || known.observed(&undo.object).is_ok_and(|found| is_midway(undo, &found.state));
     if undo.sealed { Some(Halt::Sealed) } else { midway().then_some(Halt::Midway) }
 }

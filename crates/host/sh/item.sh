@@ -135,8 +135,8 @@ cv_item_turned() {
   done
 }
 
-# cv_item_seen TABLE LINE: the line of the row in that table, in CV_NOW; LINE of a path that is seen through a link among cv_i_turned (cv_i_behind): another
-# object goes by its name.
+# cv_item_seen TABLE LINE: the line of the row in that table, in CV_NOW; LINE of a path that is seen through a link among cv_i_turned (the first of these is in
+# cv_i_behind): another object goes by its name.
 cv_item_seen() {
   cv_i_behind=
   cv_now_of "$row_seq" "$1"
@@ -145,7 +145,8 @@ cv_item_seen() {
   cv_i_path=$CV_DEC
   for cv_i_link in $cv_i_turned; do
     cv_dec_to "$cv_i_link"
-    case $cv_i_path in "$CV_DEC"/*) CV_NOW=$2 cv_i_behind=yes ;; esac
+    case $cv_i_path in "$CV_DEC"/*) CV_NOW=$2 ;; *) continue ;; esac
+    case ${cv_i_behind:-$CV_DEC/}/ in "$CV_DEC"/*) cv_i_behind=$CV_DEC ;; esac
   done
 }
 

@@ -53,15 +53,33 @@ cv_real_table() {
   done
 }
 
-# cv_real_note: adds the real directory of the present row to cv_i_text, where links lead there: the line `at` of the journal.
+# cv_real_note: adds the real directory of the present row to cv_i_text, where links lead there: the line `at` of the journal. What takes back a change
+# names the directory of that (CV_MADE_AT), with which the present one was compared. IFS is a newline.
 cv_real_note() {
-  [ -z "$cv_i_behind" ] || return 0
-  eval "cv_i_real=\${cv_real_$row_seq:-}"
-  [ -n "$cv_i_real" ] || return 0
-  cv_dec_to "$cv_i_real"
-  cv_i_real=${CV_DEC%/*}
-  cv_enc_to "${cv_i_real:-/}"
+  CV_ENC=
+  for cv_i_made in ${CV_MADE_AT:-}; do
+    [ "$row_kind$CV_TAB$row_key" != "${cv_i_made%"$CV_TAB"*}" ] || CV_ENC=${cv_i_made##*"$CV_TAB"}
+  done
+  if [ -z "$CV_ENC" ]; then
+    if [ -n "$cv_i_behind" ]; then cv_real_behind; else eval "cv_i_real=\${cv_real_$row_seq:-}"; fi
+    [ -n "$cv_i_real" ] || return 0
+    cv_dec_to "$cv_i_real"
+    cv_i_real=${CV_DEC%/*}
+    cv_enc_to "${cv_i_real:-/}"
+  fi
   cv_i_text="${cv_i_text}at$CV_TAB$row_seq$CV_TAB$CV_ENC$CV_NL"
+}
+
+# cv_real_behind: the real path that the present row will have once a directory is in the place of the link cv_i_behind, in cv_i_real; empty where no link
+# leads there then.
+cv_real_behind() {
+  cv_i_real=
+  cv_real_dir_to "$cv_i_behind"
+  [ -n "$CV_REAL_DIR" ] || return 0
+  cv_dec_to "$CV_REAL_DIR"
+  [ "${CV_DEC%/}" != "${cv_i_behind%/*}" ] || return 0
+  cv_enc_to "${CV_DEC%/}/${cv_i_behind##*/}${cv_i_path#"$cv_i_behind"}"
+  cv_i_real=$CV_ENC
 }
 
 # cv_real_check: tells the rows CV_ROWS whose paths do not lead to the directories in which the changes were made that they take back: CV_MADE_AT, lines
@@ -76,8 +94,13 @@ cv_real_check() {
       cv_dec_to "$row_key"
       cv_real_dir_to "$CV_DEC"
       [ "$CV_REAL_DIR" != "${cv_i_made##*"$CV_TAB"}" ] || continue
+      cv_i_real=$CV_REAL_DIR cv_i_name=${CV_DEC##*/}
+      # The directory may have been moved, and its path be a link to it.
+      cv_dec_to "${cv_i_made##*"$CV_TAB"}"
+      cv_real_dir_to "${CV_DEC%/}/$cv_i_name"
+      [ "$CV_REAL_DIR" != "$cv_i_real" ] || continue
       cv_i_bad=yes
-      cv_tell elsewhere "$row_seq" "${cv_i_made##*"$CV_TAB"}" "${CV_REAL_DIR:--}"
+      cv_tell elsewhere "$row_seq" "${cv_i_made##*"$CV_TAB"}" "${cv_i_real:--}"
     done
   done
 }

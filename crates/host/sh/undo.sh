@@ -92,11 +92,15 @@ cv_undo_why() {
   [ -z "$CV_WHY" ] || return 0
   CV_WHY="it ended with status $cv_u_status and no message"
   cv_y_line=$(printf '%s\n' "$cv_u_out" | awk -F '\t' -v seq="$row_seq" '
-    /^cv:/ && ($3 == seq || $3 == "-") && ($2 == "refused" || $2 == "off" || $2 == "unsaveable") || $2 == "step" { line = $2 " " $4 }
+    /^cv:/ && ($3 == seq || $3 == "-") && ($2 == "refused" || $2 == "off" || $2 == "unsaveable" || $2 == "elsewhere") || $2 == "step" { line = $2 " " $4 }
     END { print line }')
   case $cv_y_line in
   'step '*) CV_WHY="it ended with status ${cv_y_line#* } and no message" ;;
   'refused '*) CV_WHY="it was changed in this moment, to: ${cv_y_line#* }" ;;
+  'elsewhere '*)
+    cv_dec_to "${cv_y_line#* }"
+    CV_WHY="its path leads elsewhere in this moment: it was changed in $CV_DEC"
+    ;;
   'off '*) CV_WHY="nothing failed, and it is not as before but: ${cv_y_line#* }" ;;
   'unsaveable '*)
     cv_dec_to "${cv_y_line#* }"
@@ -159,7 +163,7 @@ cv_undo_group() {
   0:* | *:sensitive*) ;;
   *) printf '%s\n' "$cv_u_out" | sed '/^cv:/d; /^[[:space:]]*$/d' | sed '$d; s/^/               /' ;;
   esac
-  CV_ROWS= CV_FLAGS=- CV_WINDOW=
+  CV_ROWS= CV_FLAGS=- CV_WINDOW= CV_MADE_AT=
 }
 
 # cv_undo_can RUN: whether something of it can be reverted now. Its calls are told by cv_c_asks that nothing is done.
@@ -257,7 +261,7 @@ cv_undo_main() {
     return 75
   }
   unset cv_u_alone
-  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_turn=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
+  CV_FROM_RUN=$target CV_TOKEN=undo CV_FLAGS=- CV_WINDOW= CV_ROWS= CV_MADE_AT= CV_ITEM=undo.sh cv_u_last= cv_u_seq=0 cv_u_turn=0 cv_u_stays= cv_u_did= cv_u_left= cv_u_ran=
   printf '%sundoing run %s as run %s\n' "${cv_p_over:-}" "$target" "$CV_RUN"
   cv_u_rows=$(cv_undo_rows "$target" whole)
   cv_undo_whole "$cv_u_rows"
@@ -295,6 +299,7 @@ cv_undo_main() {
     restore)
       cv_u_seq=$((cv_u_seq + 1))
       CV_ROWS=$CV_ROWS$cv_u_seq$CV_TAB$row_kind$CV_TAB$row_key$CV_TAB$CV_NOW$CV_TAB$row_before$CV_NL
+      case ${row_made:--} in -) ;; *) CV_MADE_AT=$row_kind$CV_TAB$row_key$CV_TAB$row_made$CV_NL ;; esac
       # Its record says it too, and of what is one transaction the whole is as secret as a part.
       [ "$row_flags" != sensitive ] || CV_FLAGS=sensitive
       [ -z "$cv_u_part" ] || CV_FLAGS=$CV_FLAGS,in-part

@@ -26,6 +26,10 @@ cv_undo_judge() {
     judged="the later run $cv_u_later $cv_u_why, so that another object is seen there: undo that one first"
   elif ! cv_undo_is_undone && cv_undo_is_led; then
     judged="$cv_l_why, then undo this again: left alone"
+  elif ! cv_undo_is_undone && cv_undo_is_elsewhere; then
+    # Another object is there now.
+    judged=same
+    [ -z "$cv_l_why" ] || judged="$cv_l_why: left alone" CV_NOW='! elsewhere'
   elif [ "$CV_NOW" = "$row_before" ]; then
     judged=same
   elif cv_undo_is_bare "$CV_NOW" "$row_before"; then
@@ -58,7 +62,6 @@ cv_undo_judge() {
   else
     judged='someone else has changed it since: left alone'
   fi
-  if [ "$judged" = restore ] && cv_undo_is_elsewhere; then judged="$cv_l_why: left alone"; fi
   [ "$judged" != restore ] || cv_undo_role_stays
   case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
   case $judged:$row_kind:$row_key in
@@ -423,8 +426,8 @@ cv_undo_is_undone() {
 cv_undo_later() {
   [ -n "$later" ] || return 1
   # ENVIRON holds them as they are; -v would read escapes in them.
-  CV_U_KEY=$row_key CV_U_NOW=$CV_NOW CV_U_LEFT=$row_last
-  export CV_U_KEY CV_U_NOW CV_U_LEFT
+  CV_U_KEY=$row_key CV_U_NOW=$CV_NOW CV_U_LEFT=$row_last CV_U_MADE=${row_made:--}
+  export CV_U_KEY CV_U_NOW CV_U_LEFT CV_U_MADE
   cv_u_later=$(printf '%s' "$CV_LIVE" | awk -F '\t' -v runs=" $later " -v kind="$row_kind" -v gone="$row_before" '
     # State lines of paths hold owner and group, those of users their groups.
     function belongs(of, state,  word, c, i) {
@@ -434,9 +437,9 @@ cv_undo_later() {
       for (i = 3; i <= c; i++) if ((i == 3 || i > 7) && word[i] == key) return 1
       return 0
     }
-    BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"]; left = ENVIRON["CV_U_LEFT"] }
+    BEGIN { key = ENVIRON["CV_U_KEY"]; now = ENVIRON["CV_U_NOW"]; left = ENVIRON["CV_U_LEFT"]; made = ENVIRON["CV_U_MADE"] }
     index(runs, " " $1 " ") == 0 { next }
-    $3 == kind && $4 == key {
+    $3 == kind && $4 == key && (made == "-" || $9 == "-" || $9 == made) {
       n++; run[n] = $1; before[n] = $5; last[n] = $6; whose[n] = $8
       if (!($8 in begin)) begin[$8] = $5
       end[$8] = $6
@@ -461,8 +464,9 @@ cv_undo_later() {
 # run has. That run in cv_u_later. The same rule as in crates/ledger/src/stacks/others.rs.
 cv_undo_covered() {
   ! cv_undo_is_undone || return 1
-  cv_u_later=$(printf '%s' "$CV_LIVE" | CV_U_KEY=$row_key awk -F '\t' -v runs=" $later " -v kind="$row_kind" '
-    $3 == kind && $4 == ENVIRON["CV_U_KEY"] && index(runs, " " $1 " ") {
+  cv_u_later=$(printf '%s' "$CV_LIVE" | CV_U_KEY=$row_key CV_U_MADE=${row_made:--} awk -F '\t' -v runs=" $later " -v kind="$row_kind" '
+    BEGIN { made = ENVIRON["CV_U_MADE"] }
+    $3 == kind && $4 == ENVIRON["CV_U_KEY"] && index(runs, " " $1 " ") && (made == "-" || $9 == "-" || $9 == made) {
       if (!($8 in begin)) begin[$8] = $5
       end[$8] = $6; n++; run[n] = $1; whose[n] = $8
     }

@@ -2,7 +2,8 @@
 
 # Of awk. lead: where the paths below a path lie, by its line: in the directory, or where a link leads. led: whether that is another place now; an
 # item that puts a link in the place of a directory has recorded what was in it. The same rules as in crates/ledger/src/lead.rs. octal: every byte of a
-# key in octal, as keys with odd ones are.
+# key in octal, as keys with odd ones are. in_dir: the directory of a change, where links led there, if that is another one than in the first change of the
+# object that says it. A change that does not say it goes with the one before it. The same rule as in crates/ledger/src/layers.rs.
 CV_AWK_LEADS='
     function lead(line,  w) { split(line, w, " "); return w[1] == "dir" ? "dir" : w[1] == "link" ? "link:" w[2] : "" }
     function led(old, now, foreign) { return lead(old) != "" && lead(now) != "" && lead(old) != lead(now) && (foreign || (lead(old) != "dir" && lead(now) != "dir")) }
@@ -13,6 +14,10 @@ CV_AWK_LEADS='
       return out
     }
     function is_below(key, dir) { return index(octal(key), octal(dir) "\\0057") == 1 }
+    function in_dir(object, dir) {
+      if (dir != "") { if (first_dir[object] == "") first_dir[object] = dir; now_dir[object] = dir }
+      return now_dir[object] == first_dir[object] ? "" : now_dir[object]
+    }
     BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }'
 
 # cv_undo_routes LINES: where the paths of a run that makes or leads links really are, by its journal: `route KEY PATH` for each to which the host comes
@@ -32,8 +37,8 @@ cv_undo_routes() (
 # FLAGS is `sensitive`, or `-` where the record says that it is not: undo.sh once did not say it, and records of format 1 say not who wrote them. With
 # `whole` an object that several items changed is one row, from what the last one left to before the first; of packages it always is. A path below one
 # that the run has led elsewhere is another object in each place: LED says where the paths above must lead for it to be seen (KEY PLACE for each, else
-# `-`), and the steps of such a path are rows of their own where something behind it was changed in between. MADE has the real directories in which the
-# changes of the row were made, where links led there and the record says it, else `-`. The newest
+# `-`), and the steps of such a path are rows of their own where something behind it was changed in between. MADE has the real directory in which the
+# changes of the row were made, where links led there and the record says it, else `-`: in another directory it is another object. The newest
 # come first, with these exceptions: a command is undone before what it moved; the packages are one transaction, with what their purge would take
 # along behind it; units are started last, with all that they run with; /etc/fstab goes back before
 # an unmount or another mount is tried.
@@ -129,18 +134,22 @@ cv_undo_rows() {
         if (replaces(i)) { replaced[i] = 1; if (lost[i] == "-") lost[i] = "a command put a link in the place of this directory: put that directory back" }
       }
       # Changes by the script of a command that somebody has forgotten are no part of the row: they are in force no more, unlike later changes of the object.
-      for (i = 1; i <= n; i++) if (index(live, " " seq[i] " ")) counts[kind[i] OFS key[i] OFS led_by(i)]
+      for (i = 1; i <= n; i++) {
+        object = kind[i] OFS key[i] OFS led_by(i)
+        object_of[i] = object OFS in_dir(object, made_in[i])
+        if (index(live, " " seq[i] " ")) counts[object_of[i]]
+      }
       for (i = 1; i <= n; i++) {
         if (kind[i] == "package") newest = i
         from[i] = before[i]; did[i] = last[i] == "?" || last[i] != before[i]
         if (!did[i]) made_in[i] = ""
         if (!whole && kind[i] != "package") continue
-        object = kind[i] OFS key[i] OFS led_by(i)
+        object = object_of[i]
         if (moved[i] && (object in counts) && !index(live, " " seq[i] " ")) { kind[i] = ""; continue }
         if (!(object in one) || is_own(i, one[object])) { one[object] = i; continue }
         j = one[object]; after[j] = after[i]; last[j] = last[i]; from[j] = before[i]; kind[i] = ""
         if (flags[i] == "sensitive") flags[j] = flags[i]
-        if (made_in[i] != "" && !index(" " made_in[j] " ", " " made_in[i] " ")) made_in[j] = made_in[j] (made_in[j] == "" ? "" : " ") made_in[i]
+        if (made_in[i] != "") made_in[j] = made_in[i]
         # A step that changed nothing is in force nowhere: the row goes by the number of one that did.
         if (!did[j]) { seq[j] = seq[i]; did[j] = did[i] }
       }
@@ -166,9 +175,9 @@ cv_undo_rows() {
     }'
 }
 
-# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED PROJECT, for each change that no rollback has taken back. LAST is `?` where
-# the run did not come to say it; PLANNED is then what it set out for, else `-`. PROJECT is the number of its first run. The same rules as in
-# crates/ledger/src/stacks.rs.
+# cv_live: what is in force, oldest first: RUN SEQ KIND KEY BEFORE LAST PLANNED PROJECT DIR, for each change that no rollback has taken back. LAST is `?`
+# where the run did not come to say it; PLANNED is then what it set out for, else `-`. PROJECT is the number of its first run. DIR is the directory of the
+# change, where links led there and a record says it, else `-`. The same rules as in crates/ledger/src/stacks.rs.
 cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"
@@ -199,7 +208,9 @@ cv_live() {
       # Somebody may have led a link back since the runs before this one.
       for (i = n[R]; i >= 1; i--) if (kind[i] == "path" && ((kind[i], key[i]) in spot) && lead(b[R, i]) != "") is[spot[kind[i], key[i]]] = lead(b[R, i])
       for (i = 1; i <= n[R]; i++) {
-        o[R, i] = name[R, i] OFS layer(kind[i], key[i])
+        of_dir[R, i] = name[R, i] OFS layer(kind[i], key[i])
+        in_other[R, i] = in_dir(of_dir[R, i], dir[R, i])
+        o[R, i] = of_dir[R, i] OFS in_other[R, i]
         follow(kind[i], key[i], b[R, i], last[R, i] == "?" ? to[R, i] : last[R, i], how[R, i] == "moved")
       }
     }
@@ -349,6 +360,7 @@ cv_live() {
       last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1
     }
     $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[R, at[$2]] = $4; how[R, at[$2]] = $1 }
+    $1 == "at" && ($2 in at) && NF >= 3 { dir[R, at[$2]] = $3 }
     $1 == "close" { closed = ($2 != "cut-off") }
     END {
       end_of_run()
@@ -357,6 +369,9 @@ cv_live() {
         for (j = 1; j <= c; j++) { split(steps[j], s, ":"); live[s[1], s[2]] }
       }
       for (r = 1; r <= R; r++) for (i = 1; i <= n[r]; i++)
-        if ((r, i) in live) print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-"), project[whose[r]]
+        if ((r, i) in live) {
+          made = in_other[r, i] == "" ? first_dir[of_dir[r, i]] : in_other[r, i]
+          print id[r], seq[r, i], name[r, i], b[r, i], last[r, i], (last[r, i] == "?" ? to[r, i] : "-"), project[whose[r]], (made == "" ? "-" : made)
+        }
     }'
 }

@@ -66,22 +66,25 @@ cv_undo_is_led() {
   return 1
 }
 
-# cv_undo_is_elsewhere: whether the path of the row leads now to another directory than the one in which its change was made, or its changes were made in
-# several; what is to be done then in cv_l_why. Also with --force nothing is written there.
+# cv_undo_is_elsewhere: whether the path of the row leads now to another directory than the one in which its change was made; what is to be done then in
+# cv_l_why, which is empty where the object is as before in its own directory. Also with --force nothing is written there. The same rule as in
+# crates/engine/src/revert/made_in.rs.
 cv_undo_is_elsewhere() {
   case ${row_made:--} in -) return 1 ;; esac
-  cv_dec_to "${row_made%% *}"
-  cv_l_made=$CV_DEC
-  case $row_made in *' '*)
-    cv_dec_to "${row_made##* }"
-    cv_l_why="it was changed in $cv_l_made and in $CV_DEC, where links led one after the other: restore it there by hand"
-    return 0
-    ;;
-  esac
+  [ "$row_last" != "$row_before" ] || return 1
   cv_dec_to "$row_key"
+  cv_l_name=${CV_DEC##*/}
   cv_real_dir_to "$CV_DEC"
   [ "$CV_REAL_DIR" != "$row_made" ] || return 1
-  cv_dec_to "$CV_REAL_DIR"
+  cv_l_now=$CV_REAL_DIR
+  cv_dec_to "$row_made"
+  cv_l_made=$CV_DEC
+  # The directory may have been moved, and its path be a link to it.
+  cv_real_dir_to "${cv_l_made%/}/$cv_l_name"
+  [ "$CV_REAL_DIR" != "$cv_l_now" ] || return 1
+  cv_l_why=
+  [ "$row_kind" != path ] || [ "$(cv_line_path "${cv_l_made%/}/$cv_l_name" </dev/null)" != "$row_before" ] || return 0
+  cv_dec_to "$cv_l_now"
   cv_l_why="it was changed in $cv_l_made, and its path leads to ${CV_DEC:-nothing} now: lead the link above it back there and undo this again, or restore it there by hand"
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
     if let Some(error) = error {
         return Err(error);
     }
-    let mut said = Answers::default();
+    let mut said = Answers { answers: broken_names(questions.probes), ..Answers::default() };
     for result in results {
         if result.id == OWNED {
             said.managed = Some(owned(&result));
@@ -92,6 +92,7 @@ fn items_of(
     let mut next = FACTS + 1;
     for probe in probes {
         match probe {
+            Probe::Object(id) if id.key.contains('\n') => {}
             Probe::Object(id) => objects.entry(&id.kind).or_default().push(id.key.clone()),
             Probe::Content(path) => {
                 items.push(probe_item(next, content_script(path), 60));
@@ -117,6 +118,13 @@ fn items_of(
         next += 1;
     }
     (items, asked)
+}
+
+/// The answers for names with a line break, to which a link may lead. They are not asked: what the host reads in lines would hide what comes after them.
+fn broken_names(probes: &BTreeSet<Probe>) -> Vec<(Probe, Answer)> {
+    let is_broken = |probe: &&Probe| matches!(probe, Probe::Object(id) if id.key.contains('\n'));
+    let why = "its name has a line break, and no such object is managed: choose a path without one";
+    probes.iter().filter(is_broken).map(|probe| (probe.clone(), Answer::Failed(why.to_owned()))).collect()
 }
 
 /// The command that shows the state of all these objects of one kind.
@@ -227,5 +235,10 @@ mod tests {
         assert_eq!(asked.len(), 5);
         assert!(items.iter().any(|i| i.script == "cv_see_path /a '/b c'"));
         assert!(items.iter().all(|i| i.stderr == Stderr::Separate));
+        // A name with a line break hides no other.
+        let broken = Probe::Object(ObjectId::new("path", "/b\nc"));
+        probes.insert(broken.clone());
+        assert!(items_of(&probes, None).0.iter().any(|i| i.script == "cv_see_path /a '/b c'"));
+        assert!(matches!(&broken_names(&probes)[..], [(probe, Answer::Failed(_))] if *probe == broken));
     }
 }

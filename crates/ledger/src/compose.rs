@@ -108,6 +108,18 @@ impl Undo {
         self.theirs.as_deref().filter(|_| !self.since.is_empty() && !is_shared)
     }
 
+    /// The directory in which its changes were made, where links led there and it was one.
+    pub fn dir(&self) -> Option<&str> {
+        let (_, first) = self.made_in.first()?;
+        self.made_in.iter().all(|(_, dir)| dir == first).then_some(first)
+    }
+
+    /// The path of the object behind all links, where the records say it.
+    pub fn real_path(&self) -> Option<String> {
+        let name = self.object.key.rsplit_once('/')?.1;
+        Some(format!("{}/{name}", self.dir()?.trim_end_matches('/')))
+    }
+
     /// The states it went through, for an object that judges them field by field.
     pub fn past(&self) -> Past<'_, State> {
         Past { before: &self.before, left: &self.left, between: &self.between }
@@ -270,19 +282,24 @@ fn goes_with(undos: &[Undo], older: usize, newer: usize) -> bool {
 fn below_nothing(undos: &mut [Undo]) {
     let is_link = |known: &KnownState| matches!(lead(&known.state), Some(Lead::To(_)));
     let paths = || undos.iter().filter(|u| u.object.kind == "path");
-    let place = |u: &Undo| (u.object.key.clone(), u.layer.clone());
+    let place = |u: &Undo| (u.object.key.clone(), u.layer.without_dir());
     let links: BTreeSet<(String, MountLayer)> =
         paths().filter(|u| u.states.iter().any(is_link)).map(place).collect();
-    let absent: BTreeMap<(String, MountLayer), State> =
-        paths().filter(|u| u.before.is_absent()).map(|u| (place(u), u.before.clone())).collect();
+    let mut absent: BTreeMap<(String, MountLayer), Vec<(State, Option<String>)>> = BTreeMap::new();
+    for undo in paths().filter(|u| u.before.is_absent()) {
+        absent.entry(place(undo)).or_default().push((undo.before.clone(), undo.real_path()));
+    }
     for undo in undos.iter_mut().filter(|u| u.object.kind == "path") {
         let mut above = undo.object.key.clone();
+        let mut real = undo.real_path();
         while let Some((parent, _)) = above.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            let parent = (parent.to_owned(), undo.layer.clone());
+            let parent = (parent.to_owned(), undo.layer.without_dir());
             if links.contains(&parent) {
                 break;
             }
-            if let Some(before) = absent.get(&parent) {
+            real = real.and_then(|real| Some(real.rsplit_once('/')?.0.to_owned()));
+            let is_above = |at: &&(State, Option<String>)| at.1.is_none() || real.is_none() || at.1 == real;
+            if let Some((before, _)) = absent.get(&parent).and_then(|all| all.iter().find(is_above)) {
                 undo.before = before.clone();
             }
             above = parent.0;

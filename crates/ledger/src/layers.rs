@@ -1,5 +1,5 @@
-//! File systems that runs mount and unmount, and links that they lead elsewhere. A path below such a place is one object before that, and another one
-//! after it.
+//! File systems that runs mount and unmount, links that they lead elsewhere, and directories to which links lead. A path below such a place is one object
+//! before that, and another one after it; in each of these directories it is one.
 
 use crate::lead::{Lead, LedPath, lead, led_elsewhere};
 use crate::paths::is_at_path;
@@ -8,14 +8,21 @@ use converge_resource::{ObjectId, State};
 use std::collections::BTreeMap;
 
 /// The file systems in which an object lies, at each place above it at which runs mount something: none there is the one that the first of these
-/// runs found. And where the links above it led, where runs have led them elsewhere.
+/// runs found. And where the links above it led, where runs have led them elsewhere; and its real directory, where that is another one than in the first
+/// change of the object that says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountLayer {
     mounts: BTreeMap<String, String>,
     links: BTreeMap<String, Lead>,
+    dir: Option<String>,
 }
 
 impl MountLayer {
+    /// The same without the directory: an object and what lies above it have different ones.
+    pub(crate) fn without_dir(&self) -> Self {
+        Self { dir: None, ..self.clone() }
+    }
+
     /// The file systems as one text, empty where the object lies in what was there before; [`MountLayer::from_text`] reads it. Managed objects are distinguished
     /// by them alone ([`MountLayers::take`]).
     pub(crate) fn text(&self) -> String {
@@ -43,7 +50,7 @@ pub fn file_system(mount: &State) -> &str {
     }
 }
 
-/// The file systems at one place: the one that the first run found, and the present one.
+/// The file systems at one place: the one that the first run found, and the present one. The real directories of an object likewise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MountPlace<T> {
     first: T,
@@ -55,6 +62,7 @@ struct MountPlace<T> {
 pub struct MountLayers {
     mounts: BTreeMap<String, MountPlace<String>>,
     links: BTreeMap<String, MountPlace<Lead>>,
+    dirs: BTreeMap<(ObjectId, MountLayer), MountPlace<String>>,
 }
 
 impl MountLayers {
@@ -98,7 +106,26 @@ impl MountLayers {
         MountLayer {
             mounts: moved.map(|(at, place)| (at.clone(), place.now.clone())).collect(),
             links: led.map(|(at, place)| (at.clone(), place.now.clone())).collect(),
+            dir: None,
         }
+    }
+
+    /// The layer of the object of a change, with its directory. A change that does not say one (an older record, or no link led there) was made where the
+    /// one before it was, or else where the next one is.
+    pub(crate) fn of_change(&mut self, change: &SavedChange) -> MountLayer {
+        let layer = self.of(&change.object);
+        let key = (change.object.clone(), layer);
+        let place = match &change.real_dir {
+            Some(dir) => {
+                let first = MountPlace { first: dir.clone(), now: dir.clone() };
+                let place = self.dirs.entry(key.clone()).or_insert(first);
+                place.now.clone_from(dir);
+                Some(&*place)
+            }
+            None => self.dirs.get(&key),
+        };
+        let dir = place.filter(|place| place.now != place.first).map(|place| place.now.clone());
+        MountLayer { dir, ..key.1 }
     }
 
     /// The mounts above an object, with what is mounted there where it is visible in this layer.

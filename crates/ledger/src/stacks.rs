@@ -1,7 +1,7 @@
 //! The steps in force of the runs on one host or cluster: those that no rollback has taken back.
 //!
 //! Each object has a stack of steps; a path below a mount point of a run has one in each file system, and one
-//! below a link that a run has led elsewhere has one in each place. An apply pushes one step per change; a rollback removes the steps of the runs that it reverts, and a
+//! below a link that leads elsewhere has one in each place. An apply pushes one step per change; a rollback removes the steps of the runs that it reverts, and a
 //! rollback of a rollback puts them on again. `docs/rollback.md` says what follows from it.
 
 mod others;
@@ -91,7 +91,7 @@ impl<'a> Ledger<'a> {
         let layers_of = |run: &RunRecord| {
             places.begin(run);
             let layer_of = |change: &SavedChange| {
-                let layer = places.of(&change.object);
+                let layer = places.of_change(change);
                 places.follow(change);
                 layer
             };

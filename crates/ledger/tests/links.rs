@@ -176,26 +176,116 @@ fn the_directories_in_which_changes_were_made_go_with_what_is_reverted() {
     let step = |from: &str, to: &str, at: &str| {
         format!("begin\t1\tpath\t/l/x\t{from}\t{to}\tr/i\t-\n{at}later-word\t1\tx\ndone\t1\t{to}\n")
     };
-    let made_in = |first: &str, then: &str| -> Vec<(usize, String)> {
+    let made_in = |first: &str, then: &str| -> Vec<Vec<(usize, String)>> {
         let runs = [run(1, &step("v a", "v 1", first)), run(2, &step("v b", "v 2", then))];
         let records = parse_records(&format!("converge\t6\n{}", runs.concat())).unwrap();
         assert_eq!(records.broken, Vec::<String>::new());
         let (undos, _) = Ledger::of(&records.runs).revert_to(0, &project(), &|_| true);
-        let [undo] = undos.as_slice() else { panic!("{undos:?}") };
-        let mut settled = undo.clone();
-        settled.settle(&State::from_line("v 1"), &|_, _, _| false);
-        assert!(settled.made_in.iter().all(|(pairs, _)| *pairs == 0), "{settled:?}");
-        undo.made_in.clone()
+        for mut settled in undos.clone() {
+            settled.settle(&State::from_line("v 1"), &|_, _, _| false);
+            assert!(settled.made_in.iter().all(|(pairs, _)| *pairs == 0), "{settled:?}");
+        }
+        undos.iter().map(|undo| undo.made_in.clone()).collect()
     };
     let (a, b) = ("at\t1\t/a\n", "at\t1\t\\0057\\0142\\0040\n");
-    assert_eq!(made_in("", ""), []);
-    assert_eq!(made_in(a, ""), [(0, "/a".to_owned())]);
-    assert_eq!(made_in("", b), [(1, "/b ".to_owned())]);
-    assert_eq!(made_in(a, b), [(0, "/a".to_owned()), (1, "/b ".to_owned())]);
+    assert_eq!(made_in("", ""), [[]]);
+    assert_eq!(made_in(a, ""), [[(0, "/a".to_owned())]]);
+    assert_eq!(made_in("", b), [[(1, "/b ".to_owned())]]);
+    assert_eq!(made_in(a, a), [[(0, "/a".to_owned()), (1, "/a".to_owned())]]);
+    // In two directories it is two objects.
+    assert_eq!(made_in(a, b), [[(0, "/b ".to_owned())], [(0, "/a".to_owned())]]);
     // One that was cut short is named and not considered.
     let damaged = run(1, &step("v a", "v 1", "at\t1\n"));
     let records = parse_records(&format!("converge\t6\n{damaged}")).unwrap();
     assert_eq!((records.broken.len(), records.runs[0].changes.len()), (1, 1), "{records:?}");
+}
+
+/// Runs with the steps `AT BEFORE AFTER` of one path, where AT is the letter of its directory or `-`, of whose record nothing is said; and the ones
+/// that they revert.
+fn placed(runs: &[(&str, &[&str])]) -> Records {
+    let mut text = "converge\t6\n".to_owned();
+    for (seq, (undoes, steps)) in (1..).zip(runs) {
+        let purpose = if undoes.is_empty() { "converge" } else { "rollback" };
+        text.push_str(&format!("run\tR{seq}\nseq\t{seq}\nscope\tp\thosts.yaml\npurpose\t{purpose}\n"));
+        undoes.split_terminator(' ').for_each(|run| text.push_str(&format!("undoes\t{run}\n")));
+        for (n, step) in steps.iter().enumerate() {
+            let [at, before, after] = step.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            text.push_str(&format!("begin\t{n}\tpath\t/l/x\tv {before}\tv {after}\tr/i\t-\n"));
+            if at != "-" {
+                text.push_str(&format!("at\t{n}\t/{at}\n"));
+            }
+            text.push_str(&format!("done\t{n}\tv {after}\n"));
+        }
+        text.push_str("close\tfinished\t1\n");
+    }
+    let records = parse_records(&text).unwrap();
+    assert_eq!(records.broken, Vec::<String>::new());
+    records
+}
+
+/// The changes in force of these runs, newest first.
+fn in_force(runs: &[(&str, &[&str])]) -> Vec<String> {
+    let records = placed(runs);
+    let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+    undos.iter().map(|u| format!("{} {} -> {}", u.dir().unwrap_or("-"), u.left, u.before)).collect()
+}
+
+#[test]
+fn changes_of_one_path_in_two_directories_have_a_stack_each() {
+    let two: [(&str, &[&str]); 2] = [("", &["a o 1"]), ("", &["b p 2"])];
+    assert_eq!(in_force(&two), ["/b v 2 -> v p", "/a v 1 -> v o"]);
+    // A rollback takes the change off in whose directory it was, and no other, whatever runs it names.
+    let back = |step: &'static [&str]| in_force(&[two[0], two[1], ("R1 R2", step)]);
+    assert_eq!(back(&["a 1 o", "b 2 p"]), Vec::<String>::new());
+    let left = |step: &'static str| {
+        let runs: Vec<(&str, Vec<&str>)> =
+            vec![("", vec!["a o 1"]), ("", vec!["b p 2"]), ("R1 R2", vec![step])];
+        let mut records = placed(&runs.iter().map(|(u, s)| (*u, s.as_slice())).collect::<Vec<_>>());
+        // The other one was refused.
+        records.runs[2].planned = vec!["r/i".to_owned(), "r/i (2)".to_owned()];
+        let ledger = Ledger::of(&records.runs);
+        let (undos, _) = ledger.revert_from(0, &project(), &|_| true);
+        (ledger.candidates(&project(), &|_| true), undos[0].dir().unwrap().to_owned(), undos.len())
+    };
+    assert_eq!(left("a 1 o"), (vec![1], "/b".to_owned(), 1));
+    assert_eq!(left("b 2 p"), (vec![0], "/a".to_owned(), 1));
+    // The rollback of that one puts it on again.
+    assert_eq!(in_force(&[two[0], ("R1", &["a 1 o"]), ("R2", &["a o 1"])]), ["/a v 1 -> v o"]);
+}
+
+/// Records of older versions do not say the directory: such a change is one of the object as it was changed before, or else next.
+#[test]
+fn a_change_of_which_no_directory_is_known_goes_with_the_one_before_it() {
+    let old: [(&str, &[&str]); 2] = [("", &["- o 1"]), ("", &["- p 2"])];
+    assert_eq!(in_force(&old), ["- v 2 -> v o"]);
+    assert_eq!(in_force(&[old[0], ("", &["a 1 2"])]), ["/a v 2 -> v o"]);
+    assert_eq!(in_force(&[("", &["a o 1"]), old[1]]), ["/a v 2 -> v o"]);
+    let both: [(&str, &[&str]); 3] = [("", &["a o 1"]), ("", &["b p 2"]), ("", &["- 2 3"])];
+    assert_eq!(in_force(&both), ["/b v 3 -> v p", "/a v 1 -> v o"]);
+    assert_eq!(
+        in_force(&[both[0], both[1], both[2], ("R3", &["- 3 2"])]),
+        ["/b v 2 -> v p", "/a v 1 -> v o"]
+    );
+}
+
+/// A file below a path that was absent goes with it, in its own place.
+#[test]
+fn what_was_below_nothing_goes_with_it_in_its_own_directory_alone() {
+    let text = |dir: &str, at: &str| {
+        format!(
+            "converge\t6\nrun\tR1\nseq\t1\nscope\tp\thosts.yaml\npurpose\tconverge\nbegin\t1\tpath\t/l/d\tabsent\tdir 755 root root\tr/i\t-\n{dir}\
+             done\t1\tdir 755 root root\nbegin\t2\tpath\t/l/d/x\tv a\tv 1\tr/j\t-\n{at}done\t2\tv 1\nclose\tfinished\n"
+        )
+    };
+    let before = |dir: &str, at: &str| {
+        let records = parse_records(&text(dir, at)).unwrap();
+        let (undos, _) = Ledger::of(&records.runs).revert_from(0, &project(), &|_| true);
+        undos.iter().find(|undo| undo.object.key == "/l/d/x").unwrap().before.line().to_owned()
+    };
+    assert_eq!(before("", ""), "absent");
+    assert_eq!(before("at\t1\t/a\n", "at\t2\t/a/d\n"), "absent");
+    assert_eq!(before("at\t1\t/a\n", ""), "absent");
+    assert_eq!(before("at\t1\t/a\n", "at\t2\t/b/d\n"), "v a");
 }
 
 /// The managed objects keep them, also in the base that a host gets.

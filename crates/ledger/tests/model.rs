@@ -21,7 +21,20 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 const KEYS: usize = 4;
-type Values = [u8; KEYS];
+/// The path of the last key is an object in each of two directories: a link leads to the one or the other.
+const OBJECTS: usize = KEYS + 1;
+type Values = [u8; OBJECTS];
+
+/// The key of an object.
+fn key(object: usize) -> usize {
+    object.min(KEYS - 1)
+}
+
+/// Values for the keys, as those of the objects that are seen.
+fn of_visible<V: Copy>(wanted: &[Option<V>; KEYS], is_led: bool) -> [Option<V>; OBJECTS] {
+    let of = |object: usize| wanted[key(object)].filter(|_| object < KEYS - 1 || (object == KEYS) == is_led);
+    std::array::from_fn(of)
+}
 
 type End = reference::End<u8>;
 
@@ -44,9 +57,11 @@ enum What {
         disown: Option<usize>,
     },
     Edit {
-        key: usize,
+        object: usize,
         value: u8,
     },
+    /// Somebody leads the link to the other directory.
+    Lead,
     Rollback {
         project: usize,
         role: Option<usize>,
@@ -59,9 +74,9 @@ enum What {
     },
 }
 
-/// Objects 0 and 1 are of role r0, 2 and 3 of r1.
-fn role(key: usize) -> usize {
-    key / 2
+/// Keys 0 and 1 are of role r0, 2 and 3 of r1.
+fn role(object: usize) -> usize {
+    key(object) / 2
 }
 
 /// Hosts, the model of each, and the runs that each has recorded: by their place among all.
@@ -78,7 +93,7 @@ impl Fleet {
         let clocks = [0, -86_400];
         Self {
             hosts: clocks[..number].iter().map(|skew| Host::new(*skew)).collect(),
-            models: vec![Model::new(vec![0; KEYS], (0..KEYS).map(role).collect()); number],
+            models: vec![Model::new(vec![0; OBJECTS], (0..OBJECTS).map(role).collect()); number],
             runs: vec![Vec::new(); number],
             ids: Vec::new(),
         }
@@ -135,6 +150,12 @@ impl Fleet {
             let named: Vec<_> =
                 plans.iter().map(|p| p.as_ref().map(|p| p.named.clone()).unwrap_or_default()).collect();
             let is_idle = plans.iter().flatten().all(|plan| plan.changes.is_empty());
+            // Of an object in the other directory it cannot be said how it is: no older run is taken in the place of this one.
+            let halts =
+                |(host, named): (&usize, &BTreeSet<usize>)| !named.is_disjoint(&self.models[*host].unseen);
+            if is_idle && on.iter().zip(&named).any(halts) {
+                return named;
+            }
             if is_idle && to.is_none() {
                 if named.iter().any(|named| !named.is_empty()) {
                     left = named;
@@ -167,16 +188,24 @@ impl Fleet {
         let (id, time) = (format!("{:03}-{n}", op.id), 100 + i64::try_from(n).unwrap());
         let run = (id.as_str(), time);
         match &op.what {
-            What::Edit { key, value } => {
+            What::Edit { object, value } => {
                 for host in on {
-                    self.hosts[host].now[*key] = *value;
-                    self.models[host].now[*key] = *value;
+                    self.hosts[host].now[*object] = *value;
+                    self.models[host].now[*object] = *value;
+                }
+            }
+            What::Lead => {
+                for host in on {
+                    let is_led = &mut self.hosts[host].is_led;
+                    *is_led = !*is_led;
+                    self.models[host].unseen = BTreeSet::from([if *is_led { KEYS - 1 } else { KEYS }]);
                 }
             }
             What::Apply { project, wanted, disown } => {
                 for (at, end) in on.into_iter().zip(&ends) {
                     let host = &mut self.hosts[at];
-                    let changes: Vec<(usize, u8)> = (0..KEYS)
+                    let wanted = of_visible(wanted, host.is_led);
+                    let changes: Vec<(usize, u8)> = (0..OBJECTS)
                         .filter_map(|k| wanted[k].filter(|w| *w != host.now[k]).map(|w| (k, w)))
                         .collect();
                     let planned: Vec<usize> = changes.iter().map(|(k, _)| *k).collect();
@@ -184,7 +213,7 @@ impl Fleet {
                         host.disown = *disown;
                         host.run(*project, run, "converge", &planned, &changes, end);
                     }
-                    self.models[at].apply(*project, wanted, end);
+                    self.models[at].apply(*project, &wanted, end);
                 }
             }
             What::Rollback { project, role } => {
@@ -252,7 +281,8 @@ fn op(on: impl Strategy<Value = usize>) -> impl Strategy<Value = Op> {
     let what = prop_oneof![
         6 => (project(), wanted, prop::option::weighted(0.1, 0..KEYS))
             .prop_map(|(project, wanted, disown)| What::Apply { project, wanted, disown }),
-        2 => (0..KEYS, 0..6_u8).prop_map(|(key, value)| What::Edit { key, value }),
+        2 => (0..OBJECTS, 0..6_u8).prop_map(|(object, value)| What::Edit { object, value }),
+        1 => Just(What::Lead),
         4 => (project(), role()).prop_map(|(project, role)| What::Rollback { project, role }),
         3 => (project(), 0..8_usize, role())
             .prop_map(|(project, run, role)| What::To { project, run, role }),

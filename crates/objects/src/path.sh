@@ -158,8 +158,9 @@ cv_path_far() {
   # Links lead there: the names that its files go by really.
   [ $cv_p_how -ne 0 ] || [ "$CV_AT_DIR" = "$1" ] || cv_p_real=$CV_AT_DIR/
   # Links lead there, and to nothing: the names that its files would go by.
-  if [ $cv_p_how -eq 2 ] && [ "$cv_g_hops" -gt 0 ] && [ -z "$CV_FAR" ]; then
+  if [ $cv_p_how -eq 2 ] && [ "$cv_g_hops" -gt 0 ]; then
     cv_p_real=${CV_AT_DIR%/}/
+    [ -z "$CV_FAR" ] || cv_p_real=$CV_AT_DIR/$cv_g_part/${cv_g_rest:+$cv_g_rest/}
     case $cv_p_real in *//* | */./* | */../*) cv_p_real= ;; esac
   fi
   if [ $cv_p_how -eq 0 ] && [ -z "$CV_FAR" ]; then

@@ -156,6 +156,28 @@ fn below_a_link_that_the_run_replaces_or_leads_elsewhere_a_path_is_another_one()
     assert_eq!(of(&[("/srv/l/x", "dir 750 root root"), made], "/srv/l/x"), "deferred");
 }
 
+/// The files that were read lay in the directory, and so did those that the item has removed with it.
+#[test]
+fn below_a_link_that_takes_the_place_of_a_directory_a_path_is_another_one() {
+    let known = host(&[
+        "/srv dir 755 root root",
+        "/srv/A dir 755 root root",
+        "/srv/A/new absent",
+        "/srv/A/x dir 711 root root",
+        "/srv/d dir 755 root root",
+        "/srv/d/new absent",
+        "/srv/d/x absent",
+        "/srv/d/old dir 700 root root",
+        "/srv/A/old dir 711 root root",
+    ]);
+    let link = ("/srv/d", "link A");
+    let of = |changes: &[(&str, &str)], target: &str| after(&known, changes, &path(target));
+    assert_eq!(of(&[link], "/srv/d/new"), "absent");
+    assert_eq!(of(&[link], "/srv/d/x"), "deferred");
+    assert_eq!(of(&[link], "/srv/A/x"), "dir 711 root root");
+    assert_eq!(of(&[("/srv/d/old", "absent"), link], "/srv/d/old"), "deferred");
+}
+
 /// A path in the place to which a new link leads lies below the link too.
 #[test]
 fn below_a_link_that_the_run_makes_a_path_is_what_lies_in_its_target() {

@@ -1,6 +1,6 @@
 //! A path that leads to another place than the one where a run changed it: nothing is written there.
 
-use super::links::undo_sh;
+use super::links::{files, undo_sh};
 use super::*;
 
 /// Takes the newest run back, without an expectation of how it ends.
@@ -113,9 +113,10 @@ fn a_path_that_two_runs_edit_at_two_places_goes_back_at_each_and_not_in_one() {
         let there = exec(host, "cat /srv/A/x /srv/B/x | xargs");
         assert_eq!(there, "a0 one a0 one two");
         if !by_script {
+            // The one that is seen goes back.
             let said = rollback(&world, &["--to", &first_run(host)]).expect(4);
-            said.says("/srv/l/x: it was changed in /srv/A and in /srv/B");
-            assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), there);
+            said.says("/srv/l/x: it was changed in /srv/A, and its path leads to /srv/B now");
+            assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one");
         }
         let said = take_back(&world, by_script);
         assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one", "{said}");
@@ -142,6 +143,130 @@ fn a_directory_that_somebody_moves_and_links_to_is_followed() {
         exec(host, "mv /srv/d /srv/e; ln -s e /srv/d");
         let said = take_back(&world, by_script);
         assert_eq!(exec(host, "cat /srv/e/x"), "old", "{said}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
+
+const THREE: &str = "resources:
+  - file: {path: /srv/l/f, content: \"new\\n\"}
+  - file: {path: /srv/l/n, content: \"new\\n\"}
+  - file: {path: /srv/keep, content: \"new\\n\"}
+";
+
+/// The link is led to a place that shows the states before, or removed: that says nothing of what was changed.
+#[test]
+fn what_another_directory_shows_reverts_and_forgets_nothing() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let look = "cd /srv; cat A/f; ls A keep 2>/dev/null | xargs";
+    for (how, away) in [("rollback", "rm l"), ("undo.sh", "ln -sfn B l"), ("prune", "ln -sfn B l")] {
+        exec(host, "cd /srv; mkdir A B; echo o | tee A/f >B/f; ln -s A l");
+        apply(&world, THREE);
+        exec(host, &format!("cd /srv; {away}"));
+        let prune = |number: usize| {
+            world.only_role("r", "resources: []\n").unwrap();
+            world.converge(&["apply", "--yes", &format!("--prune={number}"), "hosts.yaml"]).unwrap().all()
+        };
+        let take = |number| if how == "prune" { prune(number) } else { take_back(&world, how == "undo.sh") };
+        let said = take(1);
+        let now = if away == "rm l" { "/srv/l" } else { "/srv/B" };
+        let why = |name| format!("/srv/l/{name}: it was changed in /srv/A, and its path leads to {now} now");
+        assert!(said.contains(&why("f")) && said.contains(&why("n")), "{how}: {said}");
+        assert_eq!(exec(host, look), "new\nA: f n", "{how}: {said}");
+        exec(host, "ln -sfn A /srv/l");
+        let said = take(2);
+        assert_eq!(exec(host, look), "o\nA: f", "{how}: {said}");
+        exec(host, "rm -rf /srv/* /var/lib/converge");
+    }
+}
+
+#[test]
+fn no_older_run_is_taken_for_one_whose_change_lies_elsewhere() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "cd /srv; mkdir A B; ln -s A l");
+    apply(&world, "resources:\n  - file: {path: /srv/keep, content: \"new\\n\"}\n");
+    apply(&world, "resources:\n  - file: {path: /srv/l/f, content: \"new\\n\"}\n");
+    exec(host, "ln -sfn B /srv/l");
+    rollback(&world, &[]).expect(4).says("it was changed in /srv/A").says("no older run is taken");
+    assert_eq!(exec(host, "cat /srv/keep /srv/A/f | xargs"), "new new");
+    exec(host, "ln -sfn A /srv/l");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, "ls /srv | xargs; ls /srv/A"), "A B keep l");
+}
+
+/// The link leads to the directory of the older run by then: its change goes back, and that of the newer one stays on its own stack.
+#[test]
+fn a_rollback_over_two_directories_takes_back_what_is_seen_and_keeps_the_rest() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = |text: &str| format!("resources:\n  - file: {{path: /srv/l/f, content: \"{text}\\n\"}}\n");
+    exec(host, "cd /srv; mkdir A B; echo oa >A/f; echo ob >B/f; ln -s A l");
+    apply(&world, &role("one"));
+    let first = first_run(host);
+    exec(host, "ln -sfn B /srv/l");
+    apply(&world, &role("two"));
+    exec(host, "ln -sfn A /srv/l");
+    let why = "/srv/l/f: it was changed in /srv/B, and its path leads to /srv/A now";
+    rollback(&world, &[]).expect(4).says(why);
+    rollback(&world, &["--to", &first]).expect(4).says(why);
+    assert_eq!(exec(host, "cat /srv/A/f /srv/B/f | xargs"), "oa two");
+    exec(host, "ln -sfn B /srv/l");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, "cat /srv/A/f /srv/B/f | xargs"), "oa ob");
+    rollback(&world, &[]).says("no host has a run");
+}
+
+#[test]
+fn a_directory_behind_a_link_that_somebody_moves_and_links_to_is_followed() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "cd /srv; mkdir A; echo old >A/f; ln -s A l");
+    apply(&world, "resources:\n  - file: {path: /srv/l/f, content: \"new\\n\"}\n");
+    exec(host, "cd /srv; mv A A2; ln -s A2 A");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, "cat /srv/A2/f"), "old");
+    rollback(&world, &[]).says("no host has a run");
+}
+
+/// A rollback brings a tree back, behind a link that somebody leads elsewhere then: undo.sh of that rollback removes nothing there.
+#[test]
+fn what_a_rollback_brought_back_behind_a_link_is_removed_nowhere_else() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "cd /srv; mkdir -p A/old/sub B; ln -s A l; echo o >A/old/sub/f");
+    apply(&world, "resources:\n  - link: {path: /srv/l/old, target: /nowhere, force: true}\n");
+    rollback(&world, &[]).expect(0);
+    assert_eq!(exec(host, "cat /srv/A/old/sub/f"), "o");
+    exec(host, "cd /srv; cp -a A/. B; ln -sfn B l");
+    let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    let said = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
+    assert!(said.ends_with("status 1") && !said.contains("restored"), "{said}");
+    assert_eq!(exec(host, "cat /srv/A/old/sub/f /srv/B/old/sub/f | xargs"), "o o", "{said}");
+    exec(host, "ln -sfn A /srv/l");
+    let said = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
+    assert!(said.ends_with("status 0"), "{said}");
+    assert_eq!(exec(host, "readlink /srv/A/old; cat /srv/B/old/sub/f"), "/nowhere\no");
+}
+
+/// A link takes the place of a directory, and the other way round, and a file lies behind it.
+#[test]
+fn a_file_behind_a_link_in_the_place_of_a_directory_is_planned_there_and_goes_back_and_forth() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let file = "  - name: f\n    file: {path: /srv/d/f, content: \"three\\n\"}\n";
+    let link = "  - name: d\n    link: {path: /srv/d, target: A, force: true}\n";
+    let dir = "  - name: d\n    directory: {path: /srv/d, force: true}\n";
+    for (make, change, there) in [("mkdir A d", link, "three"), ("mkdir A; ln -s A d", dir, "o")] {
+        exec(host, &format!("cd /srv; {make}; echo o >A/f"));
+        let before = files(host);
+        apply(&world, &format!("resources:\n{change}{file}"));
+        assert_eq!(exec(host, "cat /srv/d/f /srv/A/f | xargs"), format!("three {there}"));
+        rollback(&world, &[]).expect(0);
+        assert_eq!(files(host), before);
+        let back = exec(host, "grep -l '^purpose.rollback' /var/lib/converge/runs/*/meta | cut -d / -f 6");
+        rollback(&world, &["--to", &back]).expect(0);
+        assert_eq!(exec(host, "cat /srv/d/f /srv/A/f | xargs"), format!("three {there}"));
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }

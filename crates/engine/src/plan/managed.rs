@@ -134,6 +134,8 @@ pub(crate) async fn own(
     let leaving: Vec<&OwnedObject> = of_project.rev().filter(|t| leaving.contains(&t.object)).collect();
     let others = records.things.iter().filter(|t| !scope.is(&t.scope)).map(|t| &t.object).collect();
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
+    let places: BTreeSet<Probe> = revert::made_in::probes(&undos).filter(|p| !known.knows(p)).collect();
+    target.look(&places, known).await?;
     layers::settle_what_is_seen(&mut undos, known);
     go_with_what_brought_them(&mut undos);
     shared::go_with_the_last_part(&mut undos, known);

@@ -1,6 +1,7 @@
 //! Directories that are to be removed or replaced, and file systems in memory that are to be unmounted, and that hold more than what is reverted: they stay. Pure.
 
-use crate::revert::layers::{self, Sight};
+use crate::revert::layers;
+use crate::revert::sight::Sight;
 use crate::revert::undo::Verdict;
 use converge_ledger::Undo;
 use converge_objects::path::within;

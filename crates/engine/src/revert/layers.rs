@@ -1,24 +1,15 @@
 //! Objects below places at which runs mount file systems, and below links that they lead elsewhere: one that lies in another file system than the
 //! present one, or where the link led before, is out of sight. Pure.
 
+use crate::revert::made_in;
 use crate::revert::movers::nearest_older;
 use crate::revert::paths::above;
+use crate::revert::sight::Sight;
 use crate::revert::undo::{fulfils, lost};
 use converge_ledger::{Lead, MountLayer, Undo, file_system, lead, led_elsewhere};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe};
 use std::collections::BTreeSet;
-
-/// Whether the host shows the object of which the records speak.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// Now.
-    Now,
-    /// Once this plan has mounted or unmounted what is above it. The host compares it then.
-    Later,
-    /// Another object goes by its path, and this plan does not change that: why.
-    Never(String),
-}
 
 /// The object that is mounted at a place.
 pub(crate) fn mount(place: &str) -> ObjectId {
@@ -181,7 +172,7 @@ const PUT_BACK: &str = "put that directory back, then roll back again";
 /// Whether the host shows each of these objects now, or will among these reverts.
 pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
     let steps = steps(undos);
-    let one = |(at, undo): (usize, &Undo)| sight(undo, undos, behind(undo, at, &steps, known), known);
+    let one = |(at, undo): (usize, &Undo)| sight((undo, at), undos, behind(undo, at, &steps, known), known);
     (0..).zip(undos).map(one).collect()
 }
 
@@ -226,7 +217,7 @@ fn settle_steps(undos: &mut [Undo], known: &Knowledge) {
 }
 
 /// The sight of one, from that below links.
-fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Sight {
+fn sight((undo, at): (&Undo, usize), undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Sight {
     if matches!(sight, Sight::Never(_)) {
         return sight;
     }
@@ -246,18 +237,23 @@ fn sight(undo: &Undo, undos: &[Undo], mut sight: Sight, known: &Knowledge) -> Si
         }
         sight = Sight::Later;
     }
-    if undos.iter().any(|link| is_replaced_by(undo, link, known)) { Sight::Later } else { sight }
+    let mut links = undos.iter().enumerate();
+    match sight {
+        _ if links.any(|(place, link)| is_replaced_by(undo, link, place < at, known)) => Sight::Later,
+        Sight::Now => made_in::sight(undo, undos, known),
+        other => other,
+    }
 }
 
-/// Whether an item removed this object to put that link in the place of a directory above it, where the link still is: what is visible through the link is
-/// another object.
-fn is_replaced_by(undo: &Undo, link: &Undo, known: &Knowledge) -> bool {
+/// Whether this object was removed, by the same item or before, when an item put that link in the place of a directory above it, where the link still is: what
+/// is visible through the link is another object.
+fn is_replaced_by(undo: &Undo, link: &Undo, is_newer: bool, known: &Knowledge) -> bool {
     let (before, left) = (lead(&link.before), lead(&link.left));
     undo.left.is_absent()
         && undo.object.kind == "path"
         && link.object.kind == "path"
         && link.moved_by.is_none()
-        && link.item == undo.item
+        && (link.item == undo.item || is_newer)
         && link.layer == undo.layer
         && matches!((&before, &left), (Some(Lead::Here), Some(Lead::To(_))))
         && above(&undo.object.key).any(|path| path == link.object.key)

@@ -21,15 +21,17 @@ pub(crate) mod restarts;
 pub(crate) mod saved;
 pub(crate) mod sealed;
 pub(crate) mod shared;
+pub(crate) mod sight;
 pub(crate) mod undo;
 
 pub(crate) use crate::revert::accounts::AccountChanges;
 pub(crate) use crate::revert::asked::{complete, leave_what_cannot_go, translate_accounts};
-use crate::revert::layers::{Sight, sights};
+use crate::revert::layers::sights;
 use crate::revert::left::name_what_stays;
 use crate::revert::needs::groups_before;
 pub(crate) use crate::revert::needs::needs;
 use crate::revert::order::Revert;
+use crate::revert::sight::Sight;
 use crate::revert::undo::{
     Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, same, shows,
     undistinguished, without,
@@ -88,11 +90,12 @@ pub(crate) fn arrange_after(
     let mut verdicts: Vec<Verdict> = both
         .map(|(undo, sight)| match sight {
             Sight::Now => judge(undo, known, allowed),
-            Sight::Later => judge_as(undo, undo.left.clone(), known, allowed),
+            Sight::Later | Sight::Elsewhere(_) => judge_as(undo, undo.left.clone(), known, allowed),
+            Sight::AsBefore => Verdict::Same,
             Sight::Never(why) => Verdict::Stays(why.clone()),
         })
         .collect();
-    made_in::leave_what_is_elsewhere(&undos, &sights, &mut verdicts, known);
+    made_in::leave_what_is_elsewhere(&undos, &mut sights, &mut verdicts);
     go_with_their_node(&undos, &mut verdicts);
     let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known, allowed);
     packages::leave_what_others_need(&mut verdicts, known);
@@ -101,9 +104,10 @@ pub(crate) fn arrange_after(
     lines::leave_mounts_whose_lines_stay(&undos, &mut verdicts, known);
     let first_steps = nodes::admit_first(&mut undos, &mut verdicts, &mut sights, known);
     let ends = ends(&undos, &verdicts, &sights, known);
-    let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends))
-        .map(|(undo, (from, to))| Revert {
+    let reverts: Vec<Revert<'_>> = (undos.iter().zip(&ends).zip(&sights))
+        .map(|((undo, (from, to)), sight)| Revert {
             brought_by: brought.get(&undo.object),
+            is_elsewhere: *sight == Sight::Later && undo.dir().is_some(),
             ..revert(undo, from, to, known)
         })
         .collect();
@@ -154,6 +158,7 @@ fn revert<'a>(undo: &'a Undo, from: &'a State, to: &'a State, known: &'a Knowled
         lies_in: &undo.lies_in,
         real: known.real(&undo.object),
         brought_by: None,
+        is_elsewhere: false,
     }
 }
 

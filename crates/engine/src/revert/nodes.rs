@@ -1,8 +1,8 @@
 //! Taints and cordons of the nodes of a cluster in a rollback: those that go do so before anything that needs pods, those that come do so after it. A hook of a
 //! chart that goes may be a Job, and nothing says where its pod may run. Pure.
 
-use crate::revert::layers::Sight;
 use crate::revert::order::{Pods, needs_pods};
+use crate::revert::sight::Sight;
 use crate::revert::undo::{Verdict, text_of};
 use converge_ledger::Undo;
 use converge_objects::api_ref;

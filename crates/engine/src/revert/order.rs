@@ -43,6 +43,8 @@ pub(crate) struct Revert<'a> {
     pub pods: Pods,
     /// The release that brings it back first.
     pub brought_by: Option<&'a ObjectId>,
+    /// Its path leads to another directory now than the one in which it was changed.
+    pub is_elsewhere: bool,
 }
 
 impl Revert<'_> {
@@ -237,7 +239,9 @@ impl<'a> Edges<'a> {
                 };
                 for (outer, revert) in outers.filter(|(at, outer)| !is_led(at) && outer.may_hold(inner)) {
                     let (was, is) = (is_dir(revert.from), is_dir(revert.to));
-                    if was && !is {
+                    if was && !is && inner.is_elsewhere {
+                        self.need(outer, at);
+                    } else if was && !is {
                         self.need(at, outer);
                     } else if is && !was && !inner.to.is_absent() {
                         self.need(outer, at);

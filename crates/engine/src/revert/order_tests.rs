@@ -33,6 +33,7 @@ impl Host {
                 real: self.real.get(&object.key).map(String::as_str),
                 pods: Pods::default(),
                 brought_by: None,
+                is_elsewhere: false,
             })
             .collect()
     }

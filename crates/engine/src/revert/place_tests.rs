@@ -184,3 +184,26 @@ fn a_unit_whose_input_stays_is_started_without_a_record() {
     assert!(matches!(left, Outcome::Refused(_)), "{left:?}");
     assert!(items("unit disabled inactive -", "unit disabled active d2").is_pending());
 }
+
+/// A rollback removed a file and then put a link in the place of its directory: the rollback of that brings both back. Where the file was removed behind the
+/// link, somebody has put another one there.
+#[test]
+fn a_file_comes_back_in_the_directory_that_takes_the_place_of_a_link() {
+    let file = Undo { item: "r/f".to_owned(), ..undo("path", "/srv/l/f", "absent", "link old") };
+    let dir = Undo { item: "r/d".to_owned(), ..undo("path", "/srv/l", "link A", "dir 755 root root") };
+    let now = [("/srv/l", "link A"), ("/srv/l/f", "link theirs")];
+    let both = ["link A -> dir 755 root root", "absent -> link old"];
+    assert_eq!(comes_to(&[dir.clone(), file.clone()], &now), both);
+    assert!(!comes_to(&[file, dir], &now).contains(&both[1].to_owned()));
+}
+
+/// The same the other way round: a file behind a link goes back once that has taken the place of the directory.
+#[test]
+fn a_file_behind_a_link_goes_back_after_it_took_the_place_of_a_directory() {
+    let made_in = vec![(0, "/srv/A".to_owned())];
+    let file = Undo { item: "r/f".to_owned(), made_in, ..undo("path", "/srv/l/f", "link o", "link three") };
+    let dir = Undo { item: "r/d".to_owned(), ..undo("path", "/srv/l", "dir 755 root root", "link A") };
+    let now = [("/srv/l", "dir 755 root root"), ("/srv/l/f", "absent")];
+    let both = ["dir 755 root root -> link A", "link o -> link three"];
+    assert_eq!(comes_to(&[file, dir], &now), both);
+}

@@ -57,18 +57,22 @@ pub(super) fn say_taken_back(
     }
 }
 
-/// The reason why nothing is done about the newest run.
-pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
+/// The first reason why something of a plan is not done.
+fn first_reason(plan: &FleetPlan) -> Option<String> {
     let items = plan.hosts.iter().filter_map(|h| match &h.result {
         HostResult::Planned(plan) => Some(&plan.items),
         _ => None,
     });
-    let why = items.flatten().find_map(|item| match &item.outcome {
+    items.flatten().find_map(|item| match &item.outcome {
         Outcome::Refused(why) => Some(why.clone()),
         Outcome::Failed(problem) => Some(problem.message.clone()),
         _ => None,
-    });
-    match why {
+    })
+}
+
+/// The reason why nothing is done about the newest run.
+pub(super) fn why_passed_over(plan: &FleetPlan) -> String {
+    match first_reason(plan) {
         Some(why) => format!("of which nothing can be reverted ({why})"),
         None => "since all its objects have their previous states already".to_owned(),
     }
@@ -81,6 +85,8 @@ pub(super) enum Halt {
     Sealed,
     /// A step that cannot be reverted was cut off, and has left an object between its ends.
     Midway,
+    /// A link above an object leads to another directory than the one in which it was changed.
+    Elsewhere,
 }
 
 /// The objects of a target for which a rollback takes no run older than the newest one.
@@ -96,15 +102,24 @@ pub(super) fn say_halt(plan: &mut FleetPlan, newest: &str, (host, object, halt):
         Halt::Sealed => format!(
             "{host}: the saved values of {object} cannot be read here, {instead}: correct `converge_age_identity`, or name a run with `--to`"
         ),
+        Halt::Elsewhere => format!(
+            "{host}: the path of {object} leads to another directory than the one in which it was changed, {instead}: lead the link back, or name a run with `--to`"
+        ),
         Halt::Midway => format!(
             "{host}: {object} is in an intermediate state, in which a run was interrupted, {instead}: {TAKES_ON}; or name a run with `--to`"
         ),
     });
 }
 
-/// Says which newer runs the plan does not revert.
+/// Says which newer runs the plan does not revert. A reason that one of its items gives stands there alone.
 pub(super) fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
-    if !over.is_empty() {
-        plan.warnings.push(format!("passed over: {}", over.join("; ")));
+    if over.is_empty() {
+        return;
     }
+    let said = over.join("; ");
+    let said = match first_reason(plan) {
+        Some(why) => said.replace(&format!(" ({why})"), ""),
+        None => said,
+    };
+    plan.warnings.push(format!("passed over: {said}"));
 }

@@ -1,6 +1,6 @@
 //! The ledger at work, on simulated hosts that keep their records as text.
 
-use super::{End, KEYS, Values, role, story};
+use super::{End, KEYS, Values, key, role, story};
 use converge_ledger::{Ledger, ProjectName, ProjectScope, Records, Undo, newest, parse_owned, parse_records};
 use std::collections::BTreeSet;
 
@@ -10,11 +10,15 @@ struct Plan {
     planned: Vec<usize>,
     changes: Vec<(usize, u8)>,
     named: BTreeSet<usize>,
+    /// One of these is not seen by its path.
+    halts: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct Host {
     pub now: Values,
+    /// Whether the link leads to the directory of the last object.
+    pub is_led: bool,
     pub runs: Vec<String>,
     /// The events of the runs, for the model of what is managed.
     pub events: Vec<story::Event<u8>>,
@@ -34,6 +38,11 @@ fn value(state: &converge_resource::State) -> u8 {
     let line = state.line();
     let value = line.strip_prefix("value ").or_else(|| line.strip_prefix("open "));
     value.map_or(0, |v| v.parse().unwrap())
+}
+
+/// The object of a revert.
+fn object(undo: &Undo) -> usize {
+    undo.dir().unwrap_or(&undo.object.key)[1..].parse().unwrap()
 }
 
 fn project(n: usize) -> ProjectScope {
@@ -78,20 +87,24 @@ impl Host {
             text.push_str(&format!("planned\tr{}/{key}\n", role(*key)));
         }
         let mut closed = true;
-        for (n, (key, to)) in changes.iter().enumerate() {
-            let (from, item) = (self.now[*key], format!("r{}/{key}", role(*key)));
+        for (n, (object, to)) in changes.iter().enumerate() {
+            let (from, item) = (self.now[*object], format!("r{}/{object}", role(*object)));
             // A part of a planned state may be left to the host.
             let is_open = purpose == "converge" && drawn.is_multiple_of(5);
             let planned = if is_open { state(*to).replace("value", "open") } else { state(*to) };
-            text.push_str(&format!("begin\t{n}\tpath\t/{key}\t{}\t{planned}\t{item}\t-\n", state(from)));
+            let path = key(*object);
+            text.push_str(&format!("begin\t{n}\tpath\t/{path}\t{}\t{planned}\t{item}\t-\n", state(from)));
+            if path == KEYS - 1 {
+                text.push_str(&format!("at\t{n}\t/{object}\n"));
+            }
             // An object that goes is declared so by a role, or pruned.
             let of_role = purpose == "converge" && (*to != 0 || drawn.is_multiple_of(3));
             if of_role {
-                text.push_str(&format!("owns\t{n}\tr{}\n", role(*key)));
+                text.push_str(&format!("owns\t{n}\tr{}\n", role(*object)));
             }
             let cut = matches!(end, End::Cut(at, _) if *at == n);
             let mut tell = |left, done| {
-                event.changes.push(story::Change { key: *key, found: from, left, done, cut, of_role })
+                event.changes.push(story::Change { key: path, found: from, left, done, cut, of_role })
             };
             match end {
                 End::Failed(at) if *at == n => {
@@ -100,14 +113,14 @@ impl Host {
                 }
                 End::Broke(at, left) if *at == n => {
                     text.push_str(&format!("failed\t{n}\t1\t{}\n", state(*left)));
-                    self.now[*key] = *left;
+                    self.now[*object] = *left;
                     tell(*left, false);
                     break;
                 }
                 End::Cut(at, made) if *at == n => {
                     tell(*to, false);
                     if *made {
-                        self.now[*key] = *to;
+                        self.now[*object] = *to;
                     }
                     closed = false;
                     break;
@@ -116,7 +129,7 @@ impl Host {
             }
             tell(*to, true);
             text.push_str(&format!("done\t{n}\t{}\n", state(*to)));
-            self.now[*key] = *to;
+            self.now[*object] = *to;
         }
         if let Some(key) = self.disown.take().filter(|_| closed) {
             text.push_str(&format!("disown\tpath\t/{key}\n"));
@@ -225,7 +238,7 @@ impl Host {
                 plans.push((plan, targets));
             }
             if plans.iter().all(|(plan, _)| plan.changes.is_empty()) {
-                if to.is_some() {
+                if to.is_some() || plans.iter().any(|(plan, _)| plan.halts) {
                     return named;
                 }
                 if named.iter().any(|named| !named.is_empty()) {
@@ -258,25 +271,34 @@ impl Host {
     fn plan(&self, undos: Vec<Undo>, narrowed: Option<usize>) -> Plan {
         let mut plan = Plan::default();
         for mut undo in undos {
-            let key: usize = undo.object.key[1..].parse().unwrap();
+            let object = object(&undo);
             if narrowed.is_some_and(|r| undo.item.split('/').next() != Some(&format!("r{r}"))) {
                 continue;
             }
             let Some(restored) = self.decide(&mut undo) else { continue };
-            plan.planned.push(key);
+            plan.planned.push(object);
             if restored {
-                plan.changes.push((key, value(&undo.before)));
+                plan.changes.push((object, value(&undo.before)));
             } else {
-                plan.named.insert(key);
+                plan.named.insert(object);
+                plan.halts |= !self.sees(object);
             }
         }
         plan
     }
 
+    /// Whether the path of an object leads to it.
+    fn sees(&self, object: usize) -> bool {
+        object < KEYS - 1 || (object == KEYS) == self.is_led
+    }
+
     /// Whether an object is restored (`true`), left alone, or as before already (`None`): as the engine does.
     fn decide(&self, undo: &mut Undo) -> Option<bool> {
-        let key: usize = undo.object.key[1..].parse().unwrap();
-        let now = converge_resource::State::from_line(&state(self.now[key]));
+        let object = object(undo);
+        let now = converge_resource::State::from_line(&state(self.now[object]));
+        if !self.sees(object) {
+            return (now != undo.before).then_some(false);
+        }
         undo.settle(&now, &|_, now, planned| {
             let open = planned.line().strip_prefix("open ");
             now == planned || open.is_some_and(|open| now.line().strip_prefix("value ") == Some(open))

@@ -70,12 +70,15 @@ pub struct Model<V> {
     /// The role of each object.
     roles: Vec<usize>,
     pub past: Vec<Past<V>>,
+    /// The objects whose path leads to another directory now.
+    pub unseen: BTreeSet<usize>,
     counted: CountedChanges<V>,
 }
 
 impl<V: Clone + Ord> Model<V> {
     pub fn new(now: Vec<V>, roles: Vec<usize>) -> Self {
-        Self { now, roles, past: Vec::new(), counted: CountedChanges(BTreeMap::new()) }
+        let counted = CountedChanges(BTreeMap::new());
+        Self { now, roles, past: Vec::new(), unseen: BTreeSet::new(), counted }
     }
 
     /// Makes changes one after the other; which were made, which arrived, and whether all were gone through.
@@ -194,6 +197,9 @@ impl<V: Clone + Ord> Model<V> {
     ) -> Option<bool> {
         if self.now[key] == *before {
             return None;
+        }
+        if self.unseen.contains(&key) {
+            return Some(false);
         }
         let (stand, _) = self.others(key, first, &|r| self.past[r].project == project);
         Some(stand.is_empty() && known.contains(&self.now[key]))

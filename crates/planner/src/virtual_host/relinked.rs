@@ -32,8 +32,7 @@ impl VirtualHost<'_> {
             },
         };
         let (was, now) = (link_target(&from), link_target(to));
-        // Of a directory the host compares the state itself when the turn of the later item comes.
-        if was == now || (was.is_none() && !from.is_absent()) {
+        if was == now {
             return;
         }
         let was = was.and_then(|target| led_to(&object.key, &target));

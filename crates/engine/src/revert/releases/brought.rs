@@ -1,6 +1,6 @@
 //! Objects that come back with a release of the same rollback, and go on from there. Pure.
 
-use crate::revert::layers::Sight;
+use crate::revert::sight::Sight;
 use converge_ledger::Undo;
 use converge_objects::release::{self, ReleaseState};
 use converge_objects::{api_ref, release_of};

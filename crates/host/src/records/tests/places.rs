@@ -136,3 +136,105 @@ fn undo_follows_a_link_for_a_record_without_a_directory() {
         assert_eq!((status, read(dir.path())), (Some(0), ["new".to_owned(), "old".to_owned()]), "{said}");
     }
 }
+
+/// A change that is not seen by its path is left, and named, whatever is seen there; and no older run is undone in its place.
+#[test]
+fn undo_leaves_what_lies_elsewhere_whatever_the_path_shows() {
+    for host in hosts() {
+        let dir = linked();
+        let (keep, new) = (dir.path().join("keep"), dir.path().join("l/n"));
+        host.one("r0", &mut spec(vec![host.change(&keep, host.file_line(b"new", 0o644))]), &[b"new"]);
+        changed(&host, dir.path());
+        host.one("r2", &mut spec(vec![host.change(&new, host.file_line(b"new", 0o644))]), &[b"new"]);
+        let gone = |how: &str| {
+            std::fs::remove_file(dir.path().join("l")).unwrap();
+            if how == "led" {
+                symlink(dir.path().join("B"), dir.path().join("l")).unwrap();
+            }
+        };
+        for how in ["led", "removed"] {
+            gone(how);
+            let now = if how == "led" { "B" } else { "l" };
+            let why = format!(
+                "it was changed in {}/A, and its path leads to {}/{now} now",
+                text(dir.path()),
+                text(dir.path())
+            );
+            for args in [&[][..], &["r1"], &["--force", "r1"], &["r2"]] {
+                let (status, said) = host.undo(args);
+                assert!(status == Some(1) && said.contains(&why), "{how} {args:?}: {said}");
+                assert!(keep.exists() && dir.path().join("A/n").exists(), "{said}");
+            }
+            lead(dir.path(), "A");
+        }
+        // Restored by hand, it counts as such.
+        lead(dir.path(), "B");
+        std::fs::remove_file(dir.path().join("A/n")).unwrap();
+        let (status, said) = host.undo(&["r2"]);
+        assert!(status == Some(0) && said.contains("as before"), "{said}");
+        lead(dir.path(), "A");
+        assert_eq!(host.undo(&[]).0, Some(0));
+        assert_eq!(read(dir.path()), ["old", "old"], "{:?}", host.argv);
+    }
+}
+
+/// Two runs change one path in two directories: each change goes back in its own, in any order.
+#[test]
+fn undo_takes_two_changes_of_one_path_back_in_the_directory_of_each() {
+    for host in hosts() {
+        let dir = linked();
+        changed(&host, dir.path());
+        lead(dir.path(), "B");
+        std::fs::write(dir.path().join("B/x"), "other").unwrap();
+        let change = host.change(&dir.path().join("l/x"), host.file_line(b"two", 0o644));
+        assert_eq!(host.one("r2", &mut spec(vec![change]), &[b"two"]).reading, Reading::Done);
+        lead(dir.path(), "A");
+        // The newest run is not passed over, but can be.
+        let (status, said) = host.undo(&[]);
+        assert!(status == Some(1) && said.contains("undoing run r2"), "{said}");
+        let (status, said) = host.undo(&["r1"]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "two".to_owned()]), "{said}");
+        lead(dir.path(), "B");
+        let (status, said) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "other".to_owned()]), "{said}");
+    }
+}
+
+/// A directory that was moved, with a link in its place, is the same one.
+#[test]
+fn undo_follows_a_directory_that_was_moved() {
+    for host in hosts() {
+        let dir = linked();
+        changed(&host, dir.path());
+        std::fs::rename(dir.path().join("A"), dir.path().join("A2")).unwrap();
+        symlink("A2", dir.path().join("A")).unwrap();
+        let (status, said) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "old".to_owned()]), "{said}");
+        // Its record names the directory of the change: nothing of that is in force any more.
+        let run = host.records().pop().unwrap();
+        assert_eq!(run.changes[0].real_dir, Some(text(&dir.path().join("A"))));
+        assert!(host.undo(&["--list"]).1.is_empty());
+    }
+}
+
+/// A file that comes back with a directory, in whose place there is a link, is recorded where it will be.
+#[test]
+fn objects_below_a_directory_that_comes_back_are_recorded_with_their_directories() {
+    for host in hosts() {
+        let dir = linked();
+        symlink("nowhere", dir.path().join("A/d")).unwrap();
+        let made = dir.path().join("l/d");
+        let absent = |path: &Path, to: State| Change { from: State::absent(), ..host.change(path, to) };
+        let changes = [
+            host.change(&made, State::from_line("dir 755 root root")),
+            absent(&made.join("e"), State::from_line("dir 755 root root")),
+            absent(&made.join("e/y"), host.file_line(b"new", 0o644)),
+        ];
+        let run = host.one("r1", &mut spec(changes.into()), &[b"new"]);
+        assert_eq!(run.reading, Reading::Done, "{:?}", run.output);
+        let run = host.records().remove(0);
+        let dirs: Vec<Option<String>> = run.changes.iter().map(|change| change.real_dir.clone()).collect();
+        let wanted = ["A", "A/d", "A/d/e"].map(|name| Some(text(&dir.path().join(name))));
+        assert_eq!(dirs, wanted, "{:?}", host.argv);
+    }
+}
