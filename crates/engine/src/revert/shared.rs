@@ -13,8 +13,8 @@ use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State};
 use owners::{GivenFields, answer, given_back, others, owned_before, taken_up};
 pub(crate) use owners::{
-    belongs_to_others, give_fields_back, given_has_changed, has_fields, judge_values_of_before,
-    takes_from_others,
+    belongs_to_others, give_fields_back, given_has_changed, has_fields, is_applied, judge_values_of_before,
+    others_of, takes_from_others,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
