@@ -36,6 +36,11 @@ pub struct ClusterWork {
 }
 
 impl ClusterWork {
+    /// The parts that a prune gives back with a change; none where all of the object goes back.
+    pub(crate) fn given_back(&self, change: &Change) -> Vec<ChangedPart> {
+        if self.gives_back { self.parts_of(change) } else { Vec::new() }
+    }
+
     /// The parts of an object that a change of it makes, or gives back. Those of a sensitive item are not recorded: their values would be.
     pub(crate) fn parts_of(&self, change: &Change) -> Vec<ChangedPart> {
         let own = self.parts.iter().filter(|(object, path)| *object == change.object && !path.is_empty());

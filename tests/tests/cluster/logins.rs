@@ -146,7 +146,7 @@ fn a_chart_that_does_not_come_is_one_line_with_the_cause() {
     );
     assert!(!refused.all().contains("changed since the plan"), "{}", refused.all());
 
-    // What does not come to its end says how long it had, and what gives it more.
+    // A call that does not come to its end says how long it had, and the parameter that gives it more.
     server.admit("ann", "hunter2");
     let hook = "apiVersion: v1\nkind: Pod\nmetadata: {name: sources-hook, annotations: {helm.sh/hook: pre-install}}\n\
         spec: {nodeSelector: {sources: nowhere}, containers: [{name: c, image: example.com/c}]}\n";

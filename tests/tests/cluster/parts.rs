@@ -178,7 +178,7 @@ fn parts_that_no_role_declares_any_more_go_with_a_prune() {
         (None, None, None)
     );
 
-    // What is left is the label that somebody has changed.
+    // The label that somebody has changed is left.
     let plan = parts.converge("plan", &[]).expect(0);
     says_all(&plan, &["nothing to change", "label moved"]);
     assert!(!plan.all().contains("CONFIG_FILE") && !plan.all().contains("labels extra"), "{}", plan.all());

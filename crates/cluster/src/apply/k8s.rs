@@ -376,15 +376,9 @@ impl Cluster {
                 let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
                 if job.work.owner.is_empty() || job.work.gives_back {
-                    let parts = if job.work.gives_back { job.work.parts_of(job.change) } else { Vec::new() };
-                    let back = WriteBack {
-                        path: &path,
-                        live: Some(live),
-                        made: None,
-                        parts: &parts,
-                        fields: &fields,
-                        to,
-                    };
+                    let (parts, live) = (job.work.given_back(job.change), Some(live));
+                    let back =
+                        WriteBack { path: &path, live, made: None, parts: &parts, fields: &fields, to };
                     self.give_back_fields(job, &back, now).await.map_err(Miss::End)?;
                 }
                 Ok(())

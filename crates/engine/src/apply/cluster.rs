@@ -115,7 +115,7 @@ impl HostRun {
             address: item.address.clone(),
             parts: item.parts.clone(),
             gives_back,
-            // What gives parts of an object back leaves it to its roles.
+            // An object of which parts are given back stays with its roles.
             owner: if declared || gives_back { item.role.clone() } else { String::new() },
             sensitive: item.sensitive,
             changes,

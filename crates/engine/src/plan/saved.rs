@@ -191,7 +191,7 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         }
         (Outcome::Changed(was), Outcome::Changed(now)) => Some(difference(was, now)),
         (Outcome::Changed(_), Outcome::Refused(_)) => None,
-        // What a parameter names is not as it was: a login that is no longer accepted. No object has changed.
+        // A parameter is at fault: a login that is no longer accepted. No object has changed.
         (Outcome::Changed(_), Outcome::Failed(problem)) if !problem.pointer.is_empty() => {
             let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
             Some(format!("{}{help}", problem.message))

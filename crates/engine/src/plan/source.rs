@@ -350,7 +350,7 @@ impl<'a> HostSource<'a> {
         ResolvedParameters::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
-    /// What the roles of this host declare, selected or not.
+    /// The declarations of the roles of this host, selected or not.
     pub fn declares(&self, outputs: &Outputs) -> Declarations {
         let Declarations { mut objects, mut roles, mut renamed, mut choosers } = Declarations::default();
         let listed = self.places.iter().enumerate();

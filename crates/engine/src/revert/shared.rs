@@ -68,9 +68,14 @@ pub(crate) fn state_with(
 ) -> Option<State> {
     let mut made = with(object, fields).ok()?;
     drop_emptied(&mut made, fields, other);
-    let (state, content) = K8sState::of(&made);
+    Some(state_of(&made, known))
+}
+
+/// The state of an object of a cluster. Its content becomes known.
+pub(crate) fn state_of(object: &Value, known: &mut Knowledge) -> State {
+    let (state, content) = K8sState::of(object);
     known.learn_content(content);
-    Some(state.into())
+    state.into()
 }
 
 fn is_secret(undo: &Undo) -> bool {

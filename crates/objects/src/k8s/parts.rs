@@ -110,13 +110,13 @@ pub fn back(
 }
 
 /// Fields of one sort: the words for one and for several, and their names.
-type Named = ((&'static str, &'static str), BTreeSet<String>);
+type PartNames = ((&'static str, &'static str), BTreeSet<String>);
 
 /// Parts of an object for people: `labels a, b; taint gpu of node n`.
 pub fn named(object: &ObjectId, paths: &[&FieldPath]) -> String {
     let whole = ApiRef::from_key(&object.key);
     let kind = whole.as_ref().map_or("", |object| object.kind.as_str());
-    let mut sorts: Vec<Named> = Vec::new();
+    let mut sorts: Vec<PartNames> = Vec::new();
     for path in paths {
         let (words, name) = sort(kind, path);
         match sorts.iter_mut().find(|(of, _)| *of == words) {
@@ -124,7 +124,7 @@ pub fn named(object: &ObjectId, paths: &[&FieldPath]) -> String {
             None => sorts.push((words, BTreeSet::from([name]))),
         }
     }
-    let one = |((one, several), names): &Named| {
+    let one = |((one, several), names): &PartNames| {
         let word = if names.len() == 1 { one } else { several };
         format!("{word} {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
     };
@@ -191,7 +191,7 @@ mod tests {
         );
         let taken: Vec<_> = parts.iter().take(4).map(|p| (&p.path, p.depth, p.before.as_ref())).collect();
         let mut made = back(&after, &taken).unwrap();
-        // What the server has drawn is nobody's part.
+        // A value that the server has drawn is nobody's part.
         made["spec"]["ports"][0].as_object_mut().unwrap().remove("nodePort");
         assert_eq!(made, before);
     }

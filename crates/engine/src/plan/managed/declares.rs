@@ -1,4 +1,4 @@
-//! What the roles of a host declare: what no item of theirs claims is orphaned. Pure.
+//! The declarations of the roles of a host: an object that no item of theirs claims is orphaned. Pure.
 
 use crate::plan::source::{Declarations, HostSource};
 use converge_resource::{ObjectId, State};

@@ -9,10 +9,10 @@ use crate::revert::releases::RetainedChanges;
 use crate::revert::undo::{Verdict, owners_probe, text_of};
 use crate::revert::{self, JudgedUndo, shared};
 use converge_ledger::{ManagedPart, OwnedObject, ProjectScope};
+use converge_objects::k8s::fields;
 use converge_objects::k8s::fields::{FieldPath, read, touch};
 use converge_objects::k8s::owners::staying;
 use converge_objects::k8s::parts::{back, holds, named};
-use converge_objects::k8s::{K8sState, fields};
 use converge_objects::{is_of_api, title_of};
 use converge_planner::{Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
 use converge_resource::{ApiCall, ApiRef, Change, ObjectId, Probe, State};
@@ -109,7 +109,7 @@ async fn orphaned_parts<'r>(
     for (thing, parts) in candidates {
         all.extend(judge(thing, parts, plan, known));
     }
-    // What was set last goes first: a taint before what tolerates it.
+    // The newest part goes first: a taint before what tolerates it.
     all.sort_by(|a, b| b.newest().cmp(&a.newest()));
     Ok(all)
 }
@@ -178,7 +178,7 @@ fn applies(item: &Item, object: &ObjectId, path: &FieldPath) -> bool {
     })
 }
 
-/// What becomes of the orphaned parts of an object; `None` where all of them are as they were before.
+/// The fates of the orphaned parts of an object; `None` where all of them are as they were before.
 fn judge<'r>(
     thing: &'r OwnedObject,
     parts: Vec<&'r ManagedPart>,
@@ -221,11 +221,7 @@ fn judge<'r>(
         going.iter().map(|part| (&part.first.path, part.first.depth, part.first.before.as_ref())).collect();
     let to: State = match back(&now, &backs) {
         Ok(_) if backs.is_empty() => from.clone(),
-        Ok(made) => {
-            let (state, content) = K8sState::of(&made);
-            known.learn_content(content);
-            state.into()
-        }
+        Ok(made) => shared::state_of(&made, known),
         Err(why) => {
             changed.extend(going.drain(..).map(|part| (part, why.to_string())));
             from.clone()
