@@ -1,6 +1,7 @@
 //! The source of a chart for helm: a repository or a registry, and the login to it. helm reads a login in a file of its own form, which only we
 //! can read: on its command line all users of this machine would see it.
 
+use crate::chart_fault::AskedChart;
 use crate::private_file::{HelmFileError, private};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +21,7 @@ const DOCKER_LOGIN: &str = "https://index.docker.io/v1/";
 /// The source of a chart.
 pub(crate) struct ChartSource {
     chart: Chart,
+    version: Option<String>,
     login: Option<ChartLogin>,
     plain_http: bool,
 }
@@ -27,8 +29,13 @@ pub(crate) struct ChartSource {
 impl ChartSource {
     /// The source of a release's chart; `None` for a chart that is at hand.
     pub(crate) fn of(spec: &ReleaseSpec) -> Option<Self> {
-        let ReleaseSpec { chart, login, plain_http, .. } = spec.clone();
-        matches!(chart, Chart::Repository { .. } | Chart::Oci(_)).then_some(Self { chart, login, plain_http })
+        let ReleaseSpec { chart, version, login, plain_http, .. } = spec.clone();
+        matches!(chart, Chart::Repository { .. } | Chart::Oci(_)).then_some(Self {
+            chart,
+            version,
+            login,
+            plain_http,
+        })
     }
 
     pub(crate) fn has_login(&self) -> bool {
@@ -86,6 +93,16 @@ impl ChartSource {
     fn registry(&self) -> &str {
         let Chart::Oci(url) = &self.chart else { return "" };
         url.strip_prefix("oci://").unwrap_or(url).split('/').next().unwrap_or_default()
+    }
+
+    /// The chart for which helm is asked.
+    pub(crate) fn asked(&self) -> AskedChart<'_> {
+        let (address, chart) = match &self.chart {
+            Chart::Repository { url, name } => (url.as_str(), Some(name.as_str())),
+            Chart::Oci(url) => (url.as_str(), None),
+            Chart::Archive(_) | Chart::SavedRelease(_) => ("", None),
+        };
+        AskedChart { address, chart, version: self.version.as_deref() }
     }
 
     /// A text of helm without the password, whatever helm may come to print: as it is, and in the header that a server may repeat.
@@ -149,7 +166,7 @@ mod tests {
 
     fn source(chart: Chart, has_login: bool) -> ChartSource {
         let login = ChartLogin { username: "$oauthtoken".to_owned(), password: "hunter2".to_owned() };
-        ChartSource { chart, login: has_login.then_some(login), plain_http: false }
+        ChartSource { chart, version: None, login: has_login.then_some(login), plain_http: false }
     }
 
     fn repository(has_login: bool) -> ChartSource {

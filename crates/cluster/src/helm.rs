@@ -1,6 +1,7 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
+use crate::chart_fault::{ChartIndex, SourceFault, without_progress};
 use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
 use crate::fault::Fault;
@@ -74,6 +75,12 @@ pub(crate) enum HelmError {
     /// The repository or registry of the chart refuses the login, or asks for one.
     #[error("{0}; {help}", help = .0.help())]
     Refused(LoginRefusal),
+    /// The chart does not come from its repository or registry.
+    #[error("{0}; {help}", help = .0.help())]
+    Source(SourceFault),
+    /// It did not come to an end in its time.
+    #[error("{said}: it had {seconds} s; {}", if *declared { "`timeout` of this `helm_release` gives it more (a role that brings a chart says which of its inputs does)" } else { "a rollback and a prune give a release so long: the same command goes on with it" })]
+    TimedOut { said: String, seconds: u64, declared: bool },
     #[error("helm's answer is not JSON: {0}")]
     Answer(serde_json::Error),
     #[error("helm's manifests: {0}")]
@@ -121,6 +128,23 @@ impl HelmError {
             "namespaces \"",
         ];
         WAITS.iter().any(|word| self.words().contains(word))
+    }
+
+    /// Whether the chart does not come from its source: an error of the role, or of what it names.
+    pub(crate) fn is_of_source(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Source(_))
+    }
+
+    /// The same for a call that had so long, and whose time a role has declared or not.
+    pub(crate) fn within(self, seconds: u64, declared: bool) -> Self {
+        const LATE: [&str; 3] =
+            ["timed out waiting", "context deadline exceeded", "client rate limiter Wait returned"];
+        match self {
+            Self::Said(said) if LATE.iter().any(|word| said.contains(word)) => {
+                Self::TimedOut { said, seconds, declared }
+            }
+            error => error,
+        }
     }
 
     /// The kinds that helm misses: `no matches for kind "ClusterPolicy" in version "nvidia.com/v1"`.
@@ -338,7 +362,13 @@ impl Helm {
         let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
         let said = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
         let Some(source) = &self.source else { return HelmError::Said(said) };
-        source.refusal(&said).map_or_else(|| HelmError::Said(source.hide(&said)), HelmError::Refused)
+        if let Some(refusal) = source.refusal(&said) {
+            return HelmError::Refused(refusal);
+        }
+        let said = without_progress(&source.hide(&said));
+        let index = || ChartIndex::last_read(&self.cache);
+        SourceFault::of(&said, &source.asked(), index)
+            .map_or_else(|| HelmError::Said(said), HelmError::Source)
     }
 }
 

@@ -7,6 +7,7 @@ mod amend;
 mod api;
 mod apply;
 mod certificate;
+mod chart_fault;
 mod chart_login;
 mod connect;
 mod error;

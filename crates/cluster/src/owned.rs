@@ -1,7 +1,7 @@
 //! The managed objects of a cluster, as the Secret `owned` keeps them: the base over which the runs are folded that it does not name. Pure.
 
 use crate::records::{FORMAT, Record};
-use converge_ledger::{Entry, ManagedObjects, MountLayer, OwnedObject, ProjectName};
+use converge_ledger::{Entry, ManagedObjects, ManagedPart, MountLayer, OwnedObject, ProjectName};
 use converge_resource::{ObjectId, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -49,6 +49,8 @@ struct OwnedThing {
     sensitive: bool,
     #[serde(rename = "unsaved", default, skip_serializing_if = "Option::is_none")]
     no_snapshot: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<ManagedPart>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gone_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,6 +75,7 @@ impl OwnedThing {
             between: t.between,
             sensitive: t.sensitive,
             no_snapshot: t.no_snapshot,
+            parts: t.parts,
             gone_by: entry.gone_by.clone(),
             earlier: entry.earlier.as_deref().map(Self::of).map(Box::new),
         }
@@ -107,6 +110,7 @@ impl OwnedThing {
             no_snapshot: self.no_snapshot,
             node_removal: None,
             guard: None,
+            parts: self.parts,
         };
         let earlier = self.earlier.map(|earlier| Box::new(earlier.entry()));
         Entry { thing, gone_by: self.gone_by, earlier }
@@ -149,6 +153,7 @@ mod tests {
             in_part: false,
             no_snapshot: None,
             waits: None,
+            parts: Vec::new(),
             owners: None,
             owners_left: None,
             managers: BTreeMap::new(),

@@ -10,7 +10,7 @@ use converge_objects::k8s::fields::{Field, shown};
 use converge_objects::k8s::normalised;
 use converge_objects::k8s::owners::entries;
 pub(crate) use converge_objects::k8s::owners::is_own;
-use converge_resource::FIELD_MANAGER;
+use converge_resource::{ChangedPart, FIELD_MANAGER};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -116,6 +116,17 @@ pub(crate) fn found(live: &Value, fields: Option<&[Field]>, had: &FieldSet, mana
 /// The fields that a manager owns of an object.
 pub(crate) fn fields_of(live: &Value, manager: &str) -> FieldSet {
     entries(live).filter(|entry| is_own(entry, manager)).map(FieldSet::of).collect()
+}
+
+/// The entries of this manager, without its fields in these parts.
+pub(crate) fn own_without(live: &Value, parts: &[ChangedPart], manager: &str) -> Vec<Value> {
+    let all = all(live);
+    let less = |entry: &Value| {
+        let set = FieldSet::of(entry);
+        let gone = parts.iter().map(|part| set.touching(&part.path, live, &all)).collect();
+        with(entry, &set.without(&gone))
+    };
+    entries(live).filter(|entry| is_own(entry, manager)).filter_map(less).collect()
 }
 
 /// The entries of an object that an apply of this manager, or of the plain name, made.

@@ -14,7 +14,7 @@ use converge_executor::RunMeta;
 use converge_ledger::{
     ProjectName, Records, Renaming, RunPurpose, RunRecord, SavedChange, SavedOutcome, in_order,
 };
-use converge_resource::{Content, Digest, FIELD_MANAGER, ObjectId, State};
+use converge_resource::{ChangedPart, Content, Digest, FIELD_MANAGER, ObjectId, State};
 use jiff::Timestamp;
 use owners::field_owners;
 pub(crate) use owners::owners_before;
@@ -111,6 +111,9 @@ pub(crate) struct ChangeDoc {
     /// Of a release: whether its role wants helm to wait until everything is ready. `None` where no role says so, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waits: Option<bool>,
+    /// The parts of the object that its item declares and that it changes, or that a prune gives back. Records of older versions say nothing of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts: Vec<ChangedPart>,
     /// The entries of `metadata.managedFields` that it found: those of the project, and those of others with the fields that it changes. `None` where
     /// the object was not there, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +181,7 @@ impl RunDoc {
     pub(crate) fn record(self) -> RunRecord {
         let manager = self.manager.unwrap_or_else(|| FIELD_MANAGER.to_owned());
         let change = |c: ChangeDoc| SavedChange {
+            parts: c.parts,
             owners: field_owners(c.owners, c.owners_left, &manager),
             seq: c.seq,
             object: c.object,
@@ -395,6 +399,7 @@ mod tests {
             in_part: false,
             no_snapshot: None,
             waits: None,
+            parts: Vec::new(),
             owners: None,
             owners_left: None,
             managers: BTreeMap::new(),
@@ -449,6 +454,7 @@ mod tests {
                 in_part: false,
                 no_snapshot: None,
                 waits,
+                parts: Vec::new(),
                 owners: None,
                 owners_left: None,
                 managers: BTreeMap::new(),

@@ -1,6 +1,8 @@
 //! Changes for a cluster, and their results, as data.
 
-use converge_resource::{ApiCall, Change, Chart, Content, Digest, ObjectId, ReleaseSpec, State};
+use converge_objects::k8s::fields::FieldPath;
+use converge_objects::k8s::{K8sState, from_text, parts};
+use converge_resource::{ApiCall, Change, ChangedPart, Chart, Content, Digest, ObjectId, ReleaseSpec, State};
 use std::collections::BTreeMap;
 
 /// One planned item on its way to a cluster.
@@ -23,6 +25,10 @@ pub struct ClusterWork {
     /// Objects that later items claim, with the states that these are planned against. They are looked at before and after foreign
     /// code (helm).
     pub watch: Vec<(ObjectId, State)>,
+    /// The fields that it declares of objects that others may have parts of too; an empty path stands for an apply.
+    pub parts: Vec<(ObjectId, FieldPath)>,
+    /// A prune gives exactly these parts back, and the objects remain managed.
+    pub gives_back: bool,
     /// Only converge's records are written: no object changes.
     pub adopt: bool,
     /// Things that may be destroyed though nothing keeps them, by ID.
@@ -30,6 +36,36 @@ pub struct ClusterWork {
 }
 
 impl ClusterWork {
+    /// The parts that a prune gives back with a change; none where all of the object goes back.
+    pub(crate) fn given_back(&self, change: &Change) -> Vec<ChangedPart> {
+        if self.gives_back { self.parts_of(change) } else { Vec::new() }
+    }
+
+    /// The parts of an object that a change of it makes, or gives back. Those of a sensitive item are not recorded: their values would be.
+    pub(crate) fn parts_of(&self, change: &Change) -> Vec<ChangedPart> {
+        let own = self.parts.iter().filter(|(object, path)| *object == change.object && !path.is_empty());
+        let own: Vec<&FieldPath> = own.map(|(_, path)| path).collect();
+        if own.is_empty() || self.sensitive {
+            return Vec::new();
+        }
+        if self.gives_back {
+            let dropped = |path: &FieldPath| ChangedPart {
+                path: path.clone(),
+                depth: 0,
+                before: None,
+                after: None,
+                dropped: true,
+            };
+            return own.into_iter().map(dropped).collect();
+        }
+        let text = |state: &State| match K8sState::try_from(state.clone()) {
+            Ok(K8sState::Present(digest)) => self.contents.get(&digest).and_then(from_text),
+            _ => None,
+        };
+        let Some(to) = text(&change.to) else { return Vec::new() };
+        parts::changed(&text(&change.from).unwrap_or_default(), &to, &own)
+    }
+
     /// A release as its role wants it; `None` where no role says it, as in a rollback.
     pub(crate) fn release(&self, object: &ObjectId) -> Option<&ReleaseSpec> {
         self.calls.iter().find_map(|call| match call {

@@ -5,8 +5,9 @@ use crate::plan::source::ItemSelection;
 use crate::tasks::on_each;
 use crate::{Activity, CheckFailure, HostVerify, TargetError};
 use converge_executor::Questions;
-use converge_planner::{History, HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{ObjectId, State, Wait};
+use converge_objects::title_of;
+use converge_planner::{History, HostPlan, Item, Knowledge, Outcome, PlannedChange};
+use converge_resource::{Change, ObjectId, State, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,12 +100,19 @@ pub(crate) struct SettlingItem {
     pub shown: String,
 }
 
+/// Whether a change comes about by itself, like the pods of a rollout that are not all there yet.
+fn settles(planned: &PlannedChange) -> bool {
+    let Change { object, from, to } = &planned.change;
+    converge_objects::object(&object.kind)
+        .is_some_and(|o| o.needs().patience(&object.key).is_some() && o.shared().same(from, to))
+}
+
 /// The open waits of a plan that was made after the apply, if nothing else differs in it. Those of `known` failures are over.
 pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<SettlingItem> {
     let mut found = Vec::new();
     for item in plan.items.iter().filter(|item| !known(&item.address)) {
         match &item.outcome {
-            Outcome::Changed(changes) if !item.awaits().is_empty() => {
+            Outcome::Changed(changes) if !item.awaits().is_empty() || changes.iter().all(settles) => {
                 for change in changes {
                     let object = &change.change.object;
                     let patience =
@@ -113,7 +121,10 @@ pub(crate) fn settling(plan: &HostPlan, known: impl Fn(&str) -> bool) -> Vec<Set
                         object: object.clone(),
                         state: change.change.from.clone(),
                         limit: Duration::from_secs(patience.unwrap_or_default()),
-                        shown: format!("{}: {}", item.address, item.notes.join("; ")),
+                        shown: match item.notes.as_slice() {
+                            [] => format!("{}: {} is not complete", item.address, title_of(object)),
+                            notes => format!("{}: {}", item.address, notes.join("; ")),
+                        },
                     });
                 }
             }
@@ -198,8 +209,8 @@ mod tests {
     use super::*;
     use crate::apply::lane::tests::item;
     use converge_objects::condition::{self, Expectation, Pick};
-    use converge_planner::{PlannedChange, Problem};
-    use converge_resource::{Change, Reversibility};
+    use converge_planner::Problem;
+    use converge_resource::Reversibility;
 
     fn behind(id: u32, first: &str, reason: &str) -> Item {
         let wait = Wait { item: first.to_owned(), reason: reason.to_owned() };

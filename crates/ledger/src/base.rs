@@ -148,6 +148,8 @@ fn entry(gone: bool, fields: &[&str]) -> Option<Entry> {
             let (by, seconds) = flag.strip_prefix("guard=")?.split_once(':')?;
             Some(SavedGuard { by: by.to_owned(), seconds: seconds.parse().ok()? })
         }),
+        // Objects of hosts have none.
+        parts: Vec::new(),
     };
     Some(Entry { gone_by: gone.then(|| (*by).to_owned()), ..Entry::of(thing) })
 }

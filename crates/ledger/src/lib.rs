@@ -3,12 +3,14 @@
 mod amendment;
 mod base;
 mod compose;
+mod found;
 mod layers;
 mod lead;
 mod lines;
 mod managed;
 mod newest;
 mod owned;
+mod parts;
 mod paths;
 mod project;
 mod record;
@@ -25,7 +27,7 @@ pub use lead::{Lead, LedPath, lead, led_elsewhere, turns_link};
 pub use lines::{FSTAB, is_by_lines, stands_in_lines};
 pub use managed::{Entry, ManagedObjects, fold};
 pub use newest::newest;
-pub use owned::{ForeignChange, OwnedObject};
+pub use owned::{ForeignChange, ManagedPart, OwnedObject};
 pub use project::{ProjectName, ProjectScope};
 pub use record::{
     FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,

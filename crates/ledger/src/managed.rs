@@ -1,11 +1,13 @@
 //! Which objects are managed: made or changed by runs, and not given back. One fold, for hosts and clusters.
 
+use crate::found::{adopted, first};
 use crate::lines::is_by_fields;
+use crate::parts::{self, gives_back_parts};
 use crate::{
-    Adoption, ForeignChange, MountLayer, MountLayers, OwnedObject, ProjectName, Renaming, RunPurpose,
-    RunRecord, SavedChange, SavedOutcome, renumbering,
+    Adoption, MountLayer, MountLayers, OwnedObject, ProjectName, Renaming, RunPurpose, RunRecord,
+    SavedChange, SavedOutcome, renumbering,
 };
-use converge_resource::{ObjectId, State};
+use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The managed objects of a host or cluster, as some runs left them.
@@ -65,6 +67,7 @@ impl Entry {
 
     /// Forgets what was given back by runs that are not recorded any more; `None` where nothing stays of it.
     fn remembered(mut self, is_recorded: &dyn Fn(&str) -> bool) -> Option<Self> {
+        parts::forget_gone(&mut self.thing, is_recorded);
         let earlier = self.earlier.take().and_then(|earlier| earlier.remembered(is_recorded));
         if self.gone_by.as_deref().is_none_or(is_recorded) {
             self.earlier = earlier.map(Box::new);
@@ -327,15 +330,18 @@ impl Table {
             }
             let Some(Entry { thing, .. }) = self.get(change, scope) else { return };
             thing.by_product = own.is_none();
-            thing.roles.retain(|r| r != role);
-            thing.roles.insert(0, role.to_owned());
             thing.scope = run.scope.clone();
-            change.item.clone_into(&mut thing.item);
+            if !gives_back_parts(change) {
+                thing.roles.retain(|r| r != role);
+                thing.roles.insert(0, role.to_owned());
+                change.item.clone_into(&mut thing.item);
+            }
         }
         let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         let Some(entry) = self.get(change, scope) else { return };
         if as_planned {
             entry.go_back_to(reverts);
+            parts::follow(&mut entry.thing, run, change, reverts);
         }
         let gone_by = entry.gone_by.clone();
         if let Some(by) = &gone_by {
@@ -420,59 +426,6 @@ fn stays(thing: &OwnedObject, run: &RunRecord, change: &SavedChange, reverts: &B
     let is_kept = is_declared || run.is_rollback();
     let adopted_by = thing.adopted_by.as_deref().filter(|_| is_kept);
     of_fields || adopted_by.is_some_and(|by| !reverts.contains(by))
-}
-
-/// The description of an object by the change, at this place of its run, with which it comes to be managed.
-fn first(run: &RunRecord, at: usize, change: &SavedChange) -> OwnedObject {
-    let is_moved = |c: &&SavedChange| c.outcome == SavedOutcome::Moved && c.object == change.object;
-    let moved = run.changes.iter().take(at).find(is_moved);
-    let moved = moved.map(|c| ForeignChange { by: c.item.clone(), before: c.before.clone() });
-    OwnedObject {
-        moved: moved.filter(|m| m.before != change.before),
-        sensitive: change.sensitive,
-        no_snapshot: change.no_snapshot.clone(),
-        ..found(run, &change.object, &change.before)
-    }
-}
-
-fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -> OwnedObject {
-    let role = converge_resource::role_of(&adoption.item);
-    OwnedObject {
-        layer,
-        roles: vec![role.to_owned()],
-        item: adoption.item.clone(),
-        adopted_by: Some(run.id.clone()),
-        sensitive: adoption.sensitive,
-        ..found(run, &adoption.object, &adoption.state)
-    }
-}
-
-/// The description of an object as a run found it.
-fn found(run: &RunRecord, object: &ObjectId, state: &State) -> OwnedObject {
-    OwnedObject {
-        object: object.clone(),
-        layer: MountLayer::default(),
-        lies_in: Vec::new(),
-        uid: None,
-        heir_by: None,
-        scope: run.scope.clone(),
-        roles: Vec::new(),
-        item: String::new(),
-        since: run.time.clone(),
-        run: run.id.clone(),
-        adopted_by: None,
-        made_in: BTreeSet::new(),
-        before: state.clone(),
-        moved: None,
-        left: state.clone(),
-        open: None,
-        between: Vec::new(),
-        sensitive: false,
-        by_product: false,
-        no_snapshot: None,
-        node_removal: None,
-        guard: None,
-    }
 }
 
 fn left(thing: &mut OwnedObject, change: &SavedChange) {

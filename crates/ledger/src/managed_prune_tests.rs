@@ -102,3 +102,18 @@ fn what_a_role_declares_as_it_was_before_stays_managed_when_a_later_run_goes_bac
     ];
     assert!(!is_managed(&edited));
 }
+
+#[test]
+fn foreign_code_moves_what_is_managed_and_makes_nothing_managed() {
+    let moved = |key: &str, before: &str, after: &str| SavedChange {
+        outcome: SavedOutcome::Moved,
+        ..change(key, before, after, None)
+    };
+    let runs = [
+        run("r1", vec![change("a", "absent", "v 1", Some("r"))]),
+        run("r2", vec![moved("a", "v 1", "v 2"), moved("b", "absent", "v 1")]),
+    ];
+    let managed = after(&runs);
+    assert_eq!(keys(&managed), ["a"]);
+    assert_eq!(managed.entries[0].thing.left.line(), "v 2");
+}

@@ -1,7 +1,8 @@
 //! The objects that runs made on a host, and the roles that they belong to.
 
 use crate::{MountLayer, ProjectName, SavedGuard};
-use converge_resource::{NodeRemoval, ObjectId, State};
+use converge_resource::{ChangedPart, NodeRemoval, ObjectId, State};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A change of an object by the foreign code of an item, before an item of the same run changed it.
@@ -62,4 +63,27 @@ pub struct OwnedObject {
     pub node_removal: Option<NodeRemoval>,
     /// The guard of the last guarded item that changed it.
     pub guard: Option<SavedGuard>,
+    /// In a cluster: the parts that items have set, with those that were given back.
+    pub parts: Vec<ManagedPart>,
+}
+
+/// A part of a managed object: a field that items of the project have set while others have further fields of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagedPart {
+    /// The first change of it, with the value before.
+    pub first: ChangedPart,
+    /// Later ones that set another value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<ChangedPart>,
+    /// The role whose item set it last.
+    pub role: String,
+    /// The address of that item.
+    pub item: String,
+    /// The run that first set it.
+    pub run: String,
+    /// The number of the first change in that run.
+    pub seq: u32,
+    /// The run that gave it back; `None` while it is the project's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_by: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use crate::paths::is_at_path;
 use crate::{Adoption, ProjectName, Renaming};
-use converge_resource::{FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
+use converge_resource::{ChangedPart, FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run on one host.
@@ -141,6 +141,8 @@ pub struct SavedChange {
     pub node_removal: Option<NodeRemoval>,
     /// How its item was guarded; a rollback of it is guarded alike.
     pub guard: Option<SavedGuard>,
+    /// In a cluster: the parts of the object that its item declares and that it changed, or that a prune gave back.
+    pub parts: Vec<ChangedPart>,
     /// In a cluster: who owned the fields before it and after it. `None` where the record does not tell.
     pub owners: Option<FieldOwners>,
     /// Its result.
@@ -387,6 +389,7 @@ impl RunReader {
             no_snapshot: None,
             node_removal: None,
             guard: None,
+            parts: Vec::new(),
             owners: None,
             outcome,
             arrived: false,

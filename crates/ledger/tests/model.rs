@@ -456,6 +456,7 @@ fn shared(parts: &[Part]) -> (Vec<RunRecord>, Vec<story::Event<(u8, u8)>>) {
             no_snapshot: None,
             node_removal: None,
             guard: None,
+            parts: Vec::new(),
             owners: None,
             outcome: SavedOutcome::Done,
             arrived: false,

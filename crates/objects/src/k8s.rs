@@ -3,6 +3,7 @@
 pub mod field_set;
 pub mod fields;
 pub mod owners;
+pub mod parts;
 
 use crate::workload::{RESTARTED, STARTED_WITH};
 use converge_resource::{

@@ -2,8 +2,8 @@
 //! inputs they were started. The key is that of the Kubernetes object (`apps/v1/DaemonSet/NAMESPACE/NAME`).
 
 use converge_resource::{
-    ApiRef, ClusterPart, Disruption, DynClusterPart, DynSharedObject, ErasedObject, Facets, Object, Place,
-    Reversibility, SharedObject, Traits, state_of_words,
+    ApiRef, ClusterPart, Disruption, DynClusterPart, DynNeeds, DynSharedObject, ErasedObject, Facets, Needs,
+    Object, Place, Reversibility, SharedObject, Traits, state_of_words,
 };
 
 /// The annotation in which an older converge recorded the inputs of a workload: the digest of the resources that
@@ -61,6 +61,7 @@ impl Object for Workload {
     const PLACE: Place = Place::Cluster;
     const TRAITS: Traits = Traits { back_last: true, ..Traits::NONE };
     const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     const CLUSTER: &'static dyn DynClusterPart = &ErasedObject::<Self>::new();
     type State = WorkloadState;
 
@@ -92,6 +93,15 @@ impl Object for Workload {
             Some(to) if !restarts(from, to) => Disruption::None,
             _ => Disruption::Restarts,
         }
+    }
+}
+
+/// Seconds that a rollout may take.
+pub const ROLLOUT: u64 = 600;
+
+impl Needs for Workload {
+    fn patience(_: &str) -> Option<u64> {
+        Some(ROLLOUT)
     }
 }
 

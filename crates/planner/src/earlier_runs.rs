@@ -28,6 +28,9 @@ pub struct Orphan {
     pub item: String,
     /// The time since when it is managed, RFC 3339 UTC.
     pub since: String,
+    /// The parts of it, for people, where the object itself is still declared: `label gpu of node n`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<String>,
     /// The effect of `--prune` on it.
     pub fate: Fate,
 }

@@ -293,6 +293,7 @@ impl Pass<'_> {
         item.notes.extend(wanted.notes.iter().cloned());
         item.settings = wanted.settings.clone();
         item.calls.clone_from(&wanted.calls);
+        item.parts.clone_from(&wanted.parts);
         item.fetch = wanted.fetch.clone();
         item.backup = wanted.backup.clone();
         item.node_removal = wanted.node_removal.clone();

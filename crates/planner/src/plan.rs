@@ -3,8 +3,8 @@
 use crate::{Alteration, EarlierRuns};
 use converge_objects::traits_of;
 use converge_resource::{
-    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, NodeRemoval, ObjectId, Reversibility, State,
-    Wait,
+    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, NodeRemoval, ObjectId, Reversibility,
+    Segment, State, Wait,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,6 +108,9 @@ pub struct Item {
     /// stored.
     #[serde(skip)]
     pub calls: Vec<ApiCall>,
+    /// On a cluster: the fields that it declares of objects that others may have parts of too; of a prune, those that it gives back.
+    #[serde(skip)]
+    pub parts: Vec<(ObjectId, Vec<Segment>)>,
 }
 
 /// The source and the inputs of an item as one text. Never stored.

@@ -2,8 +2,9 @@
 
 use crate::text::{Line, Text, Tone};
 use converge_planner::{CutOff, Fate, HostPlan, ItemOrigin, Orphan};
-use converge_resource::counted;
+use converge_resource::{ObjectId, counted};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Names that are listed before the rest is only counted.
 const LISTED: usize = 8;
@@ -22,11 +23,17 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
     if undeclared.is_empty() || plan.items.iter().any(|i| i.origin == ItemOrigin::Prune) {
         return text;
     }
-    let line = Line::at(2).say(Tone::Warn, "orphaned").plain(format!(
-        ": {} of {}",
-        undeclared.len(),
-        counted(plan.earlier_runs.owned, "resource")
-    ));
+    let whole = undeclared.iter().filter(|thing| thing.parts.is_none()).count();
+    let objects: BTreeSet<&ObjectId> =
+        undeclared.iter().filter(|thing| thing.parts.is_some()).map(|thing| &thing.object).collect();
+    let owned = counted(plan.earlier_runs.owned, "resource");
+    let parts = format!("parts of {} of {owned}", objects.len());
+    let what = match (whole, objects.is_empty()) {
+        (_, true) => format!("{whole} of {owned}"),
+        (0, false) => parts,
+        (_, false) => format!("{whole}, and {parts}"),
+    };
+    let line = Line::at(2).say(Tone::Warn, "orphaned").plain(format!(": {what}"));
     text.push(
         line.faint(" managed by converge; with --prune they are removed or restored to their original state")
             .fold(4),
@@ -34,6 +41,12 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
     for thing in undeclared {
         let (sign, tone, what) = match &thing.fate {
             Fate::Removed => ("-", Tone::Remove, String::new()),
+            Fate::GivenBack if thing.parts.is_some() => (
+                "~",
+                Tone::Change,
+                " · no role declares this any more: what was there before comes back, the rest goes"
+                    .to_owned(),
+            ),
             Fate::GivenBack => {
                 ("~", Tone::Change, " · was there before: restored to its original state".to_owned())
             }
@@ -53,6 +66,9 @@ pub(crate) fn earlier_runs(plan: &HostPlan) -> Text {
 
 /// A command is known by its item.
 fn name(thing: &Orphan) -> String {
+    if let Some(parts) = &thing.parts {
+        return parts.clone();
+    }
     if converge_objects::traits_of(&thing.object).key_is_text {
         format!("{} of {}", thing.object.kind, thing.item)
     } else {
@@ -110,6 +126,7 @@ pub(crate) fn earlier_runs_json(plan: &HostPlan) -> Value {
             };
             json!({
                 "object": {"kind": thing.object.kind, "key": key},
+                "parts": thing.parts,
                 "role": thing.role,
                 "item": thing.item,
                 "since": thing.since,
@@ -139,7 +156,6 @@ mod tests {
     use super::*;
     use crate::samples::idle;
     use crate::text::Look;
-    use converge_resource::ObjectId;
 
     #[test]
     fn what_is_no_longer_declared_and_what_was_cut_off() {
@@ -148,6 +164,7 @@ mod tests {
             role: "shop".into(),
             item: "shop/an item".into(),
             since: "2026-11-20T08:00:00Z".into(),
+            parts: None,
             fate,
         };
         let mut plan = idle("web1");

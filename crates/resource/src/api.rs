@@ -22,7 +22,8 @@ pub fn field_manager(project: Option<&str>) -> String {
 /// The key under which an [`ApiProbe::Render`] holds a packaged chart.
 pub const ARCHIVE: &str = "archive_content";
 
-/// The key in an answer to [`ApiProbe::Render`] of a repository or registry that refuses the login, or asks for one: `{message, help}`.
+/// The key in an answer to [`ApiProbe::Render`] of a repository or registry from which the chart does not come: `{message, help, parameter}`, the last one
+/// `login`, `version`, `chart`, or null for its address.
 pub const REFUSED: &str = "login_refused";
 
 /// The key in an answer to [`ApiProbe::Render`] that holds the fields which the chart generates again each time ([`PreservedField`]).
@@ -171,7 +172,7 @@ pub enum ApiProbe {
     /// Renders a chart with real helm against the server: JSON text of a [`ReleaseSpec`], with the content of a packaged chart beside it
     /// as [`ARCHIVE`] (base64).
     /// Answer: `{manifests: [object…], chart, version, values: (the chart's own values), notes, definitions: (names of those of kinds)}` or `{invalid: what helm said}` or
-    /// `{login_refused: {message, help}}` ([`REFUSED`]) or `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
+    /// `{login_refused: {message, help, parameter}}` ([`REFUSED`]) or `{waits: why}` when what the chart needs (an API, a namespace) is not there yet.
     Render(String),
     /// Runs a Job (JSON text of its manifest) to its end, reads its log, and takes it away in every case. Answer: `{succeeded:
     /// bool, log, reason, seconds}`.

@@ -19,6 +19,7 @@ mod inputs;
 mod loaded;
 mod local;
 mod object;
+mod part;
 mod place;
 mod play;
 mod probe;
@@ -52,6 +53,7 @@ pub use object::{
     DynSharedObject, Effects, ErasedObject, Facets, Footprint, Links, Naming, Needs, NodePart, Nothing,
     Object, Past, Relations, Reversibility, SharedObject, Traits, differing,
 };
+pub use part::ChangedPart;
 pub use place::Place;
 pub use play::{MinAvailable, RoleEdge, Share, percentage};
 pub use probe::{Answer, Probe, RunAnswer};

@@ -1,8 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, Place, RunsWith, State, Stop,
-    View,
+    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, Place, RunsWith, Segment,
+    State, Stop, View,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,9 @@ pub struct WantedStates {
     pub calls: Vec<ApiCall>,
     /// On a cluster: targets of which the calls change the owners of fields, whatever becomes of the states.
     pub owners_only: Vec<ObjectId>,
+    /// On a cluster: the fields that it sets or takes away of objects that others may have parts of too. What it declares no more of them is orphaned.
+    /// An empty path stands for an apply: the server records its fields.
+    pub parts: Vec<(ObjectId, Vec<Segment>)>,
     /// The question to another host before a change.
     pub fetch: Option<Fetch>,
     /// The file that must reach the controller before a change.

@@ -53,12 +53,17 @@ pub(crate) fn check_login(login: Option<&ChartLogin>, errors: &mut Vec<ParamErro
     }
 }
 
-/// The error of a repository or registry that refuses the login, or asks for one. Its words hold no secret.
-pub(crate) fn login_stop(answer: &Value) -> Option<Stop> {
+/// The error of a repository or registry from which the chart does not come: it refuses the login, is not reached, has no such version. `source` is the
+/// parameter with its address. Its words hold no secret.
+pub(crate) fn source_stop(answer: &Value, source: &str) -> Option<Stop> {
     let refused = answer.get(REFUSED)?;
     let word = |key: &str| refused.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let message = word("message");
-    Some(Stop::invalid_help("/login", &message, word("help")).openly(message))
+    let pointer = match word("parameter").as_str() {
+        "" => source.to_owned(),
+        name => format!("/{name}"),
+    };
+    Some(Stop::invalid_help(&pointer, &message, word("help")).openly(message))
 }
 
 /// A version that names one chart: no range, no `latest`.
@@ -132,9 +137,12 @@ mod tests {
 
     #[test]
     fn a_refusal_is_shown_where_the_resource_is_sensitive_too() {
-        let answer = json!({REFUSED: {"message": "it asks for a login", "help": "give one"}});
-        let Some(Stop::Invalid { pointer, message, open, .. }) = login_stop(&answer) else { panic!() };
+        let answer =
+            json!({REFUSED: {"message": "it asks for a login", "help": "give one", "parameter": "login"}});
+        let Some(Stop::Invalid { pointer, message, open, .. }) = source_stop(&answer, "/url") else {
+            panic!()
+        };
         assert_eq!((pointer.as_str(), open), ("/login", Some(message)));
-        assert_eq!(login_stop(&json!({"manifests": []})), None);
+        assert_eq!(source_stop(&json!({"manifests": []}), "/url"), None);
     }
 }

@@ -204,6 +204,7 @@ impl Apply<'_> {
             wanted.owners_only.push(id);
         }
         wanted.notes.extend(given_up.iter().cloned());
+        wanted.parts.push((object.object(), Vec::new()));
         if state != now || !given_up.is_empty() {
             wanted.calls = vec![ApiCall::Apply { manifest: self.manifest.clone(), force: self.force }];
             if self.force && now != K8sState::Absent {
@@ -372,7 +373,8 @@ pub fn set_fields(
     let content = Content::new(k8s::text(&new).into_bytes());
     let wanted =
         WantedStates::one(object.object(), K8sState::Present(content.digest().clone())).with(content);
-    Ok(WantedStates { notes, ..wanted })
+    let parts = changes.iter().map(|(path, _)| (object.object(), path.clone())).collect();
+    Ok(WantedStates { notes, parts, ..wanted })
 }
 
 /// Names the tools with which people have changed these fields, where they differ from the wanted ones.

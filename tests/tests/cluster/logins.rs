@@ -84,3 +84,80 @@ fn private_charts_come_with_their_logins_and_no_password_is_seen() {
     silent(lab.converge(&["rollback", "--yes", "hosts.yaml"])).expect(0);
     assert!(lab.value(&["configmap", "one-private"], "/data").is_none());
 }
+
+/// One line with the cause and a remedy, also with a login, where helm says its progress; and a saved plan says what a plan says.
+#[test]
+fn a_chart_that_does_not_come_is_one_line_with_the_cause() {
+    let lab = Lab::get();
+    let server = ChartServer::start().unwrap();
+    server.admit("ann", "hunter2");
+    server.pack(&lab.helm, "small", "1.0.0", &[MAP, ("values.yaml", "size: 1\n")]).unwrap();
+    let here = format!("http://{}", server.host());
+    let declare = |url: &str, chart: &str, version: &str, password: &str| {
+        lab.role(
+            "sources",
+            &format!(
+                "scope: cluster\nresources:\n  - name: one\n    helm_release:\n      {{name: sources, namespace: default, repository: \"{url}\", chart: {chart}, version: {version}, \
+                 wait: false, login: {{username: ann, password: {password}}}}}\n"
+            ),
+        );
+    };
+    for (url, chart, version, words, help) in [
+        (
+            "http://127.0.0.1:9",
+            "small",
+            "1.0.0",
+            "http://127.0.0.1:9 cannot be reached: connection refused",
+            "correct the address",
+        ),
+        (
+            here.as_str(),
+            "small",
+            "9.9.9",
+            "has no version 9.9.9 of the chart: the newest are 1.0.0",
+            "correct `version`",
+        ),
+        (
+            here.as_str(),
+            "none",
+            "1.0.0",
+            "has no chart `none`: its charts are small",
+            "correct the name in `chart`",
+        ),
+    ] {
+        declare(url, chart, version, "hunter2");
+        let plan = lab.plan().expect(1);
+        says_all(&plan, &[words, help]);
+        assert!(
+            !plan.all().contains("Hang tight") && !plan.all().contains("Happy Helming"),
+            "{}",
+            plan.all()
+        );
+    }
+
+    declare(&here, "small", "1.0.0", "hunter2");
+    let out = lab.world.dir().join("sources.plan").display().to_string();
+    lab.converge(&["plan", "hosts.yaml", "--out", &out]).expect(2);
+    server.admit("ann", "hunter2-new");
+    let refused = lab.converge(&["apply", "--yes", &out]).expect(4);
+    says_all(
+        &refused,
+        &["does not accept the login (401 Unauthorized); correct `username` and `password` of `login`"],
+    );
+    assert!(!refused.all().contains("changed since the plan"), "{}", refused.all());
+
+    // A call that does not come to its end says how long it had, and the parameter that gives it more.
+    server.admit("ann", "hunter2");
+    let hook = "apiVersion: v1\nkind: Pod\nmetadata: {name: sources-hook, annotations: {helm.sh/hook: pre-install}}\n\
+        spec: {nodeSelector: {sources: nowhere}, containers: [{name: c, image: example.com/c}]}\n";
+    server
+        .pack(&lab.helm, "hooked", "1.0.0", &[("templates/hook.yaml", hook), ("values.yaml", "{}\n")])
+        .unwrap();
+    declare(&here, "hooked", "1.0.0", "hunter2, timeout: 3");
+    let text = std::fs::read_to_string(lab.world.dir().join("roles/sources/role.yaml")).unwrap();
+    let text = text.replace("password: hunter2, timeout: 3}}", "password: hunter2}, timeout: 3}");
+    lab.role("sources", &text);
+    let late = lab.apply();
+    says_all(&late, &["it had 3 s", "`timeout` of this `helm_release` gives it more"]);
+    lab.kubectl(&["delete", "pod", "sources-hook", "--ignore-not-found", "--force"]);
+}

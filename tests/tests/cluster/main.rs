@@ -16,6 +16,7 @@ mod operators;
 mod other_targets;
 mod owners_back;
 mod ownership;
+mod parts;
 mod patched;
 mod projects;
 mod recovered;

@@ -119,6 +119,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/revert/nodes.rs",
             "engine/src/revert/releases.rs",
             "engine/src/revert/releases/held.rs",
+            "engine/src/plan/managed/parts.rs",
             "engine/src/revert/releases/unset.rs",
             "engine/src/revert/sealed.rs",
             "engine/src/revert/shared.rs",

@@ -375,8 +375,10 @@ impl Cluster {
                 }
                 let as_manager = format!("{path}?fieldManager={}", escaped(planned.manager));
                 let now = api.patch(&as_manager, MERGE, &patch).await.map_err(missed)?;
-                if job.work.owner.is_empty() {
-                    let back = WriteBack { path: &path, live: Some(live), made: None, fields: &fields, to };
+                if job.work.owner.is_empty() || job.work.gives_back {
+                    let (parts, live) = (job.work.given_back(job.change), Some(live));
+                    let back =
+                        WriteBack { path: &path, live, made: None, parts: &parts, fields: &fields, to };
                     self.give_back_fields(job, &back, now).await.map_err(Miss::End)?;
                 }
                 Ok(())
@@ -390,7 +392,8 @@ impl Cluster {
                 let made = api.post(&list, &new).await.map_err(missed)?;
                 if job.work.owner.is_empty() {
                     let made_state = Some(&job.change.to);
-                    let back = WriteBack { path: &path, live: None, made: made_state, fields: &[], to };
+                    let back =
+                        WriteBack { path: &path, live: None, made: made_state, parts: &[], fields: &[], to };
                     self.give_back_fields(job, &back, made).await.map_err(Miss::End)?;
                 }
                 Ok(())

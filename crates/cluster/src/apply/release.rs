@@ -148,12 +148,15 @@ impl Cluster {
         let result = async {
             if let Some(recovery) = recovery {
                 (job.tell)(&tells(&recovery.what));
-                self.call(&helm, &recovery, namespace).await.map_err(|said| (recovery.what, said))?;
+                let late = |error: HelmError| error.within(recovery.seconds, call.is_some());
+                let called = self.call(&helm, &recovery, namespace).await.map_err(late);
+                called.map_err(|said| (recovery.what, said))?;
                 (job.tell)(&action.what);
             } else {
                 (job.tell)(&tells(&action.what));
             }
-            self.call(&helm, &action, namespace).await.map_err(|said| (action.what, said))
+            let late = |error: HelmError| error.within(action.seconds, job.work.release(id).is_some());
+            self.call(&helm, &action, namespace).await.map_err(late).map_err(|said| (action.what, said))
         }
         .await;
         let after = self.watched(job.work).await;
@@ -208,7 +211,7 @@ impl Cluster {
         call: Option<&ReleaseSpec>,
         waits: bool,
     ) -> Result<HelmCall, ActionError> {
-        let patience = Patience { seconds: WAIT, waits };
+        let patience = Patience { seconds: call.map_or(WAIT, seconds), waits };
         let ReleaseState::Installed { chart, .. } = to else { return Ok(found.uninstall(patience)) };
         let name = found.name;
         let digest = content_of(to, call).ok_or(ActionError::NoContent)?;

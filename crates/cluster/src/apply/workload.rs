@@ -10,7 +10,7 @@ use crate::records::ChangeEnd;
 use crate::rollout::on_delete;
 use crate::started::StartedWorkload;
 use crate::work::WorkEnd;
-use converge_objects::workload::{RESTARTED, STARTED_WITH, WorkloadState, restarts};
+use converge_objects::workload::{self, RESTARTED, STARTED_WITH, WorkloadState, restarts};
 use converge_resource::{ApiRef, Change, State};
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// All pods must be there within this.
-const ROLLOUT: Duration = Duration::from_secs(600);
+const ROLLOUT: Duration = Duration::from_secs(workload::ROLLOUT);
 
 /// Restarts of one workload that another client takes back.
 const RESTARTS: usize = 3;

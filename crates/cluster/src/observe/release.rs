@@ -155,7 +155,7 @@ impl Cluster {
         }
         let spec: ReleaseSpec = serde_json::from_value(spec).map_err(LookError::ReleaseSpec)?;
         let helm = match Helm::ready(self, Some(&spec)).await {
-            Err(error @ HelmError::Refused(_)) => return Ok(refused(&error)),
+            Err(error) if error.is_of_source() => return Ok(refused(&error)),
             ready => ready?,
         };
         let chart = helm.chart(self, &spec)?;
@@ -190,7 +190,7 @@ impl Cluster {
         arguments.extend(chart.clone());
         let said = match helm.run(&arguments, QUESTION).await {
             Ok(release) => return Ok(ManifestSource::Upgrade { arguments, first: release }),
-            Err(refused @ HelmError::Refused(_)) => return Err(RenderFailure::Refused(refused)),
+            Err(refused) if refused.is_of_source() => return Err(RenderFailure::Refused(refused)),
             Err(said) => said,
         };
         // A release that is stuck: helm then checks nothing else. Or a chart that brings the kinds of its own objects: helm
@@ -350,8 +350,15 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// The meaning of a refusal by helm.
 fn refused(error: &HelmError) -> Value {
-    if let HelmError::Refused(refusal) = error {
-        return json!({REFUSED: {"message": refusal.to_string(), "help": refusal.help()}});
+    match error {
+        HelmError::Refused(refusal) => {
+            return json!({REFUSED: {"message": refusal.to_string(), "help": refusal.help(), "parameter": "login"}});
+        }
+        HelmError::Source(fault) => {
+            let (message, help) = (fault.to_string(), fault.help());
+            return json!({REFUSED: {"message": message, "help": help, "parameter": fault.parameter()}});
+        }
+        _ => {}
     }
     let said = error.to_string();
     let line = said.strip_prefix("Error: ").unwrap_or(&said);

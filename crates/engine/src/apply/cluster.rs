@@ -97,6 +97,7 @@ impl HostRun {
             _ => (item.changes().iter().map(|c| c.change.clone()).collect(), false),
         };
         let declared = item.origin == ItemOrigin::Declared;
+        let gives_back = item.origin == ItemOrigin::Prune && !item.parts.is_empty();
         let foreign = item.changes().iter().any(|c| c.opaque);
         let own = |object: &converge_resource::ObjectId| changes.iter().any(|c| c.object == *object);
         let watch = match foreign {
@@ -112,7 +113,10 @@ impl HostRun {
         ClusterWork {
             in_part: crate::revert::undo::is_in_part(item),
             address: item.address.clone(),
-            owner: if declared { item.role.clone() } else { String::new() },
+            parts: item.parts.clone(),
+            gives_back,
+            // An object of which parts are given back stays with its roles.
+            owner: if declared || gives_back { item.role.clone() } else { String::new() },
             sensitive: item.sensitive,
             changes,
             calls: item.calls.clone(),

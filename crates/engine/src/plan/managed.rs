@@ -3,15 +3,18 @@
 //! A thing counts as no longer declared when no item of any role claims it and every role that made it was evaluated
 //! completely for that host. Whatever is not known for sure leaves it alone.
 
+mod declares;
 mod fate;
 mod orphans;
+mod parts;
 
+pub(crate) use declares::Declares;
 pub(crate) use orphans::undo_of;
+pub(crate) use parts::add_parts;
 
 use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
-use crate::plan::source::HostSource;
 use crate::revert::accounts::{AccountChanges, Accounts};
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
@@ -28,43 +31,6 @@ use orphans::{
     name_other_projects, orphaned, other_names, remains,
 };
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The declarations of the project for a host, whatever the run is narrowed to.
-#[derive(Debug, Default)]
-pub(crate) struct Declares {
-    /// The objects that some item claims.
-    pub objects: BTreeSet<ObjectId>,
-    /// The host's roles, and whether each was evaluated completely.
-    pub roles: BTreeMap<String, bool>,
-    /// Former names of roles.
-    pub renamed: BTreeMap<String, String>,
-    /// True when the run is narrowed to some roles or tags: roles that are gone were not looked for.
-    pub narrowed: bool,
-}
-
-impl Declares {
-    /// Reads the items of a host.
-    pub fn of(source: &HostSource<'_>, outputs: &converge_planner::Outputs, narrowed: bool) -> Self {
-        let (mut objects, roles, renamed) = source.declares(outputs);
-        // A unit whose file is declared is there through it, and goes with it.
-        let through = |object: &ObjectId| {
-            let links = converge_objects::object(&object.kind)?.links();
-            Some(links.brings(&object.key, &State::absent(), None).into_iter().map(|(brought, _)| brought))
-        };
-        let brought: Vec<ObjectId> = objects.iter().filter_map(through).flatten().collect();
-        objects.extend(brought);
-        Self { objects, roles, renamed, narrowed }
-    }
-
-    fn name<'a>(&'a self, role: &'a str) -> &'a str {
-        self.renamed.get(role).map_or(role, String::as_str)
-    }
-
-    /// Whether it is known for sure that this role does not want the thing.
-    fn surely_without(&self, role: &str) -> bool {
-        self.roles.get(self.name(role)).copied().unwrap_or(!self.narrowed)
-    }
-}
 
 /// The questions that come first about objects that go: themselves, what they lie in, their other names and owners, and with `apt` the packages that came
 /// along.
@@ -256,6 +222,7 @@ fn undeclared(
             role,
             item: thing.item.clone(),
             since: thing.since.clone(),
+            parts: None,
             fate: match fate(judged, known) {
                 Fate::GivenBack if thing.before.is_absent() => Fate::OwnPartRemoved,
                 fate => fate,

@@ -34,7 +34,7 @@ pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) ->
             ItemSelection::Converge,
             &nothing,
         );
-        for object in source.declares(&nothing).0.into_iter().filter(is_here) {
+        for object in source.declares(&nothing).objects.into_keys().filter(is_here) {
             hosts.entry(object).or_default().insert(host.to_owned());
         }
     }

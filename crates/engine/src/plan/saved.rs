@@ -191,6 +191,11 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         }
         (Outcome::Changed(was), Outcome::Changed(now)) => Some(difference(was, now)),
         (Outcome::Changed(_), Outcome::Refused(_)) => None,
+        // A parameter is at fault: a login that is no longer accepted. No object has changed.
+        (Outcome::Changed(_), Outcome::Failed(problem)) if !problem.pointer.is_empty() => {
+            let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+            Some(format!("{}{help}", problem.message))
+        }
         // It could be done when the plan was made: a user has changed the host since.
         (Outcome::Changed(was), Outcome::Failed(problem)) => {
             Some(format!("{} changed since the plan: {}", names(was), problem.message))
@@ -471,6 +476,7 @@ mod tests {
         let HostResult::Planned(plan) = &mut fleet.hosts[0].result else { panic!() };
         plan.base = vec![(command(), State::absent()), (ObjectId::new("path", "/a"), State::absent())];
         plan.earlier_runs.undeclared.push(Orphan {
+            parts: None,
             object: command(),
             role: "r".to_owned(),
             item: "r/c".to_owned(),

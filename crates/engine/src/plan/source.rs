@@ -31,6 +31,19 @@ pub(crate) enum ItemSelection<'a> {
     Whole,
 }
 
+/// The declarations of the roles of a host.
+#[derive(Default)]
+pub(crate) struct Declarations {
+    /// The objects that items claim, each with the number of these items.
+    pub objects: BTreeMap<ObjectId, usize>,
+    /// Whether each role was evaluated completely.
+    pub roles: BTreeMap<String, bool>,
+    /// Previous names of roles.
+    pub renamed: BTreeMap<String, String>,
+    /// Roles that were evaluated completely, but that choose some of their objects in the cluster.
+    pub choosers: BTreeSet<String>,
+}
+
 /// The items of one host.
 pub(crate) struct HostSource<'a> {
     declared: ItemDeclaration,
@@ -337,19 +350,16 @@ impl<'a> HostSource<'a> {
         ResolvedParameters::Ready { resource, params: ready.params, sensitive: ready.sensitive }
     }
 
-    /// The claims of the roles of this host, selected or not; whether each role was evaluated completely; and the previous
-    /// names of roles.
-    pub fn declares(
-        &self,
-        outputs: &Outputs,
-    ) -> (BTreeSet<ObjectId>, BTreeMap<String, bool>, BTreeMap<String, String>) {
-        let (mut objects, mut roles, mut renamed) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    /// The declarations of the roles of this host, selected or not.
+    pub fn declares(&self, outputs: &Outputs) -> Declarations {
+        let Declarations { mut objects, mut roles, mut renamed, mut choosers } = Declarations::default();
         let listed = self.places.iter().enumerate();
         let listed = listed.filter(|(_, (_, section, _))| matches!(section, ItemSection::Resources));
         let listed: BTreeMap<(usize, usize), usize> =
             listed.map(|(index, (role, _, item))| ((*role, *item), index)).collect();
         for (role_at, role) in self.declared.roles.iter().enumerate() {
             let mut complete = role.complete && role.problems.is_empty();
+            let mut chooses = false;
             for (item_at, item) in role.items.iter().enumerate() {
                 let evaluated = match listed.get(&(role_at, item_at)) {
                     Some(index) => {
@@ -369,17 +379,21 @@ impl<'a> HostSource<'a> {
                 match resolved {
                     ResolvedParameters::Ready { resource, .. } => {
                         // Nobody knows here which objects a selector chooses: none of its role is taken for orphaned.
-                        complete &= !resource.chooses();
-                        objects.extend(resource.claims().into_iter().map(|c| c.object));
+                        chooses |= resource.chooses();
+                        let claimed: BTreeSet<ObjectId> =
+                            resource.claims().into_iter().map(|c| c.object).collect();
+                        claimed.into_iter().for_each(|object| *objects.entry(object).or_default() += 1);
                     }
                     _ => complete = false,
                 }
             }
-            roles.insert(role.role.name.clone(), complete);
+            let name = &role.role.name;
+            roles.insert(name.clone(), complete && !chooses);
+            choosers.extend((complete && chooses).then(|| name.clone()));
             let previous = role.role.renamed_from.iter().map(|old| old.value.clone());
             renamed.extend(previous.map(|old| (old, role.role.name.clone())));
         }
-        (objects, roles, renamed)
+        Declarations { objects, roles, renamed, choosers }
     }
 
     /// A wrong parameter, with its place.

@@ -4,6 +4,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::along::refuse_what_takes_others_along;
 use crate::plan::look::{LookResult, LookScope, LookStart, look_and_plan, look_from};
+use crate::plan::managed;
 use crate::plan::other_targets::OtherRoles;
 use crate::{Activity, Event, HostEntry, HostResult, TargetError};
 use converge_model::FactNames;
@@ -161,8 +162,10 @@ async fn with_records(
             let (things, declares) = (&records.things, &looked.declares);
             refuse_what_takes_others_along(context, target, &mut plan, things, declares, &mut known).await?;
             crate::plan::missing::name_takers(context, target, &mut plan, things, &mut known).await?;
-            crate::plan::managed::own(context, target, &mut plan, records, &looked.declares, &mut known)
-                .await?
+            // Before whole objects: what refers to one of these goes first.
+            let parts = managed::add_parts(context, target, &mut plan, things, declares, &mut known).await?;
+            managed::own(context, target, &mut plan, records, &looked.declares, &mut known).await?;
+            plan.earlier_runs.undeclared.extend(parts);
         }
         Some(Err(message)) => {
             let message = format!("{}: {message}", target.name());

@@ -13,8 +13,8 @@ use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiProbe, ApiRef, Change, Digest, ObjectId, Probe, Segment, State};
 use owners::{GivenFields, answer, given_back, others, owned_before, taken_up};
 pub(crate) use owners::{
-    belongs_to_others, give_fields_back, given_has_changed, has_fields, judge_values_of_before,
-    takes_from_others,
+    belongs_to_others, give_fields_back, given_has_changed, has_fields, is_applied, judge_values_of_before,
+    others_of, takes_from_others,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -68,9 +68,14 @@ pub(crate) fn state_with(
 ) -> Option<State> {
     let mut made = with(object, fields).ok()?;
     drop_emptied(&mut made, fields, other);
-    let (state, content) = K8sState::of(&made);
+    Some(state_of(&made, known))
+}
+
+/// The state of an object of a cluster. Its content becomes known.
+pub(crate) fn state_of(object: &Value, known: &mut Knowledge) -> State {
+    let (state, content) = K8sState::of(object);
     known.learn_content(content);
-    Some(state.into())
+    state.into()
 }
 
 fn is_secret(undo: &Undo) -> bool {

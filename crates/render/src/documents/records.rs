@@ -20,6 +20,8 @@ pub struct Records {
 pub struct UndeclaredEntry {
     /// The object
     pub object: ObjectName,
+    /// Its parts that are orphaned, where the object itself is still declared
+    pub parts: Option<String>,
     /// The role that made or changed it
     pub role: String,
     /// The resource that made or changed it

@@ -1,6 +1,6 @@
 //! `helm_release`
 
-use crate::chart_source::{archive_name, check_login, check_registry, check_repository, exact, login_stop};
+use crate::chart_source::{archive_name, check_login, check_registry, check_repository, exact, source_stop};
 use crate::look::check_deadline;
 use crate::manifest::{Presence, check_name, namespace_comes};
 use crate::release_drift::{InstalledRelease, ReleaseDrift};
@@ -237,7 +237,7 @@ impl HelmRelease {
         let answer = view.api(&self.question(spec)?)?;
         let said =
             |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-        if let Some(stop) = login_stop(&answer) {
+        if let Some(stop) = source_stop(&answer, if self.oci.is_some() { "/oci" } else { "/repository" }) {
             return Err(stop);
         }
         if let Some(why) = said("waits") {

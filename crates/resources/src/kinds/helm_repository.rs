@@ -1,6 +1,6 @@
 //! `helm_repository`
 
-use crate::chart_source::{check_login, check_repository, login_stop};
+use crate::chart_source::{check_login, check_repository, source_stop};
 use converge_resource::{
     ApiProbe, Chart, ChartLogin, Claim, ParamError, Place, ReleaseSpec, Resource, Stop, View, WantedStates,
 };
@@ -76,7 +76,7 @@ impl Resource for HelmRepository {
 
     fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
         let answer = view.api(&self.probe()?)?;
-        if let Some(stop) = login_stop(&answer) {
+        if let Some(stop) = source_stop(&answer, "/url") {
             return Err(stop);
         }
         match answer.get("invalid") {

@@ -4,6 +4,7 @@ use crate::manifest::{edit_claims, merged, missing, present, set_fields};
 use crate::pointer;
 use crate::target::WrittenObject;
 use converge_objects::k8s::fields;
+use converge_objects::k8s::parts::leaves;
 use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -105,7 +106,13 @@ impl Resource for K8sPatch {
         let object = self.object().map_err(|e| Stop::invalid(&e.pointer, e.message))?;
         let Some(now) = present(view, &object)? else { return Err(missing(view, "/target", &object)) };
         let changes = self.changes(&now).map_err(|why| Stop::invalid("/set", why))?;
-        set_fields(view, "/target", &object, &changes)
+        let set = self.set.iter().map(|(way, value)| (way, Some(value)));
+        let unset = self.unset.iter().map(|way| (way, None));
+        let declared: Vec<_> =
+            set.chain(unset).filter_map(|(way, value)| Some((pointer::single(way).ok()?, value))).collect();
+        let parts = declared.iter().flat_map(|(path, value)| leaves(path, *value));
+        let parts = parts.map(|path| (object.object(), path)).collect();
+        Ok(WantedStates { parts, ..set_fields(view, "/target", &object, &changes)? })
     }
 
     fn basis(&self) -> Option<String> {

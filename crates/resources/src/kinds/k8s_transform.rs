@@ -7,6 +7,7 @@ use crate::picked::{PickedObjects, check_selector};
 use crate::pointer;
 use converge_objects::condition::FieldQuery;
 use converge_objects::k8s::fields;
+use converge_objects::k8s::parts::leaves;
 use converge_resource::{Claim, ParamError, Place, Resource, Stop, View, WantedStates, counted};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -109,10 +110,11 @@ impl Resource for K8sTransform {
             if !queries.iter().all(|query| !query.find(&content).is_empty()) {
                 continue;
             }
-            let mut changes = Vec::new();
+            let (mut changes, mut declared) = (Vec::new(), Vec::new());
             for (text, value) in &self.set {
                 let parts = pointer::parse(text).map_err(|why| Stop::invalid("/set", why))?;
                 for path in pointer::expand(&content, &parts).map_err(|why| Stop::invalid("/set", why))? {
+                    declared.extend(leaves(&path, Some(value)));
                     let new = merged(fields::read(&content, &path), value);
                     changes.push((path, Some(new).filter(|v| !v.is_null())));
                 }
@@ -121,6 +123,7 @@ impl Resource for K8sTransform {
             all.targets.extend(one.targets);
             all.contents.extend(one.contents);
             all.notes.extend(one.notes);
+            all.parts.extend(declared.into_iter().map(|path| (object.object(), path)));
         }
         asks.finish()?;
         if all.targets.is_empty() {

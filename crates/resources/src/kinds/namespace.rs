@@ -4,6 +4,7 @@ use crate::manifest::{
     Apply, Marks, Presence, check_marks, check_name, edit_claims, given, marks, present, set_fields,
 };
 use converge_objects::K8sState;
+use converge_objects::k8s::fields::FieldPath;
 use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +37,11 @@ impl Namespace {
             namespace: None,
             name: self.name.clone(),
         }
+    }
+
+    /// Its labels and annotations by their paths.
+    fn marks(&self) -> Vec<(FieldPath, Option<Value>)> {
+        [marks("labels", &self.labels), marks("annotations", &self.annotations)].concat()
     }
 
     fn manifest(&self) -> Value {
@@ -89,12 +95,12 @@ impl Resource for Namespace {
         let there = present(view, &object)?.is_some();
         match (self.state, there) {
             (Presence::Absent, _) => Ok(WantedStates::one(object.object(), K8sState::Absent)),
-            (Presence::Present, false) => Apply { manifest: &self.manifest(), force: false }.plan(view),
-            (Presence::Present, true) => {
-                let mut changes = marks("labels", &self.labels);
-                changes.extend(marks("annotations", &self.annotations));
-                set_fields(view, "/name", &object, &changes)
+            (Presence::Present, false) => {
+                let made = Apply { manifest: &self.manifest(), force: false }.plan(view)?;
+                let parts = self.marks().into_iter().map(|(path, _)| (object.object(), path)).collect();
+                Ok(WantedStates { parts, ..made })
             }
+            (Presence::Present, true) => set_fields(view, "/name", &object, &self.marks()),
         }
     }
 }

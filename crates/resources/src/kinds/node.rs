@@ -116,12 +116,22 @@ impl Node {
         self.wait().map(|wait| ObjectId::new("condition", wait.key()))
     }
 
+    /// The parts of a node that it declares.
+    fn parts(&self) -> Vec<fields::FieldPath> {
+        let marks = marks("labels", &self.labels).into_iter().chain(marks("annotations", &self.annotations));
+        let taint = |taint: &Taint| {
+            let item = fields::Segment::Item("key".to_owned(), json!(taint.key).to_string());
+            taints().into_iter().chain([item]).collect()
+        };
+        marks.map(|(path, _)| path).chain(self.taints.iter().map(taint)).collect()
+    }
+
     /// The fields of one node.
     fn changes(&self, node: &Value) -> Vec<(fields::FieldPath, Option<Value>)> {
         let mut changes = marks("labels", &self.labels);
         changes.extend(marks("annotations", &self.annotations));
         if !self.taints.is_empty() {
-            let way = ["spec", "taints"].map(|key| fields::Segment::Key(key.to_owned())).to_vec();
+            let way = taints();
             let mut list = fields::read(node, &way).and_then(Value::as_array).cloned().unwrap_or_default();
             for taint in &self.taints {
                 taint.lay(&mut list);
@@ -130,6 +140,11 @@ impl Node {
         }
         changes
     }
+}
+
+/// The path to the taints of a node.
+fn taints() -> fields::FieldPath {
+    ["spec", "taints"].map(|key| fields::Segment::Key(key.to_owned())).to_vec()
 }
 
 fn has_label(node: &Value, label: &str) -> bool {
@@ -252,21 +267,26 @@ impl Resource for Node {
     }
 
     fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
-        let mut nodes = Vec::new();
+        let (mut nodes, mut chosen) = (Vec::new(), Vec::new());
         if let Some(labels) = &self.selector {
             let picked =
                 PickedObjects { api_version: "v1", kind: "Node", namespace: None, labels: Some(labels) };
             nodes = picked.find(view)?;
+            let found = nodes.iter().map(|(object, _)| object.object());
+            chosen.extend(found.flat_map(|id| self.parts().into_iter().map(move |path| (id.clone(), path))));
         }
+        let mut all = WantedStates { parts: chosen, ..WantedStates::default() };
         for name in &self.name.0 {
             let object = Self::object(name);
             let Some(node) = present(view, &object)? else { return Err(missing(view, "/name", &object)) };
+            // Of one that is left alone an earlier run may have set them, and the label by which it is left alone.
+            all.parts.extend(self.parts().into_iter().map(|path| (object.object(), path)));
             if !self.without.0.iter().any(|label| has_label(&node, label)) {
                 nodes.push((object, node));
             }
         }
         let pointer = if self.selector.is_some() { "/selector" } else { "/name" };
-        let (mut all, mut asks) = (WantedStates::default(), Asks::default());
+        let mut asks = Asks::default();
         for (object, node) in nodes {
             let Some(one) = asks.take(set_fields(view, pointer, &object, &self.changes(&node)))? else {
                 continue;

@@ -11,7 +11,9 @@ use crate::work::WorkEnd;
 use converge_ledger::ProjectScope;
 use converge_objects::k8s::fields::Field;
 use converge_objects::k8s::{K8sState, from_text, normalised};
-use converge_resource::{ApiRef, Content, Digest, FIELD_MANAGER, ObjectId, State, field_manager};
+use converge_resource::{
+    ApiRef, ChangedPart, Content, Digest, FIELD_MANAGER, ObjectId, State, field_manager,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::sleep;
@@ -23,6 +25,8 @@ pub(super) struct WriteBack<'a> {
     pub(super) live: Option<&'a Value>,
     /// Its state, where it is made anew.
     pub(super) made: Option<&'a State>,
+    /// The parts that alone are given back; none where all of the object is.
+    pub(super) parts: &'a [ChangedPart],
     /// The fields that were written.
     pub(super) fields: &'a [Field],
     /// The object as it was to be.
@@ -82,7 +86,8 @@ impl Cluster {
         let (Some(path), Some(live)) = (api.path(&wanted).await?, api.object(&wanted).await?) else {
             return Ok(());
         };
-        let back = WriteBack { path: &path, live: Some(&live), made: None, fields: &[], to: &live };
+        let back =
+            WriteBack { path: &path, live: Some(&live), made: None, parts: &[], fields: &[], to: &live };
         self.settle_owners(object, &BTreeMap::new(), &back, live.clone()).await
     }
 
@@ -96,6 +101,11 @@ impl Cluster {
         let api = &self.inner.api;
         let found = self.owners_before(object).await?;
         let (state, mut owners) = found.unwrap_or_else(|| (State::absent(), Owners::default()));
+        if let Some(live) = back.live.filter(|_| !back.parts.is_empty()) {
+            // All other fields remain the project's own.
+            let own = Some(ownership::own_without(live, back.parts, self.manager()));
+            owners = Owners { own, others: owners.others, ..Owners::default() };
+        }
         if back.made.is_some_and(|made| *made != state) {
             // The project's own fields alone come back, of an object that another one has taken away meanwhile.
             owners = Owners { own: owners.own, ..Owners::default() };

@@ -306,6 +306,7 @@ mod tests {
             node_removal: None,
             open: None,
             guard: None,
+            parts: Vec::new(),
         }
     }
 
@@ -329,7 +330,7 @@ mod tests {
             objects: BTreeSet::from([ObjectId::new("path", "/wanted")]),
             roles: BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), false)]),
             renamed: BTreeMap::from([("old".to_owned(), "b".to_owned())]),
-            narrowed: false,
+            ..Declares::default()
         };
         let scope = ProjectScope(things[0].scope.clone());
         let keys = |declares: &Declares| -> Vec<String> {
@@ -365,8 +366,7 @@ mod tests {
             let declares = Declares {
                 objects: BTreeSet::from([object]),
                 roles: BTreeMap::from([("a".to_owned(), true)]),
-                renamed: BTreeMap::new(),
-                narrowed: false,
+                ..Declares::default()
             };
             orphaned(&things, &scope, &declares).len()
         };

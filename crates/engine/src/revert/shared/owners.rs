@@ -5,7 +5,7 @@ use crate::revert::{JudgedUndo, RevertGroup};
 use converge_ledger::Undo;
 use converge_objects::is_of_api;
 use converge_objects::k8s::field_set::FieldSet;
-use converge_objects::k8s::fields::{Field, leaf_differences, moved, shown};
+use converge_objects::k8s::fields::{Field, FieldPath, leaf_differences, moved, shown};
 use converge_objects::k8s::owners::{entries, is_own, owners_of_part, staying};
 use converge_planner::Knowledge;
 use converge_resource::{Answer, ApiRef, Change, FIELD_MANAGER, FieldOwners, ObjectId, State};
@@ -23,6 +23,22 @@ pub(super) fn others(field: &Field, live: &Value, own: &str) -> BTreeSet<String>
     let mut all: BTreeSet<String> = owners_of_part(live, &field.path).into_iter().collect();
     all.retain(|manager| ![own, FIELD_MANAGER].contains(&manager.as_str()));
     all
+}
+
+/// The managers of a field of an object other than the project's own.
+pub(crate) fn others_of(object: &ObjectId, path: &FieldPath, known: &Knowledge) -> BTreeSet<String> {
+    let field = Field { path: path.clone(), before: None, after: None };
+    answer(object, known).map(|(live, own)| others(&field, live, own)).unwrap_or_default()
+}
+
+/// Whether the project owns a field by an apply: its manifest declares it.
+pub(crate) fn is_applied(object: &ObjectId, path: &FieldPath, known: &Knowledge) -> bool {
+    let Some((live, own)) = answer(object, known) else { return false };
+    let applied = |entry: &&Value| {
+        entry.get("operation").and_then(Value::as_str) == Some("Apply") && is_own(entry, own)
+    };
+    let set: FieldSet = entries(live).filter(applied).map(FieldSet::of).collect();
+    !set.within(path, live).is_empty()
 }
 
 /// The fields that some runs gave to others, each with these: fields that they brought back, and those that the project owned before them and that they gave
