@@ -25,9 +25,9 @@ pub(crate) struct Tls {
 /// One connection, decrypted.
 pub(crate) struct TlsConnection {
     openssl: Child,
-    /// What the client sends.
+    /// The bytes of the client.
     pub reader: ChildStdout,
-    /// What it receives.
+    /// The bytes to the client.
     pub writer: ChildStdin,
 }
 
