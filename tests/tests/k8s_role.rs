@@ -186,12 +186,12 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
 /// The role `k8s_snap`: programs in the snap's layout before a real kubeadm, kubelet and containerd.
 #[test]
 fn the_snap_makes_a_cluster_of_bare_hosts() {
-    let cluster = Cluster::new("k8s-snap", 2);
-    let (one, two) = (cluster.host(1), cluster.host(2));
-    for host in [one, two] {
+    let cluster = Cluster::new("k8s-snap", 3);
+    let (one, two, three) = (cluster.host(1), cluster.host(2), cluster.host(3));
+    for host in [one, two, three] {
         cluster.offer_snap(host).unwrap();
     }
-    cluster.write_snap_inventory("snap.yaml", &[1], &[2]);
+    cluster.write_snap_inventory("snap.yaml", &[1, 3], &[2]);
     let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
     let kubectl = |what: &str| {
         let program = "/snap/k8s/current/bin/kubectl --kubeconfig /etc/kubernetes/admin.conf";
@@ -204,19 +204,28 @@ fn the_snap_makes_a_cluster_of_bare_hosts() {
         .says("note: asks h1 for a join token when its turn comes")
         .says("`--allow-destroy k8s_snap:node`");
     let made = run(&["apply", "snap.yaml", "--yes"]).expect(0);
-    assert_eq!(kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1 h2");
+    let nodes = || kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'");
+    assert_eq!(nodes(), "h1 h2 h3");
+    let planes =
+        "get nodes -l node-role.kubernetes.io/control-plane= -o 'jsonpath={.items[*].metadata.name}'";
+    assert_eq!(kubectl(planes), "h1 h3");
     run(&["plan", "snap.yaml"]).expect(0).says("nothing to change");
     run(&["verify", "snap.yaml"]).expect(0);
     let roots =
         "test -d /var/lib/containerd/k8s-containerd/run/containerd && ! systemctl is-active -q containerd";
     exec(two, roots);
 
-    // The token is in no output, and on h2 in no file but that of the stand-in.
-    let token = exec(two, "cat /run/k8s-snap-token");
-    assert!(token.len() > 60 && !made.all().contains(token.trim()), "a token was shown");
-    let found =
-        two.exec(&format!("grep -rlF '{}' /etc /var/lib/converge /var/log /run/converge*", token.trim()));
-    assert_eq!(found.unwrap().stdout, "", "a token stayed on h2");
+    // A token is in no output, on no command line, and in no file but that of the stand-in.
+    for host in [two, three] {
+        let token = exec(host, "cat /run/k8s-snap-token");
+        assert!(token.len() > 60 && !made.all().contains(token.trim()), "a token was shown");
+        let lines = exec(host, "cat /run/k8s-snap-seen");
+        assert!(lines.contains("/k8sd/cluster/join") && !lines.contains(token.trim()), "{lines}");
+        let found = host
+            .exec(&format!("grep -rlF '{}' /etc /var/lib/converge /var/log /run/converge*", token.trim()));
+        assert_eq!(found.unwrap().stdout, "", "a token stayed on {}", host.name());
+        assert_eq!(exec(host, "cat /run/k8s-snap-address"), format!("{}:6400", host.address()));
+    }
 
     // Drift of the drop-in is named, and containerd restarts with it.
     let drop_in = "/etc/containerd/conf.d/00-k8s-runc.toml";
@@ -239,9 +248,13 @@ fn the_snap_makes_a_cluster_of_bare_hosts() {
         run(&[&["rollback", "snap.yaml", "--limit", host, "--yes"], &allowed[..]].concat()).expect(0)
     };
     go("h2");
-    assert_eq!(kubectl("get nodes -o 'jsonpath={.items[*].metadata.name}'"), "h1");
+    assert_eq!(nodes(), "h1 h3");
     let left = "ls -d /snap/k8s /var/snap/k8s /etc/kubernetes/*.conf /etc/containerd/conf.d/* 2>/dev/null; snap list k8s 2>/dev/null; true";
     assert_eq!(exec(two, left), "");
+    // A control plane goes as a worker does, and the other one serves on.
+    go("h3");
+    assert_eq!(exec(three, left), "");
+    until("the API of the first", 120, || nodes() == "h1");
     go("h1");
     assert_eq!(exec(one, left), "");
 }

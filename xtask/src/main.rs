@@ -12,6 +12,7 @@ mod mutate;
 mod process;
 #[cfg(test)]
 mod roles;
+mod safeguards;
 mod shell;
 mod suite;
 mod tiers;
@@ -50,6 +51,12 @@ enum Chore {
     Bench(bench::BenchArguments),
     /// Seed wrong rules into `crates/ledger`, one at a time in a copy, and fail when its tests do not catch one: half an hour.
     Mutate,
+    /// Take the safeguards of roles away, one at a time in a copy, and fail when the scenario that should notice holds: a quarter of an hour.
+    Safeguards {
+        /// Only roles with this in their names.
+        #[arg(default_value = "")]
+        role: String,
+    },
     /// Write the generated documents.
     Generate {
         /// Change nothing; fail when a file is not as it would be written.
@@ -90,6 +97,7 @@ fn main() -> ExitCode {
         Chore::Audit => audit::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Mutate => mutate::run(),
+        Chore::Safeguards { role } => safeguards::run(&role),
         Chore::Generate { check: true } => generate::check(None),
         Chore::Generate { check: false } => generate::write(),
     };

@@ -9,14 +9,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One edit of a file in `crates/ledger/src`, at the one place where `from` stands.
-struct Mutation {
-    file: &'static str,
+/// One edit of a file, at the one place where `from` stands.
+pub struct Mutation {
+    /// Its path: here below `crates/ledger/src`.
+    pub file: &'static str,
     from: &'static str,
     to: &'static str,
 }
 
-const fn mutation(file: &'static str, from: &'static str, to: &'static str) -> Mutation {
+/// That `from` becomes `to` in this file.
+pub const fn mutation(file: &'static str, from: &'static str, to: &'static str) -> Mutation {
     Mutation { file, from, to }
 }
 
@@ -136,8 +138,10 @@ const LIMIT: Duration = Duration::from_secs(1200);
 
 /// The end of a mutation.
 #[derive(PartialEq, Eq, Debug)]
-enum End {
+pub enum End {
+    /// A test fails.
     Caught,
+    /// No test fails.
     Survived,
     /// It does not compile, so it tests nothing.
     Void,
@@ -149,7 +153,7 @@ enum End {
 pub fn run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("workspace");
-    copy_workspace(&copy)?;
+    copy_workspace(&copy, &["Cargo.toml", "Cargo.lock", "crates", "docs", "tests", "xtask"])?;
     let target = folder.path().join("target");
     if !tests(&copy, &target, &[])? {
         return Err("the tests of converge-ledger fail without a mutation".into());
@@ -209,21 +213,11 @@ fn quiet(command: &Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Copies what is in the workspace and git knows, as it is now: cargo reads the manifests of all its members.
-fn copy_workspace(to: &Path) -> Result<()> {
+/// Copies what of these paths is in the workspace and git knows, as it is now. Of the crates all, since cargo reads the manifests of all its members.
+pub fn copy_workspace(to: &Path, paths: &[&str]) -> Result<()> {
     let from = workspace();
     let mut list = Command::new("git");
-    list.current_dir(&from).args([
-        "ls-files",
-        "-z",
-        "--",
-        "Cargo.toml",
-        "Cargo.lock",
-        "crates",
-        "docs",
-        "tests",
-        "xtask",
-    ]);
+    list.current_dir(&from).args(["ls-files", "-z", "--"]).args(paths);
     let listed = crate::process::output(&mut list)?;
     let files: BTreeSet<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
     for name in files {
@@ -238,12 +232,13 @@ fn copy_workspace(to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
+/// The text with the mutation.
+pub fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
     match text.matches(mutation.from).count() {
         1 => Ok(text.replacen(mutation.from, mutation.to, 1)),
         times => {
             let reported = format!(
-                "{} holds `{}` {times} times: bring xtask/src/mutate.rs up to date",
+                "{} holds `{}` {times} times: bring the table of the mutations up to date",
                 mutation.file, mutation.from
             );
             Err(AnyError::from(reported))
@@ -251,7 +246,8 @@ fn mutated(text: &str, mutation: &Mutation) -> Result<String> {
     }
 }
 
-fn shown(mutation: &Mutation) -> String {
+/// The mutation in one line.
+pub fn shown(mutation: &Mutation) -> String {
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("`{}` becomes `{}`", line(mutation.from), line(mutation.to))
 }

@@ -1,20 +1,25 @@
-//! A small private repository of helm charts, which is a registry of OCI too: HTTP with basic authentication, on a port of this machine's loopback.
+//! A small private repository of helm charts, which is a registry of OCI too: HTTP with basic authentication, or with tokens as large registries have
+//! them, on a port of this machine's loopback.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
-use std::io::{BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{LabError, Result};
 use crate::http::RequestHead;
+use crate::tls::Tls;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &[u8] = b"{}";
+/// The token of a registry that hands out tokens.
+const TOKEN: &str = "a-token-of-the-lab";
 
 /// A packaged chart.
 struct PackedChart {
@@ -28,9 +33,12 @@ struct PackedChart {
 struct ServedCharts {
     /// The expected header `Authorization`; `None` refuses all with 403.
     authorization: Mutex<Option<String>>,
+    /// The registry takes no login but a token, which its other address gives to the login.
+    has_tokens: AtomicBool,
     charts: Mutex<Vec<PackedChart>>,
     /// Paths that were given out.
     given: Mutex<Vec<String>>,
+    tls: Option<Tls>,
 }
 
 /// The server. It ends with the process.
@@ -49,17 +57,34 @@ impl ChartServer {
     /// # Errors
     /// No port can be opened.
     pub fn start() -> Result<Self> {
+        Self::serve(None)
+    }
+
+    /// The same with TLS, by a certificate of an authority of its own: the files lie in this folder.
+    ///
+    /// # Errors
+    /// No port can be opened; the certificate cannot be made.
+    pub fn start_with_tls(folder: &Path) -> Result<Self> {
+        Self::serve(Some(Tls::new(folder)?))
+    }
+
+    fn serve(tls: Option<Tls>) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(ServedCharts::default());
+        let shared = Arc::new(ServedCharts { tls, ..ServedCharts::default() });
         let of_all = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = Arc::clone(&of_all);
-                std::thread::spawn(move || drop(answer(&stream, &shared)));
+                std::thread::spawn(move || drop(answer_one(stream, &shared)));
             }
         });
         Ok(Self { address, shared })
+    }
+
+    /// The certificate of the authority behind TLS.
+    pub fn authority(&self) -> Option<PathBuf> {
+        self.shared.tls.as_ref().map(Tls::authority)
     }
 
     /// Lets this user in, and no other.
@@ -71,6 +96,11 @@ impl ChartServer {
     /// Knows everybody, and lets nobody read (403).
     pub fn forbid(&self) {
         *locked(&self.shared.authorization) = None;
+    }
+
+    /// The registry refuses a login from now on, and names the address where it gets a token.
+    pub fn hand_out_tokens(&self) {
+        self.shared.has_tokens.store(true, Ordering::Relaxed);
     }
 
     /// Takes a packaged chart.
@@ -119,12 +149,22 @@ impl ChartServer {
     }
 }
 
-/// Answers the requests of one connection.
-fn answer(stream: &TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
+/// Answers the request of one connection.
+fn answer_one(stream: TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut reader = BufReader::new(stream).take(64 << 10);
+    let Some(tls) = &shared.tls else { return answer(&stream, &stream, shared) };
+    let mut connection = tls.accept(stream)?;
+    answer(&mut connection.reader, &mut connection.writer, shared)?;
+    connection.finish()
+}
+
+/// Answers the request that is read with what is written.
+fn answer(reader: impl Read, mut writer: impl Write, shared: &ServedCharts) -> std::io::Result<()> {
+    let mut reader = BufReader::new(reader).take(64 << 10);
     let RequestHead { method, path, headers } = RequestHead::read(&mut reader)?;
-    let expected = locked(&shared.authorization).clone();
+    let login = locked(&shared.authorization).clone();
+    let wants_token = shared.has_tokens.load(Ordering::Relaxed) && path.starts_with("/v2/");
+    let expected = if wants_token { login.map(|_| format!("Bearer {TOKEN}")) } else { login };
     let found = match (&expected, headers.get("authorization")) {
         (None, _) => Err("403 Forbidden"),
         (Some(expected), Some(given)) if given == expected => {
@@ -140,17 +180,31 @@ fn answer(stream: &TcpStream, shared: &ServedCharts) -> std::io::Result<()> {
         Err(status) => (status, "text/plain", Vec::new()),
     };
     let digest = digest(&body);
-    let mut stream = stream;
+    let challenge = if wants_token {
+        let host = headers.get("host").map(String::as_str).unwrap_or_default();
+        let scheme = if shared.tls.is_some() { "https" } else { "http" };
+        format!(
+            "Bearer realm=\"{scheme}://{host}/token\",service=\"charts\",scope=\"repository:charts:pull\""
+        )
+    } else {
+        "Basic realm=\"charts\"".to_owned()
+    };
     write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nDocker-Content-Digest: {digest}\r\nWWW-Authenticate: Basic realm=\"charts\"\r\nConnection: close\r\n\r\n",
+        writer,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nDocker-Content-Digest: {digest}\r\nWWW-Authenticate: {challenge}\r\nConnection: close\r\n\r\n",
         body.len()
     )?;
-    if method == "HEAD" { Ok(()) } else { stream.write_all(&body) }
+    if method != "HEAD" {
+        writer.write_all(&body)?;
+    }
+    writer.flush()
 }
 
 /// Type and body of a path: the index of the repository, an archive, or a manifest or blob of the registry.
 fn content(path: &str, charts: &[PackedChart]) -> Option<(&'static str, Vec<u8>)> {
+    if path.starts_with("/token?") {
+        return Some(("application/json", serde_json::json!({"token": TOKEN}).to_string().into_bytes()));
+    }
     if path == "/index.yaml" {
         let mut index = "apiVersion: v1\nentries:\n".to_owned();
         for PackedChart { name, version, .. } in charts {

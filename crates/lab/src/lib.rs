@@ -34,6 +34,7 @@ mod net;
 mod packages;
 mod rpm;
 mod session;
+mod tls;
 mod wheel;
 
 use std::time::{Duration, Instant};

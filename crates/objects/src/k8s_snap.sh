@@ -85,31 +85,15 @@ cv_apply_k8s_snap() (
   # The rest of a leave that was cut off is not a node to go on with.
   [ "$is" != 'begun leave' ] || cv_k8s_snap_reset || return 1
   cv_node_folder || return 1
-  set -- --name "$CV_K8S_SNAP_NAME" --timeout "${CV_K8S_SNAP_SECONDS}s" --file -
-  [ -z "${CV_K8S_SNAP_ADDRESS:-}" ] || set -- "$@" --address "$CV_K8S_SNAP_ADDRESS"
-  token=
   if [ "$CV_K8S_SNAP_HOW" = join ]; then
-    while IFS= read -r line; do
-      case $line in 'token '*) token=${line#token } ;; esac
-    done
-    [ -n "$token" ] || {
-      cv_say 'the control plane sent no token'
-      return 1
-    }
-    printf '%s\n' "$token" >"$CV_KUBE_RUN/hide"
-    set -- join-cluster "$token" "$@"
-  else
-    set -- bootstrap "$@"
+    cv_k8s_snap_read_token || return 1
   fi
   # One that was cut off may have ended by itself: the snap's daemon does the work.
   if [ "$(cv_k8s_snap_part)" != "$want" ]; then
     cv_write_record "$CV_ROOT/k8s_snap" "$CV_K8S_SNAP_HOW" || return 1
-    printf '%s\n' "$CV_K8S_SNAP_CONFIG" >"$CV_KUBE_RUN/config"
-    cv_node_run k8s "$@" <"$CV_KUBE_RUN/config" || {
-      status=$?
+    case $CV_K8S_SNAP_HOW in join) cv_k8s_snap_join ;; *) cv_k8s_snap_bootstrap ;; esac || {
       # The snap takes back what it has begun; then nothing was.
       [ "$(cv_k8s_snap_part)" != absent ] || rm -f "$CV_ROOT/k8s_snap"
-      cv_say "k8s $1 ended with status $status"
       return 1
     }
   fi
@@ -120,10 +104,95 @@ cv_apply_k8s_snap() (
     }
   fi
   [ "$(cv_k8s_snap_part)" = "$want" ] || {
-    cv_say "k8s $1 has ended, and the host is $(cv_k8s_snap_part), not $want"
+    cv_say "the $CV_K8S_SNAP_HOW has ended, and the host is $(cv_k8s_snap_part), not $want"
     return 1
   }
   rm -f "$CV_ROOT/k8s_snap"
+)
+
+# cv_k8s_snap_bootstrap: makes the cluster. Needs the folder.
+cv_k8s_snap_bootstrap() {
+  set -- --name "$CV_K8S_SNAP_NAME" --timeout "${CV_K8S_SNAP_SECONDS}s" --file -
+  [ -z "${CV_K8S_SNAP_ADDRESS:-}" ] || set -- "$@" --address "$CV_K8S_SNAP_ADDRESS"
+  printf '%s\n' "$CV_K8S_SNAP_CONFIG" >"$CV_KUBE_RUN/config"
+  cv_node_run k8s bootstrap "$@" <"$CV_KUBE_RUN/config" || {
+    cv_say "k8s bootstrap ended with status $?"
+    return 1
+  }
+}
+
+# cv_k8s_snap_read_token: sets $token to what cv_k8s_snap_invite has printed, on standard input. Needs the folder.
+cv_k8s_snap_read_token() {
+  token=
+  while IFS= read -r line; do
+    case $line in 'token '*) token=${line#token } ;; esac
+  done
+  [ -n "$token" ] || {
+    cv_say 'the control plane sent no token'
+    return 1
+  }
+  printf '%s\n' "$token" >"$CV_KUBE_RUN/hide"
+}
+
+# cv_k8s_snap_ask SECONDS PATH WORD...: a request to the snap's daemon.
+cv_k8s_snap_ask() {
+  cv_k_seconds=$1 cv_k_path=$2
+  shift 2
+  curl -sS --noproxy '*' --max-time "$cv_k_seconds" --unix-socket "$CV_K8S_SNAP/var/lib/k8sd/state/control.socket" "$@" "http://localhost$cv_k_path"
+}
+
+# cv_k8s_snap_join: joins by $token. The request goes to the daemon as `k8s join-cluster` sends it: that program takes a token as an argument only, which
+# every user of the host can read. Needs the folder.
+cv_k8s_snap_join() {
+  command -v curl >/dev/null 2>&1 || {
+    cv_say "curl is not installed here: install it, by it a join token reaches the snap's daemon and is on no command line"
+    return 1
+  }
+  address=$(cv_k8s_snap_address) || return 1
+  # The configuration is one line of JSON, and a string here.
+  config=$(printf '%s\n' "$CV_K8S_SNAP_CONFIG" | sed 's/[\\"]/\\&/g')
+  printf '{"name":"%s","address":"%s","token":"%s","timeout":%s000000000,"config":"%s"}\n' \
+    "$CV_K8S_SNAP_NAME" "$address" "$token" "$CV_K8S_SNAP_SECONDS" "$config" >"$CV_KUBE_RUN/body"
+  # A snap that has just come: any answer is one of its daemon.
+  tries=0
+  until cv_k8s_snap_ask 5 /1.0 -o /dev/null 2>"$CV_KUBE_RUN/why"; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 60 ] || {
+      cv_say "the snap's daemon does not answer: $(sed -n '$p' "$CV_KUBE_RUN/why")"
+      return 1
+    }
+    sleep 1
+  done
+  cv_k8s_snap_ask "$((CV_K8S_SNAP_SECONDS + 30))" /1.0/k8sd/cluster/join -H 'Content-Type: application/json' -H Expect: \
+    --data-binary "@$CV_KUBE_RUN/body" -o "$CV_KUBE_RUN/answer" -w '%{http_code}' >"$CV_KUBE_RUN/code" 2>"$CV_KUBE_RUN/why"
+  read -r code <"$CV_KUBE_RUN/code" || [ -n "$code" ]
+  [ "$code" = 200 ] || {
+    cv_say "the snap's daemon refuses the join ($code): $(cat "$CV_KUBE_RUN/answer" "$CV_KUBE_RUN/why" 2>/dev/null | cv_kubeadm_hide "$CV_KUBE_RUN/hide")"
+    return 1
+  }
+}
+
+# cv_k8s_snap_address: the node's own address with the port of the snap's daemon, as the snap's program finds it: in a network the host's address there,
+# without one the first of the host.
+cv_k8s_snap_address() (
+  address=${CV_K8S_SNAP_ADDRESS:-}
+  case $address in
+  */* | '')
+    address=$(ip -o address show scope global ${address:+to "$address"} | awk '{ sub("/.*", "", $4); print $4; exit }')
+    [ -n "$address" ] || {
+      cv_say "this host has no address${CV_K8S_SNAP_ADDRESS:+ in $CV_K8S_SNAP_ADDRESS} for the snap's daemon"
+      exit 1
+    }
+    ;;
+  esac
+  case $address in
+  \[*\]) address=$address:6400 ;;
+  \[*) ;;
+  *:*:*) address="[$address]:6400" ;;
+  *:*) ;;
+  *) address=$address:6400 ;;
+  esac
+  printf '%s\n' "$address"
 )
 
 # cv_k8s_snap_reset: the snap goes with all its data, and comes again as it was: it has no reset of its own. A reset that is cut off is on record,

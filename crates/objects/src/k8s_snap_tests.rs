@@ -10,8 +10,37 @@ echo "$*" >>"$here/log"
 [ ! -e "$here/fail" ] || { echo "no: $(cat "$here/fail")"; exit 1; }
 case $1 in
 bootstrap) cat >"$here/config"; mkdir -p "$CV_K8S_SNAP/args" "$CV_KUBE_DIR"; : >"$CV_K8S_SNAP/args/kubelet"; : >"$CV_KUBE_DIR/admin.conf" ;;
-join-cluster) cat >"$here/config"; echo "joins by $2"; mkdir -p "$CV_K8S_SNAP/args" "$CV_K8S_SNAP/lock"; : >"$CV_K8S_SNAP/args/kubelet"; : >"$CV_K8S_SNAP/lock/worker" ;;
 get-join-token) echo 'A token, please keep it:'; echo dG9rZW4tb2Ytb25lLWpvaW4= ;;
+esac
+"#;
+
+/// A stand-in for curl, behind which a daemon makes a worker: it logs its arguments and keeps the request. A file `fail` makes the daemon refuse.
+const CURL: &str = r#"#!/bin/sh
+here=${0%/*}
+echo "$*" >>"$here/calls"
+body= answer=
+case $* in
+*' http://localhost/1.0') [ ! -e "$here/starts" ] || { rm "$here/starts"; exit 7; } ;;
+*' http://localhost/1.0/k8sd/cluster/join')
+  while [ $# -gt 0 ]; do
+    case $1 in --data-binary) body=${2#@} ;; -o) answer=$2 ;; esac
+    shift
+  done
+  cat "$body" >"$here/body"
+  [ ! -e "$here/fail" ] || { printf '{"error":"no: %s"}' "$(cat "$here/fail")" >"$answer"; printf 500; exit 0; }
+  mkdir -p "$CV_K8S_SNAP/args" "$CV_K8S_SNAP/lock"; : >"$CV_K8S_SNAP/args/kubelet"; : >"$CV_K8S_SNAP/lock/worker"
+  printf 200
+  ;;
+esac
+"#;
+
+/// A stand-in for ip: a host with an address of each sort.
+const IP: &str = r#"#!/bin/sh
+case $* in
+*' to 10.1.0.0/16') echo '3: eth1    inet 10.1.0.7/16 brd 10.1.255.255 scope global eth1' ;;
+*' to fd00::/8') echo '3: eth1    inet6 fd00::7/64 scope global' ;;
+*' to '*) ;;
+*) echo '2: eth0    inet 192.0.2.7/24 brd 192.0.2.255 scope global eth0'; echo '3: eth1    inet 10.1.0.7/16 scope global eth1' ;;
 esac
 "#;
 
@@ -71,14 +100,16 @@ fn every_host(test: impl Fn(&SnapHost<'_>)) {
     let dir = tempfile::tempdir().unwrap();
     for shell in shells(dir.path()) {
         let root = tempfile::tempdir().unwrap();
-        fake_tool(root.path(), "snap", SNAP);
+        for (name, text) in [("snap", SNAP), ("curl", CURL), ("ip", IP)] {
+            fake_tool(root.path(), name, text);
+        }
         let tools = fake_tool(root.path(), "k8s", K8S);
         test(&SnapHost { shell: &shell, root, tools });
     }
 }
 
 const SETTINGS: &str =
-    "CV_K8S_SNAP_NAME=n1 CV_K8S_SNAP_ADDRESS= CV_K8S_SNAP_SECONDS=9 CV_K8S_SNAP_CONFIG='{\"a\":1}';";
+    "CV_K8S_SNAP_NAME=n1 CV_K8S_SNAP_ADDRESS= CV_K8S_SNAP_SECONDS=9 CV_K8S_SNAP_CONFIG='{\"a\":\"b\\\\\"}';";
 const TOKEN: &str = "token dG9rZW4tb2Ytb25lLWpvaW4=\n";
 
 #[test]
@@ -117,7 +148,10 @@ fn a_host_makes_a_cluster_and_invites_others_in_every_shell() {
         let (status, said) = host.run("cv_k8s_snap_invite worker w1", "");
         assert_eq!(status, 75, "{said}");
         host.good(&format!("{SETTINGS} CV_K8S_SNAP_HOW=bootstrap; cv_apply_k8s_snap node control-plane"), "");
-        assert_eq!((host.line().as_str(), host.tool("config").as_str()), ("control-plane", "{\"a\":1}\n"));
+        assert_eq!(
+            (host.line().as_str(), host.tool("config").as_str()),
+            ("control-plane", "{\"a\":\"b\\\\\"}\n")
+        );
         assert!(
             host.tool("log").contains("bootstrap --name n1 --timeout 9s --file -"),
             "{}",
@@ -137,15 +171,46 @@ fn a_join_hides_its_token_and_a_refused_one_has_begun_nothing() {
     every_host(|host| {
         let join = format!("{SETTINGS} CV_K8S_SNAP_HOW=join; cv_apply_k8s_snap node worker");
         host.mark("fail", "bad dG9rZW4tb2Ytb25lLWpvaW4=");
+        host.mark("starts", "");
         let (status, said) = host.run(&join, TOKEN);
-        assert!(status == 1 && said.contains("no: bad <secret>") && !said.contains("dG9"), "{said}");
+        assert!(
+            status == 1 && said.contains("refuses the join (500)") && said.contains("no: bad <secret>"),
+            "{said}"
+        );
+        assert!(!said.contains("dG9"), "{said}");
         assert_eq!(host.line(), "absent", "{}", host.shell.name);
         let (status, said) = host.run(&join, "");
         assert!(status == 1 && said.contains("sent no token"), "{said}");
         std::fs::remove_file(Path::new(&host.tools).join("fail")).unwrap();
-        let said = host.good(&join, TOKEN);
-        assert!(said.contains("joins by <secret>"), "{said}");
+        host.good(&join, TOKEN);
         assert_eq!(host.line(), "worker");
+        let body: serde_json::Value = serde_json::from_str(&host.tool("body")).unwrap();
+        let sent = serde_json::json!({"name": "n1", "address": "192.0.2.7:6400", "token": "dG9rZW4tb2Ytb25lLWpvaW4=",
+            "timeout": 9_000_000_000_u64, "config": "{\"a\":\"b\\\\\"}"});
+        assert_eq!(body, sent, "{}", host.shell.name);
+        assert!(!host.tool("calls").contains("dG9"), "a token is an argument: {}", host.tool("calls"));
+        assert!(!host.root.path().join("run").exists(), "nothing is left in memory");
+    });
+}
+
+#[test]
+fn a_node_has_the_address_that_the_snap_would_choose() {
+    every_host(|host| {
+        for (given, address) in [
+            ("", "192.0.2.7:6400"),
+            ("10.1.0.0/16", "10.1.0.7:6400"),
+            ("fd00::/8", "[fd00::7]:6400"),
+            ("192.0.2.9", "192.0.2.9:6400"),
+            ("192.0.2.9:7000", "192.0.2.9:7000"),
+            ("fd00::9", "[fd00::9]:6400"),
+            ("[fd00::9]", "[fd00::9]:6400"),
+            ("[fd00::9]:7000", "[fd00::9]:7000"),
+        ] {
+            let found = host.good(&format!("CV_K8S_SNAP_ADDRESS={given} cv_k8s_snap_address"), "");
+            assert_eq!(found.trim_end(), address, "{}: {given}", host.shell.name);
+        }
+        let (status, said) = host.run("CV_K8S_SNAP_ADDRESS=172.16.0.0/12; cv_k8s_snap_address", "");
+        assert!(status == 1 && said.contains("no address in 172.16.0.0/12"), "{said}");
     });
 }
 

@@ -23,6 +23,22 @@ resources:
        login: {username: bob, password: "{{ lookup('file', 'DIR/second') }}"}}
 "#;
 
+/// A repository and a registry behind TLS; the registry gives its charts for a token only, which it hands out for the login.
+const TLS_ROLE: &str = r#"
+scope: cluster
+inputs:
+  password: {type: str, sensitive: true, required: true}
+resources:
+  - name: three
+    helm_release:
+      {name: three, namespace: default, repository: "https://HOST", chart: small, version: 1.0.0,
+       login: {username: ann, password: "{{ password }}"}}
+  - name: four
+    helm_release:
+      {name: four, namespace: default, oci: "oci://HOST/charts/small", version: 1.0.0,
+       login: {username: ann, password: "{{ lookup('file', 'DIR/second') }}"}}
+"#;
+
 const MAP: (&str, &str) = (
     "templates/map.yaml",
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-private}\ndata: {size: {{ .Values.size | quote }}}\n",
@@ -160,4 +176,43 @@ fn a_chart_that_does_not_come_is_one_line_with_the_cause() {
     let late = lab.apply();
     says_all(&late, &["it had 3 s", "`timeout` of this `helm_release` gives it more"]);
     lab.kubectl(&["delete", "pod", "sources-hook", "--ignore-not-found", "--force"]);
+}
+
+/// The authority is one that helm's environment names, as an organisation's own is.
+#[test]
+fn private_charts_come_over_tls_and_for_a_token() {
+    let lab = Lab::get();
+    let server = ChartServer::start_with_tls(&lab.world.dir().join("tls")).unwrap();
+    server.admit("ann", "hunter2");
+    server.hand_out_tokens();
+    server.pack(&lab.helm, "small", "1.0.0", &[MAP, ("values.yaml", "size: 1\n")]).unwrap();
+    let dir = lab.world.dir();
+    lab.role("private", &TLS_ROLE.replace("HOST", &server.host()).replace("DIR", &dir.display().to_string()));
+    let first = format!("password=@{}", dir.join("first").display());
+    let run = |verb: &[&str]| {
+        let mut command = lab.command(&[verb, &["hosts.yaml", "--set", &first]].concat());
+        command.env("SSL_CERT_FILE", server.authority().unwrap());
+        silent(converge_tests::ran(&mut command).unwrap())
+    };
+
+    // A server that nobody vouches for gets no login.
+    lab.world.write("first", "hunter2").unwrap();
+    lab.world.write("second", "wrong").unwrap();
+    let unknown = silent(lab.converge(&["plan", "hosts.yaml", "--set", &first])).expect(1);
+    says_all(&unknown, &["certificate signed by unknown authority"]);
+    assert!(server.given().is_empty(), "a login went to an unknown server");
+
+    // The address of the tokens refuses the login.
+    let words = format!("oci://{}/charts/small does not accept the login (401 Unauthorized)", server.host());
+    says_all(&run(&["plan"]).expect(1), &[&words, "correct `username` and `password` of `login`"]);
+
+    lab.world.write("second", "hunter2").unwrap();
+    run(&["apply", "--yes"]).expect(0);
+    assert!(server.given().iter().any(|path| path.starts_with("/token?")), "no token was handed out");
+    for name in ["three-private", "four-private"] {
+        assert_eq!(lab.value(&["configmap", name], "/data/size").unwrap(), "1");
+    }
+    run(&["plan"]).expect(0).says("nothing to change");
+    silent(lab.converge(&["rollback", "--yes", "hosts.yaml"])).expect(0);
+    assert!(lab.value(&["configmap", "three-private"], "/data").is_none());
 }

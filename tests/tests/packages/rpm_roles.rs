@@ -134,3 +134,43 @@ fn the_role_of_docker_works_on_a_host_of_rpm() {
         "dnf -q -y remove podman >/dev/null 2>&1; rm /usr/local/bin/docker /etc/systemd/system/docker.service; systemctl daemon-reload",
     );
 }
+
+/// Programs that stand for docker's: the daemon checks a configuration, and runs with the one that was there when its unit started.
+const RUNTIME: &str = r#"set -e
+mkdir -p /etc/docker
+echo '{"log-driver": "journald"}' >/etc/docker/daemon.json
+cat >/usr/local/bin/dockerd <<'END'
+#!/bin/sh
+case $* in
+*--help*) echo '      --validate   Validate daemon configuration and exit' ;;
+*--validate*) python3 -m json.tool "$3" >/dev/null ;;
+esac
+END
+cat >/usr/local/bin/docker <<'END'
+#!/usr/bin/python3
+import json, sys
+runs = json.load(open("/run/docker-runs"))
+print(runs.get("default-runtime", "runc") if "DefaultRuntime" in sys.argv[3] else "\n".join(["runc", *runs.get("runtimes", {})]))
+END
+printf '#!/bin/sh\n' >/usr/local/bin/nvidia-container-runtime
+chmod 755 /usr/local/bin/docker* /usr/local/bin/nvidia-container-runtime
+printf '[Service]\nExecStartPre=/bin/cp /etc/docker/daemon.json /run/docker-runs\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n' \
+  >/etc/systemd/system/docker.service
+systemctl daemon-reload
+systemctl enable -q --now docker"#;
+
+#[test]
+fn the_role_of_dockers_runtime_works_on_a_host_of_rpm() {
+    let world = rpm_world();
+    let host = &world.hosts()[0];
+    exec(host, RUNTIME);
+    let role = ("docker_runtime", include_str!("../../../roles/docker_runtime/role.yaml"));
+    let shown = "cat /etc/docker/daemon.json /run/docker-runs; systemctl is-active docker; docker info --format '{{.DefaultRuntime}}'";
+    let expected = [r#""log-driver": "journald""#, "runtimeArgs", "\nactive\nnvidia"];
+    works(&world, role, &json!({"docker_runtime_default": true}), shown, &expected);
+    exec(
+        host,
+        "systemctl disable -q --now docker; rm /usr/local/bin/docker* /usr/local/bin/nvidia-container-runtime /etc/systemd/system/docker.service; \
+         rm -r /etc/docker; systemctl daemon-reload",
+    );
+}

@@ -75,6 +75,24 @@ fn the_roles_and_files_of_a_row_are_there() {
 }
 
 #[test]
+fn every_trap_has_a_test_that_holds_its_safeguard() {
+    let text = std::fs::read_to_string(root().join("docs/reference-systems.md")).unwrap();
+    let is_trap = |line: &&str| {
+        line.strip_prefix("| T").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let traps: Vec<&str> = text.lines().filter(is_trap).collect();
+    assert_eq!(traps.len(), 25, "{traps:?}");
+    for (n, trap) in traps.iter().enumerate() {
+        assert!(trap.starts_with(&format!("| T{} | ", n + 1)), "{trap}");
+        let held = trap.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(quoted(held).next().is_some(), "nothing holds it: {trap}");
+        for file in quoted(held) {
+            assert!(root().join(file).is_file(), "there is no {file}: {trap}");
+        }
+    }
+}
+
+#[test]
 fn the_counts_at_the_top_are_those_of_the_rows() {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for row in rows() {

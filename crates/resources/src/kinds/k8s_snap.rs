@@ -12,15 +12,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The host's part in a cluster of the snap `k8s` (Canonical Kubernetes): `k8s bootstrap` for the first control plane, `k8s join-cluster` for every
-/// other node. The snap comes before, with `snap`.
+/// The host's part in a cluster of the snap `k8s` (Canonical Kubernetes): `k8s bootstrap` for the first control plane, a join for every other node. The
+/// snap comes before, with `snap`.
 ///
 /// It runs only on a host that is no part of a cluster, as the snap's files below `/var/snap/k8s/common` show. A host that has another part is an
 /// error. What was declared for the bootstrap then is not compared with the cluster later; nor is the cluster that a node is in.
 ///
 /// A join asks the control plane that `control_plane` names for a token when its turn comes (`k8s get-join-token`), and waits until it can give one.
 /// The token is made for this node and good for 15 minutes and one join. It goes through the memory of converge, and is in no log, no plan and no
-/// record. `k8s join-cluster` takes it as an argument only: while the join runs, other users of that host can read it.
+/// record, and on no command line: the join goes to the snap's daemon through its socket, as `k8s join-cluster` sends it, with `curl`. That program
+/// itself takes a token as an argument only, which every user of the host could read.
 ///
 /// A control plane is waited for (`k8s status --wait-ready`). The next run finds an unfinished bootstrap or join of converge (after a power cut): it
 /// waits where the snap's daemon has ended it, and else does it again.
@@ -33,8 +34,8 @@ use serde_json::{Map, Value};
 /// the control plane that it joined through, unless that one leaves in the same rollback. Of the first control plane the cluster's data goes, without
 /// a copy: save it before.
 ///
-/// Proved with programs `snap` and `k8s` in the snap's layout before a real kubeadm, kubelet and containerd: snapd needs a kernel with AppArmor and
-/// squashfs, which the test hosts lack.
+/// Proved with programs `snap`, `k8s` and the daemon in the snap's layout before a real kubeadm, kubelet and containerd: snapd needs a kernel with
+/// AppArmor and squashfs, which the test hosts lack.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct K8sSnap {
