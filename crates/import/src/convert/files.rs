@@ -2,7 +2,9 @@
 
 use super::params::param;
 use super::{Context, Conversion, ConvertedPart, Params};
+use super::places::{in_directory, is_file, kind_of};
 use crate::expression::{ImportProblem, whole_expression};
+use converge_syntax::Node;
 
 /// The last part of a path; empty where the path ends with a slash.
 fn base(path: &str) -> &str {
@@ -15,74 +17,6 @@ fn target(dest: &str, source: &str) -> String {
         _ if !dest.ends_with('/') => dest.to_owned(),
         Some(expression) => format!("{dest}{{{{ ({}) | basename }}}}", expression.trim()),
         None => format!("{dest}{}", base(source)),
-    }
-}
-
-/// Directories that every host has.
-const DIRECTORIES: &[&str] = &[
-    "/bin",
-    "/boot",
-    "/etc",
-    "/etc/apt/apt.conf.d",
-    "/etc/apt/keyrings",
-    "/etc/apt/preferences.d",
-    "/etc/apt/sources.list.d",
-    "/etc/cron.d",
-    "/etc/cron.daily",
-    "/etc/cron.hourly",
-    "/etc/cron.monthly",
-    "/etc/cron.weekly",
-    "/etc/default",
-    "/etc/init.d",
-    "/etc/ld.so.conf.d",
-    "/etc/logrotate.d",
-    "/etc/modprobe.d",
-    "/etc/modules-load.d",
-    "/etc/pam.d",
-    "/etc/profile.d",
-    "/etc/rsyslog.d",
-    "/etc/security/limits.d",
-    "/etc/ssh",
-    "/etc/ssh/sshd_config.d",
-    "/etc/ssl/certs",
-    "/etc/sudoers.d",
-    "/etc/sysctl.d",
-    "/etc/systemd/system",
-    "/etc/tmpfiles.d",
-    "/etc/udev/rules.d",
-    "/etc/update-motd.d",
-    "/home",
-    "/lib/systemd/system",
-    "/opt",
-    "/root",
-    "/sbin",
-    "/srv",
-    "/tmp",
-    "/usr/bin",
-    "/usr/lib",
-    "/usr/lib/systemd/system",
-    "/usr/local",
-    "/usr/local/bin",
-    "/usr/local/lib",
-    "/usr/local/sbin",
-    "/usr/local/share",
-    "/usr/local/share/ca-certificates",
-    "/usr/local/src",
-    "/usr/sbin",
-    "/usr/share",
-    "/usr/share/keyrings",
-    "/usr/src",
-    "/var/lib",
-    "/var/log",
-    "/var/tmp",
-];
-
-/// A path that an earlier task makes a directory, or that is one everywhere, is one without a slash too.
-fn in_directory(dest: &str, context: &Context) -> String {
-    match context.paths.get(dest) {
-        Some(&"directory") => format!("{dest}/"),
-        None if DIRECTORIES.contains(&dest) => format!("{dest}/"),
-        _ => dest.to_owned(),
     }
 }
 
@@ -202,10 +136,7 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, I
         part.suffix = "owner and mode";
         all.made.push(part);
     }
-    let is_file = |path: &str| {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        name.contains('.') || above.ends_with("bin") || context.paths.get(path) == Some(&"file")
-    };
+    let is_file = |path: &str| is_file(path, context);
     Ok(all
         .remark_if(
             !is_file(&source) && !is_file(&dest),
@@ -286,28 +217,70 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Conversi
     Ok(Conversion::one("file", out))
 }
 
-pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
-    params.ignore(&["follow"]);
-    let path = params.needed(&["path", "dest", "name"])?;
-    let state = params.text(&["state"]);
-    let force = params.flag(&["force"])? == Some(true);
-    let sets = params.clone().take(&["owner", "group", "mode"]).is_some();
-    if params.flag(&["recurse"])? == Some(true) && sets {
+/// `recurse`: all that is below the directory gets its owner, its group and its mode, as the links in it say where they lead.
+fn below(params: &Params, path: &str) -> Result<Option<ConvertedPart>, ImportProblem> {
+    let mut params = params.clone();
+    let mut attributes = Vec::new();
+    params.attributes_of(&mut attributes, true)?;
+    let is_optional = |(_, value): &(String, Node)| value.as_str().is_some_and(|text| text.contains("omit"));
+    let symbols = attributes.iter().any(|(key, value)| {
+        key == "mode" && value.as_str().is_none_or(|text| !text.bytes().all(|digit| digit.is_ascii_digit()))
+    });
+    if symbols || attributes.iter().any(is_optional) {
         return Err(ImportProblem::new(
             "all that is below the directory gets the owner and the mode",
             "write a resource for each path that matters",
         ));
     }
-    let known = context.paths.get(path.trim_end_matches('/')).copied();
-    let state = match state.as_deref() {
-        Some(state) => state.to_owned(),
-        None if path.ends_with('/') || known == Some("directory") => "directory".to_owned(),
-        None if known == Some("file") => "file".to_owned(),
+    if attributes.is_empty() {
+        return Ok(None);
+    }
+    let place = super::shell_text::word(path);
+    // A link has an owner of its own; its mode is that of the file behind it.
+    let (mut own, mut behind, mut acts) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in &attributes {
+        let value = super::shell_text::word(&value.scalar_text().unwrap_or_default());
+        let (test, program) = match key.as_str() {
+            "owner" => (format!("! -user {value}"), "chown"),
+            "group" => (format!("! -group {value}"), "chgrp"),
+            _ => (format!("! -perm {value}"), "chmod"),
+        };
+        if key != "mode" {
+            acts.push(format!("find {place} {test} -exec {program} -h {value} {{}} +"));
+            own.push(test.clone());
+        }
+        acts.push(format!("find -L {place} ! -type l {test} -exec {program} {value} {{}} +"));
+        behind.push(test);
+    }
+    let mut looks = vec![format!("find -L {place} ! -type l \\( {} \\) -print -quit", behind.join(" -o "))];
+    if !own.is_empty() {
+        looks.push(format!("find {place} \\( {} \\) -print -quit", own.join(" -o ")));
+    }
+    let looks: Vec<String> = looks.iter().map(|look| format!("found=$({look}) && test -z \"$found\"")).collect();
+    let mut part = ConvertedPart::new(
+        "command",
+        vec![param("run", acts.join(" &&\n")), param("unless", looks.join(" &&\n"))],
+    );
+    part.suffix = "all below it";
+    Ok(Some(part))
+}
+
+pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
+    params.ignore(&["follow"]);
+    let path = params.needed(&["path", "dest", "name"])?;
+    let state = params.text(&["state"]);
+    let force = params.flag(&["force"])? == Some(true);
+    let recurses = params.flag(&["recurse"])? == Some(true);
+    let below = if recurses { below(&params, &path)? } else { None };
+    let state = match state {
+        Some(state) => state,
         None => {
-            return Err(ImportProblem::new(
+            let kind = kind_of(&path, params.clone().take(&["mode"]).as_ref(), context);
+            let problem = ImportProblem::new(
                 "without `state` it may be a file or a directory",
                 "write `file` for a file, `directory` for a directory",
-            ));
+            );
+            kind.ok_or(problem)?.to_owned()
         }
     };
     let mut out = vec![param("path", path.clone())];
@@ -315,7 +288,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
         "directory" => {
             params.ignore(&["src"]);
             out.push(param("parents", true));
-            params.attributes(&mut out)?;
+            params.attributes_of(&mut out, true)?;
             params.finish("directory")?;
             let special = out.iter().any(|(key, value)| {
                 key == "owner" || key == "group" || (key == "mode" && value.as_str() != Some("0755"))
@@ -342,7 +315,9 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
             if special && !is_known {
                 out.insert(2, param("parents_alike", true));
             }
-            Ok(Conversion::one("directory", out))
+            let mut all = Conversion::one("directory", out);
+            all.made.extend(below);
+            Ok(all)
         }
         "absent" => {
             params.ignore(&["src", "mode", "owner", "group", "recurse"]);

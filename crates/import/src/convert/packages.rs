@@ -218,7 +218,7 @@ pub(super) fn package(mut params: Params, context: &Context) -> Result<Conversio
         .remark_if(is_dynamic, "recommended packages are not installed along, and a new package starts no service: `recommends` and `starts_services` are for `state: present`"))
 }
 
-pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+pub(super) fn dpkg_selections(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let name = params.needed(&["name"])?;
     let hold = match params.needed(&["selection"])?.as_str() {
         "hold" => true,
@@ -231,8 +231,9 @@ pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Convers
         }
     };
     params.finish("package")?;
+    let is_there = context.packages.contains(&name);
     Ok(Conversion::one("package", vec![param("name", name), param("hold", hold)])
-        .remark("the package is installed where it is missing"))
+        .remark_if(!is_there, "the package is installed where it is missing"))
 }
 
 pub(super) fn snap(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
