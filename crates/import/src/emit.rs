@@ -144,7 +144,9 @@ impl Build<'_> {
             let Some(list) = task.keyword(key) else { continue };
             let inner = crate::task::read_tasks(list);
             if key == "rescue" && fails_anyway(&inner) {
-                inner.iter().for_each(|task| self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None));
+                inner
+                    .iter()
+                    .for_each(|task| self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None));
                 continue;
             }
             let write = converge_template::ansible_instead(&[converge_template::AnsibleSort::Keyword], key);

@@ -203,8 +203,9 @@ impl Build<'_> {
             let resource = self.fitting(resource, task)?;
             self.claim(&resource)?;
             note_path(self, one);
-            let is_always =
-                read.when.is_empty() && self.conditions.iter().flatten().all(holds_on_targets) && one.when.is_none();
+            let is_always = read.when.is_empty()
+                && self.conditions.iter().flatten().all(holds_on_targets)
+                && one.when.is_none();
             if is_always {
                 note_packages(self, one);
             }

@@ -158,7 +158,10 @@ impl Build<'_> {
     /// Paths in the home directory of root, which Debian makes /root.
     pub(crate) fn in_home_of_root(&self, resource: &mut ConvertedResource, task: &Task) {
         let is_root = self.is_of_root || crate::logins::says_become(task);
-        if !is_root || task.keyword("become").and_then(Node::as_bool) == Some(false) || resource.become_user.is_some() {
+        if !is_root
+            || task.keyword("become").and_then(Node::as_bool) == Some(false)
+            || resource.become_user.is_some()
+        {
             return;
         }
         for (key, value) in &mut resource.params {

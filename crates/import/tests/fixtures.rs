@@ -4,6 +4,8 @@
 
 #[path = "fixtures/answers.rs"]
 mod answers;
+#[path = "fixtures/edits_and_firewalls.rs"]
+mod edits_and_firewalls;
 #[path = "fixtures/same_effect.rs"]
 mod same_effect;
 

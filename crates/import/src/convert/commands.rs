@@ -212,7 +212,8 @@ fn waited(
             text.to_owned()
         }
         [_, "in", name, ".", "stdout"] if *name == own && !text.contains('\n') => {
-            let literal = all.first().and_then(Token::quoted).filter(|text| !text.is_empty()).ok_or_else(open)?;
+            let literal =
+                all.first().and_then(Token::quoted).filter(|text| !text.is_empty()).ok_or_else(open)?;
             format!("{text} | grep -qF -- {}", shell_text::word(literal))
         }
         _ => return Err(open()),

@@ -1,8 +1,8 @@
 //! copy, template, file.
 
 use super::params::param;
-use super::{Context, Conversion, ConvertedPart, Params};
 use super::places::{in_directory, is_file, kind_of};
+use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::{ImportProblem, whole_expression};
 use converge_syntax::Node;
 
@@ -27,7 +27,12 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     if params.flag(&["remote_src"])? == Some(true) {
         return copied_on_host(params, context);
     }
-    if params.flag(&["force"])? == Some(false) {
+    let is_kept = params.flag(&["force"])? == Some(false);
+    if is_kept && let Some(content) = params.clone().text(&["content"]) {
+        params.ignore(&["content"]);
+        return made_once(params, content);
+    }
+    if is_kept {
         return Err(ImportProblem::new(
             NOT_FORCED,
             "write `file` where its content is to be kept, else `command` with `creates`",
@@ -101,6 +106,49 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
         .remark_if(is_unknown, "it is taken for a file below files/: a directory is an error of the plan"))
 }
 
+/// A file that gets its content, its owner and its mode where it is missing: one that is there keeps all of them.
+fn made_once(mut params: Params, content: String) -> Result<Conversion, ImportProblem> {
+    let path = params.needed(&["dest"])?;
+    if path.ends_with('/') || content.contains("omit") {
+        return Err(ImportProblem::new(NOT_FORCED, "write `command` with `creates`"));
+    }
+    let mut attributes = Vec::new();
+    params.attributes(&mut attributes)?;
+    params.finish("command")?;
+    let file = super::shell_text::word(&path);
+    let write = if content.is_empty() { format!(": >{file}") } else { format!("cat >{file}") };
+    let mut out = vec![param("run", with_attributes(&write, &file, &attributes)?)];
+    if !content.is_empty() {
+        out.push(param("stdin", content));
+    }
+    out.push(param("unless", format!("test -f {file}")));
+    Ok(Conversion::one("command", out))
+}
+
+/// The text of a command that makes a file, and gives it its owner and its mode.
+fn with_attributes(make: &str, file: &str, attributes: &[(String, Node)]) -> Result<String, ImportProblem> {
+    let mut all = vec![make.to_owned()];
+    let mut mode = None;
+    for (key, value) in attributes {
+        let text = value.scalar_text().unwrap_or_default();
+        if text.contains("omit") {
+            return Err(ImportProblem::new(
+                format!("`{key}` is left out where a variable says so"),
+                "write `command` with `creates`, and `file` for owner and mode",
+            ));
+        }
+        let value = super::shell_text::word(&text);
+        match key.as_str() {
+            "owner" => all.push(format!("chown {value} {file}")),
+            "group" => all.push(format!("chgrp {value} {file}")),
+            _ => mode = Some(format!("chmod {value} {file}")),
+        }
+    }
+    let mask = if mode.is_some() { "umask 077; " } else { "" };
+    all.extend(mode);
+    Ok(format!("{mask}{}", all.join(" && ")))
+}
+
 /// A file of the host, copied there. A new one has the mode that it would have in Ansible; one that is there keeps it where none is given.
 fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let source = params.needed(&["src"])?;
@@ -125,13 +173,15 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, I
     let run = match (preserves, has_mode) {
         (true, _) => format!("cp -f --preserve=mode -- {from} {to}"),
         // Its mode comes with the next resource.
-        (false, true) => format!("umask 077; cp -f --no-preserve=mode -- {from} {to}"),
-        (false, false) => format!("cp -f --no-preserve=mode -- {from} {to}"),
+        (false, true) if !keeps => format!("umask 077; cp -f --no-preserve=mode -- {from} {to}"),
+        _ => format!("cp -f --no-preserve=mode -- {from} {to}"),
     };
     let guard =
         if keeps { param("creates", dest.clone()) } else { param("unless", format!("cmp -s {from} {to}")) };
+    // One that is there keeps its owner and its mode too.
+    let run = if keeps { with_attributes(&run, &to, attributes.get(1..).unwrap_or_default())? } else { run };
     let mut all = Conversion::one("command", vec![param("run", run), guard]);
-    if attributes.len() > 1 {
+    if attributes.len() > 1 && !keeps {
         let mut part = ConvertedPart::new("file", attributes);
         part.suffix = "owner and mode";
         all.made.push(part);
@@ -235,6 +285,8 @@ fn below(params: &Params, path: &str) -> Result<Option<ConvertedPart>, ImportPro
     if attributes.is_empty() {
         return Ok(None);
     }
+    // A new owner takes bits of the mode away.
+    attributes.sort_by_key(|(key, _)| key == "mode");
     let place = super::shell_text::word(path);
     // A link has an owner of its own; its mode is that of the file behind it.
     let (mut own, mut behind, mut acts) = (Vec::new(), Vec::new(), Vec::new());
@@ -256,7 +308,8 @@ fn below(params: &Params, path: &str) -> Result<Option<ConvertedPart>, ImportPro
     if !own.is_empty() {
         looks.push(format!("find {place} \\( {} \\) -print -quit", own.join(" -o ")));
     }
-    let looks: Vec<String> = looks.iter().map(|look| format!("found=$({look}) && test -z \"$found\"")).collect();
+    let looks: Vec<String> =
+        looks.iter().map(|look| format!("found=$({look}) && test -z \"$found\"")).collect();
     let mut part = ConvertedPart::new(
         "command",
         vec![param("run", acts.join(" &&\n")), param("unless", looks.join(" &&\n"))],

@@ -97,6 +97,10 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Conversion, I
     let clean = params.flag(&["autoclean", "clean"])? == Some(true);
     let Some(list) = params.take(&["name", "pkg", "package"]) else {
         params.finish("package")?;
+        // The index of a new repository is missing, and is fetched where a package needs it.
+        if update && !context.follows.is_empty() && !autoremove && !clean {
+            return Ok(Conversion { left_out: Some("left out"), ..Conversion::default() });
+        }
         return Ok(Conversion::nothing(if update || age.is_some() {
             "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
         } else {

@@ -65,6 +65,10 @@ const DIRECTORIES: &[&str] = &[
 
 /// The path, with a slash behind a directory: one that an earlier task makes, or that every host has.
 pub(super) fn in_directory(dest: &str, context: &Context) -> String {
+    let literal = whole_expression(dest).and_then(|name| context.literals.get(name));
+    if literal.is_some_and(|path| DIRECTORIES.contains(&path.as_str())) {
+        return format!("{dest}/");
+    }
     match context.paths.get(dest) {
         Some(&"directory") => format!("{dest}/"),
         None if DIRECTORIES.contains(&dest) => format!("{dest}/"),

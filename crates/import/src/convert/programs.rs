@@ -234,6 +234,21 @@ pub(super) const KUBECTL_READS: &[&str] = &[
 
 /// Words of `iptables` that list rules.
 const IPTABLES_READS: &[&str] = &[
-    "-L", "-S", "--list", "-n", "-v", "-x", "-t", "--line-numbers", "filter", "nat", "mangle", "raw", "INPUT", "OUTPUT",
-    "FORWARD", "PREROUTING", "POSTROUTING",
+    "-L",
+    "-S",
+    "--list",
+    "-n",
+    "-v",
+    "-x",
+    "-t",
+    "--line-numbers",
+    "filter",
+    "nat",
+    "mangle",
+    "raw",
+    "INPUT",
+    "OUTPUT",
+    "FORWARD",
+    "PREROUTING",
+    "POSTROUTING",
 ];

@@ -1,7 +1,7 @@
 //! Commands that are known to change nothing.
 
-use super::programs::{KUBECTL_READS, READERS};
 use super::programs::ReadingRule::{Always, Only, With, Without};
+use super::programs::{KUBECTL_READS, READERS};
 use super::shell_text::outside_of_templates;
 
 /// Words of the shell's own in front of a command.

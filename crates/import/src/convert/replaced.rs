@@ -25,7 +25,9 @@ fn is_common(pattern: &str) -> bool {
             '[' if is_class => return false,
             '[' => is_class = true,
             ']' => is_class = false,
-            '$' if !is_class && rest.as_str().starts_with(|c: char| c.is_alphanumeric() || "{(_".contains(c)) => {
+            '$' if !is_class
+                && rest.as_str().starts_with(|c: char| c.is_alphanumeric() || "{(_".contains(c)) =>
+            {
                 return false;
             }
             '@' | '\r' => return false,
@@ -72,6 +74,10 @@ pub(super) fn replace(mut params: Params, _: &Context) -> Result<Conversion, Imp
     if !has_groups_only(&shell_text::outside_of_templates(&text)) {
         return Err(open("the new text has signs in it that Perl reads in another way"));
     }
+    let is_plain = !pattern.contains(['\\', '[', '(', '|', '^', '$', '*', '+', '?', '{', '.']);
+    if text.contains("\\g<0>") || is_plain && text != pattern && text.contains(&pattern) {
+        return Err(open("the new text has the old one in it, and each run changes it again"));
+    }
     let mut attributes = vec![param("path", path.clone())];
     params.attributes(&mut attributes)?;
     params.finish("line")?;
@@ -80,7 +86,8 @@ pub(super) fn replace(mut params: Params, _: &Context) -> Result<Conversion, Imp
     // The file keeps its owner, its mode and the links to it.
     let run = format!("new=$(mktemp) && {shown} >\"$new\" && cat \"$new\" >{file} && rm -f \"$new\"");
     let unless = format!("test -f {file} && {shown} | cmp -s - {file}");
-    let environment = crate::yaml::map([("PATTERN", crate::yaml::made(pattern)), ("TEXT", crate::yaml::made(text))]);
+    let environment =
+        crate::yaml::map([("PATTERN", crate::yaml::made(pattern)), ("TEXT", crate::yaml::made(text))]);
     let mut made = ConvertedPart::new("command", vec![param("run", run), param("unless", unless)]);
     made.params.push(("env".to_owned(), environment));
     let mut all = Conversion { made: vec![made], ..Conversion::default() };
