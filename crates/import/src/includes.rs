@@ -72,7 +72,7 @@ fn follow(
         }
         return;
     }
-    crate::loops::take_apart(task);
+    crate::databases::take_apart(task);
     if task.module == "block" {
         for inner in &mut task.block {
             follow(files, inner, path, depth, count, diags);

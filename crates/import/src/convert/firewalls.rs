@@ -111,7 +111,7 @@ fn rule(params: &mut Params) -> Result<Option<Node>, ImportProblem> {
     Ok(Some(map(rule)))
 }
 
-/// What firewalld has entries for, and the word of its program for each.
+/// The sorts of entries of a zone, and the word of `firewall-cmd` for each.
 const ENTRIES: &[(&str, &str)] = &[
     ("service", "service"),
     ("port", "port"),
