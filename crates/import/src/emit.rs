@@ -143,6 +143,12 @@ impl Build<'_> {
         for key in ["rescue", "always"] {
             let Some(list) = task.keyword(key) else { continue };
             let inner = crate::task::read_tasks(list);
+            if key == "rescue" && fails_anyway(&inner) {
+                inner
+                    .iter()
+                    .for_each(|task| self.find(task, TaskVerdict::Exact, "left out", Vec::new(), None));
+                continue;
+            }
             let write = converge_template::ansible_instead(&[converge_template::AnsibleSort::Keyword], key);
             let problem =
                 ImportProblem::new(format!("`{key}` has no counterpart"), write.unwrap_or("leave it out"));
@@ -220,7 +226,12 @@ impl Build<'_> {
         } else {
             self.asked_again.extend(read.when.iter().cloned());
         }
+        let asked_before = self.asked_before;
+        if is_once || task.module == CASE {
+            self.asked_before = self.conditions.iter().flatten().count();
+        }
         let entries = self.tasks(&inner);
+        self.asked_before = asked_before;
         self.asked_again = around;
         self.conditions.pop();
         self.depth -= 1;
@@ -289,10 +300,8 @@ impl Build<'_> {
     fn meta(&mut self, task: &Task) -> Result<Vec<RoleEntry>, ImportProblem> {
         let word = task.free.clone().unwrap_or_default();
         match word.as_str() {
-            "flush_handlers"
-                if self.conditions.iter().flatten().all(holds_on_targets)
-                    && task.keyword("when").is_none() =>
-            {
+            // Ansible asks no condition of the task itself, of blocks and of imports here, but for those of an include.
+            "flush_handlers" if self.is_always_reached() => {
                 self.find(task, TaskVerdict::Exact, "its place", Vec::new(), None);
                 Ok(self.flush())
             }
@@ -305,6 +314,11 @@ impl Build<'_> {
                 crate::task::instead("meta"),
             )),
         }
+    }
+
+    /// Whether no include with a condition is around the present task.
+    fn is_always_reached(&self) -> bool {
+        self.conditions.iter().flatten().take(self.asked_before).all(holds_on_targets)
     }
 
     fn other_role(&mut self, task: &Task) -> Result<(), ImportProblem> {
@@ -368,6 +382,12 @@ fn passed(task: &Task) -> Task {
     own.block.clear();
     own.keywords.retain(|(key, _)| !matches!(key.as_str(), "block" | "rescue" | "always"));
     own
+}
+
+/// Whether all that a `rescue` does is to fail again, perhaps with messages before: a failure of its block is one here as it is.
+fn fails_anyway(tasks: &[Task]) -> bool {
+    let at = tasks.iter().position(|task| task.module == "fail" && task.keyword("when").is_none());
+    at.and_then(|at| tasks.get(..at)).is_some_and(|before| before.iter().all(Task::only_says))
 }
 
 /// Whether a condition holds on every host that converge works on.

@@ -154,6 +154,10 @@ impl ExpressionNames {
         if let Some(end) = system::compared(fact, all, at, out)? {
             return Ok(end);
         }
+        if fact == "system" {
+            out.push_str("'Linux'");
+            return Ok(at);
+        }
         if fact == "python_version"
             && let Some((holds, end)) = python_test(all, at)
         {

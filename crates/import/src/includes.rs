@@ -72,6 +72,7 @@ fn follow(
         }
         return;
     }
+    crate::databases::take_apart(task);
     if task.module == "block" {
         for inner in &mut task.block {
             follow(files, inner, path, depth, count, diags);
@@ -101,6 +102,10 @@ fn follow(
     "include_tasks".clone_into(&mut task.module);
     let Some(name) = included_name(task) else { return };
     let (folder, beside) = folders(path);
+    let (name, beside) = match in_own_tasks(&name) {
+        Some(rest) => (rest.to_owned(), folder.clone()),
+        None => (name, beside),
+    };
     let find = |name: &str| {
         let name = name.trim_start_matches("./");
         let places = [format!("{beside}/{name}"), format!("{folder}/{name}")];
@@ -132,6 +137,13 @@ fn follow(
         task.block.push(case);
         task.included = true;
     }
+}
+
+/// The name below the folder of tasks, where it begins with that folder of the role.
+fn in_own_tasks(name: &str) -> Option<&str> {
+    let inside = name.trim_start().strip_prefix("{{")?.trim_start_matches('-').trim_start();
+    let rest = inside.strip_prefix("role_path")?.trim_start().trim_start_matches('-');
+    rest.strip_prefix("}}")?.strip_prefix("/tasks/")
 }
 
 /// Whether another role stands in the place of the task: one that comes as a whole, and before all else, is a role of its own.
@@ -236,6 +248,18 @@ fn piece_of(words: &[&Token<'_>]) -> Option<NamePiece> {
         ["ansible_facts", "[", name, "]", rest @ ..] => (name.trim_matches(['\'', '"']), rest),
         [name, rest @ ..] => (name.strip_prefix("ansible_")?, rest),
         [] => return None,
+    };
+    // Every host has these facts: a default of them is never taken.
+    let rest = match rest {
+        [rest @ .., "|", "default", "(", ")"] => rest,
+        [rest @ .., "|", "default", "(", _, ")"] => rest,
+        rest => rest,
+    };
+    let (fact, rest) = match (fact, rest) {
+        ("distribution_version", [".", "split", "(", "'.'" | "\".\"", ")", "[", "0", "]", rest @ ..]) => {
+            ("distribution_major_version", rest)
+        }
+        all => all,
     };
     match rest {
         [] => Some(NamePiece::Fact(fact.to_owned(), false)),

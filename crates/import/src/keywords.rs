@@ -1,6 +1,6 @@
 //! Keywords of a task beside its module.
 
-use crate::convert::Context;
+use crate::convert::{Context, gathered_by};
 use crate::expression::{ExpressionNames, ImportProblem, RegisteredResult};
 use crate::includes::listed;
 use crate::registers::{is_own_failure, says_no_change};
@@ -93,7 +93,7 @@ pub(crate) fn conditions(
                         "write the condition as one expression without `{{ }}`",
                     ));
                 }
-                if decided(bare, DecidedFor::Hosts) == Some(true) {
+                if decided(bare, DecidedFor::Hosts) == Some(true) || asks_for_gathered(bare, task, names) {
                     continue;
                 }
                 let text = names.expression(bare.trim())?;
@@ -107,6 +107,31 @@ pub(crate) fn conditions(
         common.when.push(written);
     }
     Ok(())
+}
+
+/// Whether a condition asks whether a fact is not there yet that the task gathers: to gather it once more is the same.
+fn asks_for_gathered(condition: &str, task: &Task, names: &ExpressionNames) -> bool {
+    let Some(known) = gathered_by(task).filter(|known| !names.gathered.contains_key(known.fact)) else {
+        return false;
+    };
+    let words: Vec<&str> = tokens(condition)
+        .into_iter()
+        .filter(|token| token.sort != TokenSort::Blank)
+        .map(|token| token.quoted().unwrap_or(token.text))
+        .collect();
+    let fact = known.fact;
+    match words.as_slice() {
+        ["not", "(", own, "in", "ansible_facts", ")"]
+        | ["not", own, "in", "ansible_facts"]
+        | [own, "not", "in", "ansible_facts"]
+        | ["ansible_facts", ".", own, "is", "not", "defined"]
+        | ["ansible_facts", ".", own, "is", "undefined"]
+        | ["ansible_facts", "[", own, "]", "is", "not", "defined"]
+        | ["ansible_facts", "[", own, "]", "is", "undefined"]
+        | [own, "is", "not", "defined"]
+        | [own, "is", "undefined"] => *own == fact,
+        _ => false,
+    }
 }
 
 /// The text without brackets around all of it.
@@ -193,12 +218,15 @@ pub(crate) fn common(task: &Task, names: &ExpressionNames) -> Result<Common, Imp
             }
             "delegate_to"
                 if value.as_str().is_some_and(|host| host.replace(' ', "") == "{{inventory_hostname}}") => {}
+            // They look at variables alone, which are those of the host in any case.
+            "delegate_to" if matches!(task.module.as_str(), "assert" | "fail") => {}
             "delegate_to" | "local_action" | "delegate_facts" => {
                 return Err(ImportProblem::new(
                     format!("`{key}`: it works on another host"),
                     instead("delegate_to"),
                 ));
             }
+            "run_once" if is_true(value) && is_of_inputs(task, names) => {}
             "run_once" if is_true(value) => {
                 return Err(ImportProblem::new("`run_once`: one host does it for all", instead("run_once")));
             }
@@ -230,6 +258,20 @@ pub(crate) fn common(task: &Task, names: &ExpressionNames) -> Result<Common, Imp
         }
     }
     Ok(common)
+}
+
+/// Whether a task only checks what is the same on all hosts: inputs and variables. Then it says on each what it says on one.
+fn is_of_inputs(task: &Task, names: &ExpressionNames) -> bool {
+    let text = tokens(&task.text);
+    let of_host = |word: &str| {
+        word.contains("ansible_")
+            || matches!(word, "inventory_hostname" | "inventory_hostname_short" | "hostvars" | "group_names")
+            || names.registered.contains_key(word)
+            || names.set_by_tasks.contains(word)
+    };
+    matches!(task.module.as_str(), "assert" | "fail")
+        && task.keyword("register").is_none()
+        && !text.iter().any(|token| of_host(token.text))
 }
 
 /// Whether an environment has nothing in it but where the usual programs are, and that apt asks no questions: kinds have both.
@@ -293,10 +335,16 @@ pub(crate) fn special(
         common.remarks.push("`changed_when` is left out: a kind knows what it changes".to_owned());
     }
     if context.until.is_some() && task.module != "uri" {
-        if has_answer {
+        let is_number = |key: &str| task.keyword(key).is_none_or(|value| value.as_i64().is_some());
+        let is_waited = is_command && !context.is_query && is_number("retries") && is_number("delay");
+        // These kinds try again themselves, and a command that only reads becomes a `wait_for`.
+        let tries_itself = ["apt", "package", "get_url", "unarchive", "git", "apt_repository"];
+        if has_answer && !is_waited {
             return Err(ImportProblem::new("it is tried again until it succeeds", instead("until")));
         }
-        common.remarks.push("it is not tried again: downloads and packages do so themselves".to_owned());
+        if !is_waited && !tries_itself.contains(&task.module.as_str()) {
+            common.remarks.push("it is not tried again: downloads and packages do so themselves".to_owned());
+        }
     }
     Ok(())
 }

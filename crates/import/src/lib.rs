@@ -5,6 +5,7 @@
 
 mod constants;
 mod convert;
+mod databases;
 mod emit;
 mod expression;
 mod facts_set;

@@ -33,7 +33,7 @@ const OF_ROOT: &[&str] = &[
 const OF_MAKER: &[&str] =
     &["file", "directory", "link", "command", "git", "archive", "download", "block", "line"];
 
-fn says_become(task: &Task) -> bool {
+pub(crate) fn says_become(task: &Task) -> bool {
     task.keyword("become").is_some_and(|value| value.as_bool() == Some(true) || value.as_str() == Some("yes"))
 }
 
@@ -45,6 +45,15 @@ pub(crate) fn is_mixed(tasks: &[Task]) -> bool {
         of_play |= !becomes && task.foreign.is_none() && OF_ROOT.contains(&task.module.as_str());
     });
     some && !of_play
+}
+
+/// Whether a task without `become` needs root: then the play has it, for all.
+pub(crate) fn is_of_root(tasks: &[Task]) -> bool {
+    let mut found = false;
+    walk(tasks, false, &mut |task, becomes| {
+        found |= !becomes && task.foreign.is_none() && OF_ROOT.contains(&task.module.as_str());
+    });
+    found
 }
 
 fn walk(tasks: &[Task], outer: bool, visit: &mut impl FnMut(&Task, bool)) {

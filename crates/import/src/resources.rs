@@ -181,7 +181,7 @@ impl Build<'_> {
                 params.push((key.to_owned(), texts(names)));
             }
             let when = read.when.iter().enumerate().filter(|(at, _)| !converted.dropped_when.contains(at));
-            let resource = ConvertedResource {
+            let mut resource = ConvertedResource {
                 comments: if index == 0 { task.comments.clone() } else { Vec::new() },
                 name,
                 when: when.map(|(_, when)| when.clone()).chain(one.when.as_deref().map(made)).collect(),
@@ -195,6 +195,7 @@ impl Build<'_> {
                 become_user: read.become_user.clone(),
                 sensitive: read.sensitive,
             };
+            self.in_home_of_root(&mut resource, task);
             // The answer of a check is known before all else, and so are the conditions around it.
             let around = self.conditions.iter().flatten().cloned().collect();
             let around = ConvertedResource { when: around, ..ConvertedResource::default() };
@@ -202,6 +203,12 @@ impl Build<'_> {
             let resource = self.fitting(resource, task)?;
             self.claim(&resource)?;
             note_path(self, one);
+            let is_always = read.when.is_empty()
+                && self.conditions.iter().flatten().all(holds_on_targets)
+                && one.when.is_none();
+            if is_always {
+                note_packages(self, one);
+            }
             all.push((resource, is_check));
         }
         for (resource, _) in &all {
@@ -263,6 +270,16 @@ fn can_be_said(
 fn is_settled(converted: &Conversion, is_handler: bool) -> bool {
     is_handler
         && converted.made.iter().all(|made| matches!(made.kind, "service" | "wait_for" | "query" | "assert"))
+}
+
+/// Remembers the packages that a resource installs, without their versions.
+fn note_packages(build: &mut Build<'_>, made: &ConvertedPart) {
+    let value = |key: &str| made.params.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    let is_absent = value("state").is_some_and(|state| !matches!(state.as_str(), Some("present" | "latest")));
+    if let Some(names) = value("name").filter(|_| made.kind == "package" && !is_absent) {
+        let all = listed(names).into_iter().filter_map(|name| name.scalar_text());
+        build.context.packages.extend(all.map(|name| name.split('=').next().unwrap_or_default().to_owned()));
+    }
 }
 
 /// Remembers the path that a resource makes, for a later `file` without `state`.

@@ -82,6 +82,8 @@ pub(crate) struct Build<'f> {
     pub conditions: Vec<Vec<Node>>,
     /// Those of them that Ansible asks again for each task.
     pub asked_again: Vec<Node>,
+    /// How many of them, from the outermost, an include asks before any of its tasks is looked at.
+    pub asked_before: usize,
     /// Names of resources.
     pub taken: BTreeSet<String>,
     pub open_items: usize,
@@ -89,6 +91,8 @@ pub(crate) struct Build<'f> {
     pub sets: Vec<(String, Vec<ConditionalValue>)>,
     /// Whether tasks without `become` are done as the user of the login.
     pub has_logins: bool,
+    /// Whether tasks without `become` are done as root.
+    pub is_of_root: bool,
     /// The tasks so far, each without those below it.
     pub passed: Vec<Task>,
     /// The number of tasks that were passed when a variable was set last.
@@ -148,6 +152,23 @@ impl Build<'_> {
             && let Some(path) = args.get("path").and_then(Node::scalar_text)
         {
             self.context.queries.insert(format!("{name}.path"), path);
+        }
+    }
+
+    /// Paths in the home directory of root, which Debian makes /root.
+    pub(crate) fn in_home_of_root(&self, resource: &mut ConvertedResource, task: &Task) {
+        let is_root = self.is_of_root || crate::logins::says_become(task);
+        if !is_root
+            || task.keyword("become").and_then(Node::as_bool) == Some(false)
+            || resource.become_user.is_some()
+        {
+            return;
+        }
+        for (key, value) in &mut resource.params {
+            let path = value.as_str().and_then(|text| text.strip_prefix("~/"));
+            if let Some(path) = path.filter(|_| matches!(key.as_str(), "path" | "creates" | "on_host")) {
+                *value = made(format!("/root/{path}"));
+            }
         }
     }
 
@@ -281,10 +302,12 @@ impl<'a> Build<'a> {
             in_handlers: false,
             conditions: Vec::new(),
             asked_again: Vec::new(),
+            asked_before: 0,
             taken: BTreeSet::new(),
             open_items: 0,
             inputs: BTreeSet::new(),
             sets: Vec::new(),
+            is_of_root: files.given.becomes || crate::logins::is_of_root(tasks),
             has_logins: !files.given.becomes && crate::logins::is_mixed(tasks),
             passed: Vec::new(),
             set_at: BTreeMap::new(),

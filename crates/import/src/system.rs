@@ -44,9 +44,13 @@ const DISTRIBUTIONS: &[(&str, &[&str])] = &[
     ("Flatcar Container Linux by Kinvolk", &["flatcar"]),
     ("openEuler", &["openEuler"]),
     ("Kylin Linux Advanced Server", &["kylin"]),
+    ("Pop!_OS", &["pop"]),
+    ("KDE neon", &["neon"]),
     ("FreeBSD", &[]),
     ("OpenBSD", &[]),
     ("MacOSX", &[]),
+    ("ClearLinux", &[]),
+    ("Clear Linux OS", &[]),
 ];
 
 /// Containers by Ansible's names, and by those of `systemd-detect-virt`.
@@ -59,7 +63,7 @@ const CONTAINERS: &[(&str, &[&str])] = &[
 ];
 
 /// Systems that converge works on: those of Debian's family, by their `ID`.
-const TARGETS: &[&str] = &["debian", "ubuntu", "raspbian", "kali", "linuxmint"];
+const TARGETS: &[&str] = &["debian", "ubuntu", "raspbian", "kali", "linuxmint", "pop", "neon"];
 
 type SystemTable = &'static [(&'static str, &'static [&'static str])];
 

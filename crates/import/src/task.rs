@@ -143,8 +143,18 @@ impl Task {
         let ignores = self
             .keyword("ignore_errors")
             .is_some_and(|ignores| ignores.as_bool() == Some(true) || ignores.as_str() == Some("yes"));
-        (self.module == "debug" || ignores && matches!(self.module.as_str(), "fail" | "assert"))
-            && ["register", "failed_when", "until", "notify"].iter().all(|key| self.keyword(key).is_none())
+        let says = matches!(self.module.as_str(), "debug" | "setup" | "gather_facts" | "ping");
+        let ignores = ignores || self.never_fails();
+        let own = ["register", "until", "notify"];
+        (says || ignores && matches!(self.module.as_str(), "fail" | "assert"))
+            && own.iter().all(|key| self.keyword(key).is_none())
+            && (self.never_fails() || self.keyword("failed_when").is_none())
+    }
+
+    /// Whether `failed_when: false` says that nothing is a failure.
+    fn never_fails(&self) -> bool {
+        self.keyword("failed_when")
+            .is_some_and(|when| when.as_bool() == Some(false) || when.as_str() == Some("false"))
     }
 
     /// The task and the tasks of its blocks, in order.

@@ -149,6 +149,9 @@ fn converted(
         out.push(("env".to_owned(), environment.clone()));
     }
     params.finish("command")?;
+    if let Some(until) = &context.until {
+        return waited(&text, out, until, context);
+    }
     // A command that only reads changes nothing, whether anything reads its answer or not; a failure of it is one.
     let unread = creates.is_none() && removes.is_none() && context.follows.is_empty() && read_only(&text);
     if unread && !context.is_query && (context.ignores_errors || says_never(context.failed_when.as_ref())) {
@@ -173,6 +176,52 @@ fn converted(
     set_guard(&mut made, &mut converted, (creates, removes), context)?;
     converted.made.push(made);
     Ok(converted)
+}
+
+/// A command that only reads, asked again until its answer is the wanted one.
+fn waited(
+    text: &str,
+    out: Vec<(String, Node)>,
+    until: &Node,
+    context: &Context,
+) -> Result<Conversion, ImportProblem> {
+    let open = || {
+        ImportProblem::new(
+            "it is tried again until it succeeds",
+            "write `wait_for` with a `command` that only reads, or `command` with its guard",
+        )
+    };
+    let is_bare = out.iter().all(|(key, _)| key == "run");
+    let reads = context.changed_when_false || read_only(text);
+    if !is_bare || !reads || context.failed_when.is_some() || context.ignores_errors {
+        return Err(open());
+    }
+    let condition = until.as_str().ok_or_else(open)?;
+    let all: Vec<Token<'_>> =
+        tokens(condition).into_iter().filter(|token| token.sort != TokenSort::Blank).collect();
+    let words: Vec<&str> = all.iter().map(|token| token.text).collect();
+    let own = context.register.as_deref().unwrap_or_default();
+    let command = match words.as_slice() {
+        [name, "is", "success" | "succeeded" | "successful"]
+        | [name, ".", "rc", "==", "0"]
+        | [name, "is", "not", "failed"]
+        | ["not", name, "is", "failed"]
+        | ["not", name, ".", "failed"]
+            if *name == own =>
+        {
+            text.to_owned()
+        }
+        [_, "in", name, ".", "stdout"] if *name == own && !text.contains('\n') => {
+            let literal =
+                all.first().and_then(Token::quoted).filter(|text| !text.is_empty()).ok_or_else(open)?;
+            format!("{text} | grep -qF -- {}", shell_text::word(literal))
+        }
+        _ => return Err(open()),
+    };
+    let every = context.delay.unwrap_or(5).max(1);
+    let timeout = context.retries.unwrap_or(3).max(1).saturating_mul(every);
+    let out = vec![param("command", command), param("timeout", timeout), param("every", every)];
+    Ok(Conversion::one("wait_for", out))
 }
 
 /// Gives a command its guard: the files that it creates and removes, the change that it follows, or a condition of its task.

@@ -1,12 +1,13 @@
 //! get_url, uri, unarchive, git.
 
 use super::params::param;
+use super::places::{in_directory, is_file};
 use super::{Context, Conversion, ConvertedPart, Params, shell_text};
 use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::Value;
 
-pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+pub(super) fn get_url(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     params.ignore(&[
         "backup",
         "timeout",
@@ -36,7 +37,7 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Conversion, Imp
         }
     }
     let url = params.needed(&["url"])?;
-    let mut dest = params.needed(&["dest"])?;
+    let mut dest = in_directory(&params.needed(&["dest"])?, context);
     if dest.ends_with('/') {
         let name = url.rsplit('/').next().unwrap_or_default().to_owned();
         if name.is_empty() || name.contains(['{', '}', '?', '%']) {
@@ -73,20 +74,27 @@ pub(super) fn get_url(mut params: Params, _: &Context) -> Result<Conversion, Imp
             "write `download` with the `checksum` of the file",
         ));
     }
-    // Without a checksum Ansible fetches what is missing, and never looks again.
+    // Without a checksum Ansible fetches what is missing, and never looks again. Each host with apt has the last of these programs.
     let file = shell_text::word(&dest);
-    let part = shell_text::word(&format!("{dest}.part"));
-    let run = format!("curl -fsSL -o {part} {} && mv {part} {file}", shell_text::word(&url));
-    let mut all = Conversion::one("command", vec![param("run", run), param("creates", dest.as_str())]);
+    let (part, url) = (shell_text::word(&format!("{dest}.part")), shell_text::word(&url));
+    let run = format!(
+        "if command -v curl >/dev/null; then curl -fsSL -o {part} {url}\n\
+         elif command -v wget >/dev/null; then wget -qO {part} {url}\n\
+         else /usr/lib/apt/apt-helper download-file {url} {part}; fi && mv -T {part} {file}"
+    );
+    // A directory in its place is an error of the command, and no sign that the file is there.
+    let guard = match is_file(&dest, context) {
+        true => param("creates", dest.as_str()),
+        false => param("unless", format!("test -f {file}")),
+    };
+    let mut all = Conversion::one("command", vec![param("run", run), guard]);
     if !attributes.is_empty() {
         attributes.insert(0, param("path", dest));
         let mut file = ConvertedPart::new("file", attributes);
         file.suffix = "owner and mode";
         all.made.push(file);
     }
-    Ok(all.remark(
-        "nothing says what the file has to be: write `download` with its `checksum`; the host needs curl",
-    ))
+    Ok(all)
 }
 
 pub(super) fn uri(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {

@@ -1,8 +1,10 @@
 //! copy, template, file.
 
 use super::params::param;
+use super::places::{in_directory, is_file, kind_of};
 use super::{Context, Conversion, ConvertedPart, Params};
 use crate::expression::{ImportProblem, whole_expression};
+use converge_syntax::Node;
 
 /// The last part of a path; empty where the path ends with a slash.
 fn base(path: &str) -> &str {
@@ -18,74 +20,6 @@ fn target(dest: &str, source: &str) -> String {
     }
 }
 
-/// Directories that every host has.
-const DIRECTORIES: &[&str] = &[
-    "/bin",
-    "/boot",
-    "/etc",
-    "/etc/apt/apt.conf.d",
-    "/etc/apt/keyrings",
-    "/etc/apt/preferences.d",
-    "/etc/apt/sources.list.d",
-    "/etc/cron.d",
-    "/etc/cron.daily",
-    "/etc/cron.hourly",
-    "/etc/cron.monthly",
-    "/etc/cron.weekly",
-    "/etc/default",
-    "/etc/init.d",
-    "/etc/ld.so.conf.d",
-    "/etc/logrotate.d",
-    "/etc/modprobe.d",
-    "/etc/modules-load.d",
-    "/etc/pam.d",
-    "/etc/profile.d",
-    "/etc/rsyslog.d",
-    "/etc/security/limits.d",
-    "/etc/ssh",
-    "/etc/ssh/sshd_config.d",
-    "/etc/ssl/certs",
-    "/etc/sudoers.d",
-    "/etc/sysctl.d",
-    "/etc/systemd/system",
-    "/etc/tmpfiles.d",
-    "/etc/udev/rules.d",
-    "/etc/update-motd.d",
-    "/home",
-    "/lib/systemd/system",
-    "/opt",
-    "/root",
-    "/sbin",
-    "/srv",
-    "/tmp",
-    "/usr/bin",
-    "/usr/lib",
-    "/usr/lib/systemd/system",
-    "/usr/local",
-    "/usr/local/bin",
-    "/usr/local/lib",
-    "/usr/local/sbin",
-    "/usr/local/share",
-    "/usr/local/share/ca-certificates",
-    "/usr/local/src",
-    "/usr/sbin",
-    "/usr/share",
-    "/usr/share/keyrings",
-    "/usr/src",
-    "/var/lib",
-    "/var/log",
-    "/var/tmp",
-];
-
-/// A path that an earlier task makes a directory, or that is one everywhere, is one without a slash too.
-fn in_directory(dest: &str, context: &Context) -> String {
-    match context.paths.get(dest) {
-        Some(&"directory") => format!("{dest}/"),
-        None if DIRECTORIES.contains(&dest) => format!("{dest}/"),
-        _ => dest.to_owned(),
-    }
-}
-
 const NOT_FORCED: &str = "`force: false` makes the file only where it is missing";
 
 pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
@@ -93,7 +27,12 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     if params.flag(&["remote_src"])? == Some(true) {
         return copied_on_host(params, context);
     }
-    if params.flag(&["force"])? == Some(false) {
+    let is_kept = params.flag(&["force"])? == Some(false);
+    if is_kept && let Some(content) = params.clone().text(&["content"]) {
+        params.ignore(&["content"]);
+        return made_once(params, content);
+    }
+    if is_kept {
         return Err(ImportProblem::new(
             NOT_FORCED,
             "write `file` where its content is to be kept, else `command` with `creates`",
@@ -167,6 +106,49 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
         .remark_if(is_unknown, "it is taken for a file below files/: a directory is an error of the plan"))
 }
 
+/// A file that gets its content, its owner and its mode where it is missing: one that is there keeps all of them.
+fn made_once(mut params: Params, content: String) -> Result<Conversion, ImportProblem> {
+    let path = params.needed(&["dest"])?;
+    if path.ends_with('/') || content.contains("omit") {
+        return Err(ImportProblem::new(NOT_FORCED, "write `command` with `creates`"));
+    }
+    let mut attributes = Vec::new();
+    params.attributes(&mut attributes)?;
+    params.finish("command")?;
+    let file = super::shell_text::word(&path);
+    let write = if content.is_empty() { format!(": >{file}") } else { format!("cat >{file}") };
+    let mut out = vec![param("run", with_attributes(&write, &file, &attributes)?)];
+    if !content.is_empty() {
+        out.push(param("stdin", content));
+    }
+    out.push(param("unless", format!("test -f {file}")));
+    Ok(Conversion::one("command", out))
+}
+
+/// The text of a command that makes a file, and gives it its owner and its mode.
+fn with_attributes(make: &str, file: &str, attributes: &[(String, Node)]) -> Result<String, ImportProblem> {
+    let mut all = vec![make.to_owned()];
+    let mut mode = None;
+    for (key, value) in attributes {
+        let text = value.scalar_text().unwrap_or_default();
+        if text.contains("omit") {
+            return Err(ImportProblem::new(
+                format!("`{key}` is left out where a variable says so"),
+                "write `command` with `creates`, and `file` for owner and mode",
+            ));
+        }
+        let value = super::shell_text::word(&text);
+        match key.as_str() {
+            "owner" => all.push(format!("chown {value} {file}")),
+            "group" => all.push(format!("chgrp {value} {file}")),
+            _ => mode = Some(format!("chmod {value} {file}")),
+        }
+    }
+    let mask = if mode.is_some() { "umask 077; " } else { "" };
+    all.extend(mode);
+    Ok(format!("{mask}{}", all.join(" && ")))
+}
+
 /// A file of the host, copied there. A new one has the mode that it would have in Ansible; one that is there keeps it where none is given.
 fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let source = params.needed(&["src"])?;
@@ -191,21 +173,20 @@ fn copied_on_host(mut params: Params, context: &Context) -> Result<Conversion, I
     let run = match (preserves, has_mode) {
         (true, _) => format!("cp -f --preserve=mode -- {from} {to}"),
         // Its mode comes with the next resource.
-        (false, true) => format!("umask 077; cp -f --no-preserve=mode -- {from} {to}"),
-        (false, false) => format!("cp -f --no-preserve=mode -- {from} {to}"),
+        (false, true) if !keeps => format!("umask 077; cp -f --no-preserve=mode -- {from} {to}"),
+        _ => format!("cp -f --no-preserve=mode -- {from} {to}"),
     };
     let guard =
         if keeps { param("creates", dest.clone()) } else { param("unless", format!("cmp -s {from} {to}")) };
+    // One that is there keeps its owner and its mode too.
+    let run = if keeps { with_attributes(&run, &to, attributes.get(1..).unwrap_or_default())? } else { run };
     let mut all = Conversion::one("command", vec![param("run", run), guard]);
-    if attributes.len() > 1 {
+    if attributes.len() > 1 && !keeps {
         let mut part = ConvertedPart::new("file", attributes);
         part.suffix = "owner and mode";
         all.made.push(part);
     }
-    let is_file = |path: &str| {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        name.contains('.') || above.ends_with("bin") || context.paths.get(path) == Some(&"file")
-    };
+    let is_file = |path: &str| is_file(path, context);
     Ok(all
         .remark_if(
             !is_file(&source) && !is_file(&dest),
@@ -286,28 +267,73 @@ pub(super) fn template(mut params: Params, context: &Context) -> Result<Conversi
     Ok(Conversion::one("file", out))
 }
 
-pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
-    params.ignore(&["follow"]);
-    let path = params.needed(&["path", "dest", "name"])?;
-    let state = params.text(&["state"]);
-    let force = params.flag(&["force"])? == Some(true);
-    let sets = params.clone().take(&["owner", "group", "mode"]).is_some();
-    if params.flag(&["recurse"])? == Some(true) && sets {
+/// `recurse`: all that is below the directory gets its owner, its group and its mode, as the links in it say where they lead.
+fn below(params: &Params, path: &str) -> Result<Option<ConvertedPart>, ImportProblem> {
+    let mut params = params.clone();
+    let mut attributes = Vec::new();
+    params.attributes_of(&mut attributes, true)?;
+    let is_optional = |(_, value): &(String, Node)| value.as_str().is_some_and(|text| text.contains("omit"));
+    let symbols = attributes.iter().any(|(key, value)| {
+        key == "mode" && value.as_str().is_none_or(|text| !text.bytes().all(|digit| digit.is_ascii_digit()))
+    });
+    if symbols || attributes.iter().any(is_optional) {
         return Err(ImportProblem::new(
             "all that is below the directory gets the owner and the mode",
             "write a resource for each path that matters",
         ));
     }
-    let known = context.paths.get(path.trim_end_matches('/')).copied();
-    let state = match state.as_deref() {
-        Some(state) => state.to_owned(),
-        None if path.ends_with('/') || known == Some("directory") => "directory".to_owned(),
-        None if known == Some("file") => "file".to_owned(),
+    if attributes.is_empty() {
+        return Ok(None);
+    }
+    // A new owner takes bits of the mode away.
+    attributes.sort_by_key(|(key, _)| key == "mode");
+    let place = super::shell_text::word(path);
+    // A link has an owner of its own; its mode is that of the file behind it.
+    let (mut own, mut behind, mut acts) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in &attributes {
+        let value = super::shell_text::word(&value.scalar_text().unwrap_or_default());
+        let (test, program) = match key.as_str() {
+            "owner" => (format!("! -user {value}"), "chown"),
+            "group" => (format!("! -group {value}"), "chgrp"),
+            _ => (format!("! -perm {value}"), "chmod"),
+        };
+        if key != "mode" {
+            acts.push(format!("find {place} {test} -exec {program} -h {value} {{}} +"));
+            own.push(test.clone());
+        }
+        acts.push(format!("find -L {place} ! -type l {test} -exec {program} {value} {{}} +"));
+        behind.push(test);
+    }
+    let mut looks = vec![format!("find -L {place} ! -type l \\( {} \\) -print -quit", behind.join(" -o "))];
+    if !own.is_empty() {
+        looks.push(format!("find {place} \\( {} \\) -print -quit", own.join(" -o ")));
+    }
+    let looks: Vec<String> =
+        looks.iter().map(|look| format!("found=$({look}) && test -z \"$found\"")).collect();
+    let mut part = ConvertedPart::new(
+        "command",
+        vec![param("run", acts.join(" &&\n")), param("unless", looks.join(" &&\n"))],
+    );
+    part.suffix = "all below it";
+    Ok(Some(part))
+}
+
+pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
+    params.ignore(&["follow"]);
+    let path = params.needed(&["path", "dest", "name"])?;
+    let state = params.text(&["state"]);
+    let force = params.flag(&["force"])? == Some(true);
+    let recurses = params.flag(&["recurse"])? == Some(true);
+    let below = if recurses { below(&params, &path)? } else { None };
+    let state = match state {
+        Some(state) => state,
         None => {
-            return Err(ImportProblem::new(
+            let kind = kind_of(&path, params.clone().take(&["mode"]).as_ref(), context);
+            let problem = ImportProblem::new(
                 "without `state` it may be a file or a directory",
                 "write `file` for a file, `directory` for a directory",
-            ));
+            );
+            kind.ok_or(problem)?.to_owned()
         }
     };
     let mut out = vec![param("path", path.clone())];
@@ -315,7 +341,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
         "directory" => {
             params.ignore(&["src"]);
             out.push(param("parents", true));
-            params.attributes(&mut out)?;
+            params.attributes_of(&mut out, true)?;
             params.finish("directory")?;
             let special = out.iter().any(|(key, value)| {
                 key == "owner" || key == "group" || (key == "mode" && value.as_str() != Some("0755"))
@@ -342,7 +368,9 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
             if special && !is_known {
                 out.insert(2, param("parents_alike", true));
             }
-            Ok(Conversion::one("directory", out))
+            let mut all = Conversion::one("directory", out);
+            all.made.extend(below);
+            Ok(all)
         }
         "absent" => {
             params.ignore(&["src", "mode", "owner", "group", "recurse"]);

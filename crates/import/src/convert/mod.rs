@@ -5,14 +5,18 @@ mod commands;
 mod control;
 mod fetched;
 mod files;
+mod firewalls;
 mod found;
 mod gathered;
 mod kernel;
 mod lines;
 mod packages;
 mod params;
+mod places;
+mod programs;
 mod queries;
 mod readers;
+mod replaced;
 mod repositories;
 mod schedule;
 mod services;
@@ -133,6 +137,8 @@ pub(crate) struct Context {
     pub read_errors: std::collections::BTreeSet<String>,
     /// Facts that tasks gather and something reads.
     pub read_facts: std::collections::BTreeSet<&'static str>,
+    /// Names of packages that earlier tasks install on every host that reaches the present one, as they are written.
+    pub packages: std::collections::BTreeSet<String>,
     /// Variables of the role whose value is a plain text.
     pub literals: std::collections::BTreeMap<String, String>,
 }
@@ -145,6 +151,7 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("template", files::template),
     ("file", files::file),
     ("lineinfile", lines::lineinfile),
+    ("replace", replaced::replace),
     ("blockinfile", lines::blockinfile),
     ("ini_file", lines::ini_file),
     ("apt", packages::apt),
@@ -181,6 +188,8 @@ const CONVERSIONS: &[(&str, Convert)] = &[
     ("locale_gen", kernel::locale_gen),
     ("cron", schedule::cron),
     ("wait_for", schedule::wait_for),
+    ("ufw", firewalls::ufw),
+    ("firewalld", firewalls::firewalld),
     ("wait_for_connection", control::left_out),
     ("ping", control::left_out),
     ("setup", control::left_out),

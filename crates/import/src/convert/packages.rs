@@ -97,11 +97,8 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Conversion, I
     let clean = params.flag(&["autoclean", "clean"])? == Some(true);
     let Some(list) = params.take(&["name", "pkg", "package"]) else {
         params.finish("package")?;
-        return Ok(Conversion::nothing(if update || age.is_some() {
-            "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
-        } else {
-            "packages that nothing needs and archives are left as they are"
-        }));
+        let fetches = update || age.is_some();
+        return Ok(without_packages(fetches, update && !autoremove && !clean && !context.follows.is_empty()));
     };
     let list = names(&list)?;
     let mut out = vec![("name".to_owned(), list)];
@@ -148,6 +145,19 @@ pub(super) fn apt(mut params: Params, context: &Context) -> Result<Conversion, I
     Ok(Conversion::one("package", out)
         .remark_if(autoremove || clean, "packages that nothing needs and archives are left as they are")
         .remark_if(is_unsafe, "packages without a signature are refused"))
+}
+
+/// An `apt` that names no package: it fetches the index, or takes packages and archives away that nothing needs. The index of a new repository is
+/// missing here, and is fetched where a package needs it.
+fn without_packages(fetches: bool, is_of_new_repository: bool) -> Conversion {
+    if is_of_new_repository {
+        return Conversion { left_out: Some("left out"), ..Conversion::default() };
+    }
+    Conversion::nothing(if fetches {
+        "a missing package index is fetched where a package needs it; `max_age` of `package` bounds its age"
+    } else {
+        "packages that nothing needs and archives are left as they are"
+    })
 }
 
 /// The greatest age of the package index, where a task says one.
@@ -218,7 +228,7 @@ pub(super) fn package(mut params: Params, context: &Context) -> Result<Conversio
         .remark_if(is_dynamic, "recommended packages are not installed along, and a new package starts no service: `recommends` and `starts_services` are for `state: present`"))
 }
 
-pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {
+pub(super) fn dpkg_selections(mut params: Params, context: &Context) -> Result<Conversion, ImportProblem> {
     let name = params.needed(&["name"])?;
     let hold = match params.needed(&["selection"])?.as_str() {
         "hold" => true,
@@ -231,8 +241,9 @@ pub(super) fn dpkg_selections(mut params: Params, _: &Context) -> Result<Convers
         }
     };
     params.finish("package")?;
+    let is_there = context.packages.contains(&name);
     Ok(Conversion::one("package", vec![param("name", name), param("hold", hold)])
-        .remark("the package is installed where it is missing"))
+        .remark_if(!is_there, "the package is installed where it is missing"))
 }
 
 pub(super) fn snap(mut params: Params, _: &Context) -> Result<Conversion, ImportProblem> {

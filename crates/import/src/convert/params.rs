@@ -4,6 +4,7 @@ use crate::expression::ImportProblem;
 use crate::yaml::made;
 use converge_syntax::{Node, Value};
 use converge_template::ansible_parameter;
+use std::collections::BTreeMap;
 
 /// The parameters of a task, rewritten.
 #[derive(Clone, Debug)]
@@ -80,10 +81,23 @@ impl Params {
         }
     }
 
-    /// Owner, group and mode.
+    /// Owner, group and mode of a file.
     pub(crate) fn attributes(&mut self, out: &mut Vec<(String, Node)>) -> Result<(), ImportProblem> {
+        self.attributes_of(out, false)
+    }
+
+    /// Owner, group and mode; `X` is `x` at a directory.
+    pub(crate) fn attributes_of(
+        &mut self,
+        out: &mut Vec<(String, Node)>,
+        is_directory: bool,
+    ) -> Result<(), ImportProblem> {
         self.ignore(&["seuser", "serole", "selevel", "setype", "unsafe_writes"]);
         if let Some(mode) = self.take(&["mode"]) {
+            let mode = match mode.as_str().filter(|text| is_directory && !text.contains("{{")) {
+                Some(text) => made(text.replace('X', "x")),
+                None => mode,
+            };
             out.push(("mode".to_owned(), self::mode(&mode)?));
         }
         self.same(&[("owner", "owner"), ("group", "group")], out);
@@ -126,14 +140,60 @@ fn mode(node: &Node) -> Result<Node, ImportProblem> {
             {
                 return Ok(made(format!("{:0>4}", digits.trim_start_matches('0'))));
             }
-            let parts: Vec<&str> = text.split(',').collect();
-            let all = ["u=", "g=", "o="].iter().all(|who| parts.iter().any(|part| part.starts_with(who)));
-            if all {
-                Ok(made(text.as_str()))
-            } else {
-                Err(bad(format!("the mode `{text}` changes a part of what is there")))
+            match whole_mode(text) {
+                Some(all) => Ok(made(all)),
+                None => Err(bad(format!("the mode `{text}` changes a part of what is there"))),
             }
         }
         _ => Err(bad("the mode is not text".to_owned())),
+    }
+}
+
+/// A mode in symbols that says all bits of the owner, the group and the others: what adds all of them, or takes all of them away, says them as
+/// well as `=` does.
+fn whole_mode(text: &str) -> Option<String> {
+    let mut said: BTreeMap<char, &str> = BTreeMap::new();
+    for part in text.split(',') {
+        let (who, rest) = part.split_at(part.find(['=', '+', '-'])?);
+        let (sign, bits) = rest.split_at(1);
+        let is_full = bits.len() == 3 && "rwx".chars().all(|bit| bits.contains(bit));
+        let bits = match sign {
+            "=" if bits.chars().all(|bit| "rwxst".contains(bit)) => bits,
+            "+" if is_full => bits,
+            "-" if is_full => "",
+            _ => return None,
+        };
+        for who in if who == "a" { "ugo" } else { who }.chars() {
+            if !"ugo".contains(who) || said.insert(who, bits).is_some() {
+                return None;
+            }
+        }
+    }
+    let all: Option<Vec<String>> =
+        ['u', 'g', 'o'].iter().map(|who| said.get(who).map(|bits| format!("{who}={bits}"))).collect();
+    all.map(|all| all.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_in_symbols_say_all_bits_or_are_refused() {
+        for (text, expected) in [
+            ("u=rw,g=r,o=r", Some("u=rw,g=r,o=r")),
+            ("u+rwx,g+rwx,o=rx", Some("u=rwx,g=rwx,o=rx")),
+            ("u+rwX,g+rwX,o=rX", None),
+            ("u=rwx,go=rx", Some("u=rwx,g=rx,o=rx")),
+            ("u=rw,g=r,o-rwx", Some("u=rw,g=r,o=")),
+            ("a=r", Some("u=r,g=r,o=r")),
+            ("u=rw,go-w", None),
+            ("u+x", None),
+            ("u=rwX,g-rwX,o=", None),
+            ("g=u,u=rw,o=r", None),
+            ("", None),
+        ] {
+            assert_eq!(whole_mode(text).as_deref(), expected, "{text}");
+        }
     }
 }

@@ -1,234 +1,8 @@
 //! Commands that are known to change nothing.
 
+use super::programs::ReadingRule::{Always, Only, With, Without};
+use super::programs::{KUBECTL_READS, READERS};
 use super::shell_text::outside_of_templates;
-
-/// Where a program only reads.
-enum ReadingRule {
-    /// Always.
-    Always,
-    /// Where its first words are one of these.
-    With(&'static [&'static str]),
-    /// Where none of its words begins with one of these.
-    Without(&'static [&'static str]),
-    /// Where each of its words begins with one of these, or is a value behind one.
-    Only(&'static [&'static str]),
-}
-
-use ReadingRule::{Always, Only, With, Without};
-
-/// Programs that only read, and when.
-const READERS: &[(&str, ReadingRule)] = &[
-    ("cat", Always),
-    ("tac", Always),
-    ("ls", Always),
-    ("test", Always),
-    ("[", Always),
-    ("[[", Always),
-    ("which", Always),
-    ("type", Always),
-    ("grep", Always),
-    ("egrep", Always),
-    ("fgrep", Always),
-    ("zgrep", Always),
-    ("stat", Always),
-    ("uname", Always),
-    ("arch", Always),
-    ("id", Always),
-    ("getent", Always),
-    ("whoami", Always),
-    ("nproc", Always),
-    ("lscpu", Always),
-    ("df", Always),
-    ("du", Always),
-    ("free", Always),
-    ("lsmod", Always),
-    ("modinfo", Always),
-    ("lsblk", Always),
-    ("findmnt", Always),
-    ("lvs", Always),
-    ("vgs", Always),
-    ("pvs", Always),
-    ("ps", Always),
-    ("pidof", Always),
-    ("pgrep", Always),
-    ("readlink", Always),
-    ("realpath", Always),
-    ("head", Always),
-    ("tail", Without(&["-f", "-F", "--follow"])),
-    ("wc", Always),
-    ("echo", Always),
-    ("printf", Always),
-    ("seq", Always),
-    ("expr", Always),
-    ("dpkg-query", Always),
-    ("lspci", Always),
-    ("getconf", Always),
-    ("sha1sum", Always),
-    ("sha256sum", Always),
-    ("sha512sum", Always),
-    ("md5sum", Always),
-    ("base64", Always),
-    ("cmp", Always),
-    ("diff", Always),
-    ("cut", Always),
-    ("tr", Always),
-    ("jq", Always),
-    ("basename", Always),
-    ("dirname", Always),
-    ("file", Always),
-    ("getcap", Always),
-    ("locale", Always),
-    ("groups", Always),
-    ("true", Always),
-    ("false", Always),
-    (":", Always),
-    ("exit", Always),
-    ("return", Always),
-    ("set", Always),
-    ("read", Always),
-    ("cd", Always),
-    ("break", Always),
-    ("continue", Always),
-    ("apt-cache", Always),
-    ("mountpoint", Always),
-    ("ss", Without(&["-K", "--kill"])),
-    ("blkid", Without(&["-g"])),
-    ("sort", Without(&["-o", "--output"])),
-    ("dmesg", Without(&["-c", "-C", "-D", "-E", "-n", "--clear", "--read-clear", "--console"])),
-    ("date", Without(&["-s", "--set"])),
-    ("find", Without(&["-delete", "-exec", "-ok", "-fprint", "-fls"])),
-    (
-        "journalctl",
-        Without(&[
-            "--vacuum",
-            "--rotate",
-            "--flush",
-            "--sync",
-            "--relinquish",
-            "--setup",
-            "--update",
-            "-f",
-            "--follow",
-        ]),
-    ),
-    (
-        "hostname",
-        Only(&["-f", "-s", "-i", "-I", "-A", "-d", "--fqdn", "--short", "--all", "--ip", "--domain"]),
-    ),
-    ("uniq", Only(&["-"])),
-    ("stty", Only(&["-a", "--all", "size", "-F"])),
-    ("nvidia-smi", Only(&["-L", "-q", "-i", "--query", "--format", "--id", "--list", "--display", "-x"])),
-    ("nvidia-smi", With(&["topo"])),
-    ("command", With(&["-v", "-V"])),
-    (
-        "systemctl",
-        With(&[
-            "is-active",
-            "is-enabled",
-            "is-failed",
-            "is-system-running",
-            "show",
-            "status",
-            "list-units",
-            "list-unit-files",
-            "list-timers",
-            "cat",
-        ]),
-    ),
-    (
-        "dpkg",
-        With(&[
-            "-l",
-            "-s",
-            "-S",
-            "-L",
-            "--get-selections",
-            "--print-architecture",
-            "--print-foreign-architectures",
-            "--list",
-            "--status",
-            "--compare-versions",
-            "--audit",
-        ]),
-    ),
-    ("rpm", With(&["-q", "-qa", "-ql", "-qi", "--query"])),
-    ("sysctl", With(&["-n", "-a"])),
-    ("swapon", With(&["--show", "-s", "--summary"])),
-    ("apt-mark", With(&["showhold", "showmanual", "showauto"])),
-    ("apt-config", With(&["dump", "shell"])),
-    ("apt", With(&["list", "show", "policy"])),
-    (
-        "docker",
-        With(&[
-            "info",
-            "ps",
-            "inspect",
-            "version",
-            "images",
-            "image inspect",
-            "image ls",
-            "network ls",
-            "network inspect",
-            "volume ls",
-            "--version",
-            "-v",
-        ]),
-    ),
-    (
-        "kubectl",
-        With(&[
-            "get",
-            "version",
-            "describe",
-            "config view",
-            "config current-context",
-            "config get-contexts",
-            "cluster-info",
-            "api-resources",
-            "explain",
-        ]),
-    ),
-    ("helm", With(&["list", "ls", "version", "status", "get", "repo list", "history"])),
-    ("gh", With(&["auth status", "alias list", "extension list"])),
-    ("git", With(&["rev-parse", "ls-remote", "describe", "log", "status", "--version"])),
-    ("ufw", With(&["status", "--version"])),
-    ("openssl", Without(&["-out", "-keyout", "-signkey", "genrsa", "req", "ca", "rand", "genpkey"])),
-    ("timedatectl", With(&["show", "status"])),
-    ("containerd", With(&["config dump", "config default"])),
-    ("crictl", With(&["info", "version", "ps", "pods", "images", "inspect"])),
-    ("mokutil", With(&["--sb-state"])),
-    ("aa-status", Always),
-    ("apparmor_status", Always),
-    ("aa-enabled", Always),
-    ("ibstat", Always),
-    ("ibstatus", Always),
-    ("ibv_devinfo", Always),
-    ("ofed_info", Always),
-    ("ompi_info", Always),
-    ("lsusb", Always),
-    ("namei", Always),
-    ("uptime", Always),
-    ("dmidecode", Without(&["--dump-bin"])),
-    ("mlxconfig", With(&["query", "q"])),
-    ("semodule", With(&["-l", "-lfull", "--list", "--list=full"])),
-    ("semanage", With(&["port -l", "fcontext -l", "boolean -l"])),
-    ("getenforce", Always),
-    ("sestatus", Always),
-    ("getsebool", Always),
-    ("dcgmi", With(&["discovery"])),
-    ("chronyc", With(&["tracking", "sources", "sourcestats"])),
-    ("localectl", With(&["status", "list-locales", "list-keymaps"])),
-    ("hostnamectl", With(&["status"])),
-    ("loginctl", With(&["list-sessions", "list-users", "show-user", "show-session"])),
-    ("update-alternatives", With(&["--display", "--query", "--list", "--get-selections"])),
-    ("iptables", With(&["-C", "--check"])),
-    ("iptables-save", Without(&["-f", "--file", "-M", "--modprobe", "-c", "--counters"])),
-    ("nft", With(&["list"])),
-    ("snap", With(&["list", "info"])),
-    ("pip", With(&["list", "show", "freeze"])),
-    ("pip3", With(&["list", "show", "freeze"])),
-    ("ldconfig", With(&["-p", "--print-cache"])),
-];
 
 /// Words of the shell's own in front of a command.
 const WORDS: &[&str] = &["!", "sudo", "if", "then", "elif", "else", "while", "until", "do", "{", "time"];
@@ -382,6 +156,7 @@ fn reads_alone(words: &[String], count: &mut usize) -> bool {
         "awk" | "gawk" | "mawk" => return reads_awk(&rest),
         "sed" => return reads_sed(&rest),
         "ip" => return reads_ip(&rest),
+        "kubectl" => return reads_kubectl(&rest),
         "service" => return matches!(rest.as_slice(), [_, "status"]),
         _ => {}
     }
@@ -414,6 +189,23 @@ fn reads_awk(words: &[&str]) -> bool {
             && *word != "-i"
             && *word != "inplace"
     })
+}
+
+/// `kubectl`, perhaps with options of the connection before its verb.
+fn reads_kubectl(words: &[&str]) -> bool {
+    match words {
+        ["--kubeconfig" | "--context" | "--namespace" | "-n", _, rest @ ..] => reads_kubectl(rest),
+        [option, rest @ ..]
+            if ["--kubeconfig=", "--context=", "--namespace="].iter().any(|own| option.starts_with(own)) =>
+        {
+            reads_kubectl(rest)
+        }
+        [verb, more, ..] => {
+            KUBECTL_READS.contains(verb) || KUBECTL_READS.contains(&format!("{verb} {more}").as_str())
+        }
+        [verb] => KUBECTL_READS.contains(verb),
+        [] => false,
+    }
 }
 
 /// `ip OBJECT [COMMAND]`; commands may be abbreviated, so only those that read are known.

@@ -99,6 +99,11 @@ pub(crate) fn usual(text: &str, follows: bool) -> Option<Conversion> {
             )
         }
         ["sysctl", "-p" | "--system", ..] => Some(Conversion::nothing("`sysctl` sets its value at once")),
+        ["swapoff", "-a"] => Some(Conversion::one(
+            "command",
+            // The first line of the list names its columns.
+            vec![param("run", "swapoff -a"), param("unless", "test \"$(wc -l </proc/swaps)\" -le 1")],
+        )),
         ["modprobe", name] if !name.starts_with('-') => {
             Some(Conversion::one("kernel_module", vec![param("name", *name), param("boot", false)]))
         }
