@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 use crate::{Error, Ran, World, exec, link_roles, until};
-use converge_lab::kube::{Part, Repositories, ensure};
+use converge_lab::kube::{Part, Repositories, ensure, versions};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
 use std::os::unix::fs::PermissionsExt as _;
@@ -120,6 +120,28 @@ impl Cluster {
         put("/opt/k8s-snap/sandbox", self.repositories.sandbox_image().as_bytes())?;
         exec(host, &format!("ln -sfn {} /opt/k8s-snap/images", Repositories::IMAGES));
         Ok(())
+    }
+
+    /// Turns a host into one of an RPM distribution, where dnf finds the packages of Kubernetes and containerd; the role's variables for it.
+    ///
+    /// # Errors
+    /// The packages cannot be made.
+    pub fn become_rpm(&self, host: &Host) -> Result<Value, Error> {
+        const MAKE: &str = include_str!("../stand_ins/k8s_rpm/make");
+        let unpack = self.repositories.snap_packages().iter().fold(String::new(), |script, url| {
+            let file = url.rsplit('/').next().unwrap_or_default();
+            let (name, version) = file.split_once('_').unwrap_or((file, ""));
+            let version = version.split('-').next().unwrap_or_default();
+            format!("{script}curl -fsS -o deb '{url}'; dpkg-deb -x deb {name}; echo {version} >{name}.version; rm deb\n")
+        });
+        exec(host, &format!("set -e; mkdir -p /opt/k8s-rpm; cd /opt/k8s-rpm\n{unpack}"));
+        host.become_rpm()?;
+        exec(host, &format!("set -e; cd /opt/k8s-rpm\n{MAKE}\nrm -rf /opt/k8s-rpm"));
+        let repository = json!({"baseurl": "file:///srv/k8s-rpm", "gpgcheck": false, "repo_gpgcheck": true,
+            "fingerprint": exec(host, "cat /srv/k8s-rpm/fingerprint"), "key": exec(host, "cat /srv/k8s-rpm/key.asc") + "\n"});
+        Ok(
+            json!({"k8s_rpm": repository, "k8s_containerd_rpm": {}, "k8s_containerd_version": format!("{}-1.el9", versions::CONTAINERD)}),
+        )
     }
 
     /// Writes an inventory of hosts that the role `k8s_snap` makes nodes of, with its playbook.

@@ -259,6 +259,42 @@ fn the_snap_makes_a_cluster_of_bare_hosts() {
     assert_eq!(exec(one, left), "");
 }
 
+/// The control plane is a host of rpm, the worker one of Debian.
+#[test]
+fn hosts_of_rpm_and_of_apt_become_one_cluster() {
+    let cluster = Cluster::new("k8s-rpm", 2);
+    let one = cluster.host(1);
+    let packages = cluster.become_rpm(one).unwrap();
+    cluster.write_inventory_of(&[1], &json!({}), &json!({"h1": packages}));
+    let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
+    let shown = "rpm -qa 'kube*' 'containerd*' '*versionlock' | sort; sort /etc/dnf/plugins/versionlock.list; ls /etc/yum.repos.d /etc/kubernetes /etc/containerd 2>&1; true";
+    let before = exec(one, shown);
+    run(&["plan", "hosts.yaml"]).expect(2).says("make the host a control plane of the cluster at");
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    until("two nodes", 120, || cluster.is_ready("h1") && cluster.is_ready("h2"));
+    run(&["plan", "hosts.yaml"]).expect(0).says("nothing to change");
+    run(&["verify", "hosts.yaml"]).expect(0);
+    let made = exec(one, shown);
+    for text in
+        ["kubelet-0:1.36.2-150500.1.1.*", "containerd.io-0:2.2.9-1.el9.*", "kubernetes.repo", "admin.conf"]
+    {
+        assert!(made.contains(text), "{text}: {made}");
+    }
+
+    // Drift of a lock and of the unit is detected and corrected.
+    exec(one, "dnf -q versionlock delete kubelet; systemctl stop kubelet");
+    run(&["plan", "hosts.yaml"]).expect(2).says("kubelet").says("start kubelet.service");
+    run(&["apply", "hosts.yaml", "--yes"]).expect(0);
+    assert_eq!(exec(one, shown), made);
+
+    let allowed = ["rollback", "hosts.yaml", "--yes", "--allow-destroy", "kubeadm:node"];
+    run(&[&allowed[..], &["--limit", "h2"]].concat()).expect(0);
+    for _ in 0..2 {
+        run(&[&allowed[..], &["--limit", "h1"]].concat()).expect(0);
+    }
+    assert_eq!(exec(one, shown), before);
+}
+
 /// A `dd` that loses what it reads of a snapshot.
 const TORN: &str = r#"
 printf '#!/bin/sh\ncase "$*" in *converge-snapshot*) set -- "$@" count=0 ;; esac\nexec /usr/bin/dd "$@"\n' >/usr/local/sbin/dd &&

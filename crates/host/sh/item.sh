@@ -150,6 +150,15 @@ cv_item_seen() {
   done
 }
 
+# cv_item_may_begin: whether the item may begin although the row was planned from another state than CV_NOW. Reads CV_NOW and the row (see cv_row).
+cv_item_may_begin() {
+  case " $row_before " in
+  # A part that an earlier item of the run has left open is known by now.
+  *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;;
+  *) command -v "cv_from_any_$row_kind" >/dev/null 2>&1 ;;
+  esac
+}
+
 # cv_item_begin: before an item's steps. Reads CV_RUN, CV_TOKEN, CV_ITEM (encoded address), CV_FLAGS, CV_ROWS (rows
 # SEQ KIND KEY BEFORE AFTER), CV_REMARKS (lines of the journal that belong to them), CV_MADE_AT (see cv_real_check)
 # and CV_WINDOW (rows SEQ KIND KEY EXPECTED EXPECTED). Checks every row against the host, saves what the changes replace,
@@ -166,8 +175,7 @@ cv_item_begin() {
   for cv_i_row in $CV_ROWS; do
     cv_row "$cv_i_row"
     cv_item_seen before "$row_before"
-    # A part that an earlier item of the run has left open (`~`) is known by now.
-    [ "$CV_NOW" = "$row_before" ] || case " $row_before " in *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;; *) false ;; esac || {
+    [ "$CV_NOW" = "$row_before" ] || cv_item_may_begin || {
       cv_i_bad=yes
       cv_tell refused "$row_seq" "$CV_NOW"
     }

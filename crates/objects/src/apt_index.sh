@@ -77,6 +77,9 @@ cv_line_apt_index() { cv_line_of "$(cv_see_apt_index "$1")"; }
 # The index is a copy of what repositories offer: it is never taken back.
 cv_save_apt_index() { :; }
 cv_restore_apt_index() { :; }
+# cv_from_any_apt_index: a refresh may begin from any state. An earlier resource of the run may have fetched the index of its own repository.
+cv_from_any_apt_index() { :; }
+
 cv_same_apt_index() { [ "$3" != current ]; }
 
 # cv_apply_apt_index KEY LINE: refreshes the whole index. The daily job of the distribution may be at it.

@@ -45,6 +45,7 @@ pub(crate) fn of_package(name: &str) -> Vec<&'static str> {
     }
     match name {
         "ufw" => facts.push("ufw"),
+        "firewalld" => facts.push("firewalld"),
         "snapd" => facts.push("snapd"),
         "base-files" => facts.push("os"),
         "openssl" => facts.push("kubernetes"),
@@ -119,6 +120,7 @@ mod tests {
         assert!(of_path("/etc/motd").is_empty());
         assert_eq!(of_path("/etc/containerd/conf.d/99-nvidia.toml"), ["containerd"]);
         assert_eq!(of_package("ufw"), ["ufw"]);
+        assert_eq!(of_package("firewalld"), ["firewalld"]);
         assert_eq!(of_sysctl("vm.nr_hugepages"), ["huge_pages"]);
         assert!(of_sysctl("net.ipv4.ip_forward").is_empty());
     }

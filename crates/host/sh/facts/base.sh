@@ -36,6 +36,12 @@ cv_fact_has() { command -v "$1" >/dev/null; }
     echo ufw.present=yes
     if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf; then echo ufw.enabled=yes; fi
   fi
+  if cv_fact_has firewall-cmd; then
+    echo firewalld.present=yes
+    if systemctl -q is-active firewalld; then echo firewalld.active=yes; fi
+  fi
+  cv_fact_file /sys/fs/selinux/enforce
+  case $cvf_v in 1) echo selinux=enforcing ;; 0) echo selinux=permissive ;; *) echo selinux=disabled ;; esac
   if cv_fact_has snap; then echo snapd.present=yes; fi
   if [ -S /run/snapd.socket ]; then echo snapd.listens=yes; fi
   if cv_fact_has dpkg; then printf 'dpkg_arch=%s\n' "$(dpkg --print-architecture)"; fi

@@ -34,12 +34,12 @@ cv_fact_of() {
   case $1 in
   hostname | kernel | arch) sed -n '/^uname=/p' ;;
   os) sed -n '/^os\./p' ;;
-  dpkg_arch | package_manager | init | cpus) sed -n "/^$1=/p" ;;
+  dpkg_arch | package_manager | init | cpus | selinux) sed -n "/^$1=/p" ;;
   cpu) sed -n -e '/^core=/p' -e '/^model name/p' ;;
   memory_mib) sed -n '/^mem\.MemTotal/p' ;;
   swap_mib) sed -n '/^mem\.SwapTotal/p' ;;
   huge_pages) sed -n '/^mem\.Huge/p' ;;
-  ufw | snapd) sed -n "/^$1\\./p" ;;
+  ufw | firewalld | snapd) sed -n "/^$1\\./p" ;;
   machine) sed -n '/^machine\./p' ;;
   virtualisation) sed -n '/^virt\./p' ;;
   disks) sed -n '/^disk=/p' ;;

@@ -1,8 +1,8 @@
 //! From the host's lines to facts. Nothing that a host says can do more than make a fact null.
 
 use super::shape::{
-    Accelerator, Cpu, Disk, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network, Os,
-    Program, Route, Snapd, Ufw, Virtualisation,
+    Accelerator, Cpu, Disk, Firewalld, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network,
+    Os, Program, Route, Snapd, Ufw, Virtualisation,
 };
 use converge_objects::openssl_moment;
 use jiff::Timestamp;
@@ -111,6 +111,11 @@ pub(super) fn base(said: &AnswerLines<'_>) -> HostFacts {
         init: said.text("init"),
         package_manager: said.text("package_manager").map(|p| if p == "apt-get" { "apt".into() } else { p }),
         ufw: Ufw { present: said.raw("ufw.present").is_some(), enabled: said.raw("ufw.enabled").is_some() },
+        firewalld: Firewalld {
+            present: said.raw("firewalld.present").is_some(),
+            active: said.raw("firewalld.active").is_some(),
+        },
+        selinux: said.text("selinux"),
         snapd: Snapd {
             present: said.raw("snapd.present").is_some(),
             active: said.raw("snapd.listens").is_some(),

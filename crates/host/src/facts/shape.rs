@@ -35,6 +35,10 @@ pub struct HostFacts {
     pub package_manager: Option<String>,
     /// ufw, the firewall of Ubuntu and Debian
     pub ufw: Ufw,
+    /// firewalld, the firewall of RHEL and its relatives
+    pub firewalld: Firewalld,
+    /// SELinux now: `enforcing` or `permissive`; `disabled` also where the kernel has none
+    pub selinux: Option<String>,
     /// snapd, which installs and runs snaps
     pub snapd: Snapd,
     /// Maker and model of the machine
@@ -304,6 +308,15 @@ pub struct Ufw {
     pub present: bool,
     /// Is it on, now and at boot?
     pub enabled: bool,
+}
+
+/// The firewall firewalld.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Firewalld {
+    /// Is its program `firewall-cmd` there?
+    pub present: bool,
+    /// Does it run?
+    pub active: bool,
 }
 
 /// The service that installs and runs snaps.

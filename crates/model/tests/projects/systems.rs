@@ -52,7 +52,7 @@ fn facts() -> Value {
         "mounts": [{"path": "/", "size_mib": 2_000_000, "device": "/dev/sda1", "fstype": "ext4"}],
         "network": {"ipv4": {"address": "192.0.2.21"}},
         "nvidia": nvidia, "amd": {"present": true, "count": 8, "gpus": []},
-        "containerd": containerd, "ufw": {"present": false, "enabled": false}, "snapd": {"present": false, "active": false}, "docker": program, "kubelet": program,
+        "containerd": containerd, "ufw": {"present": false, "enabled": false}, "firewalld": {"present": false, "active": false}, "selinux": "disabled", "snapd": {"present": false, "active": false}, "docker": program, "kubelet": program,
         "kubernetes": {"control_plane": false, "pod_cidr": null, "service_cidr": null, "open": [], "certificates_days": null, "first_end_days": null, "first_to_end": null},
     })
 }
