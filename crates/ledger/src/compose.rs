@@ -277,6 +277,9 @@ fn goes_with(undos: &[Undo], older: usize, newer: usize) -> bool {
         && !changed.any(|undo| is_at_path(&undo.object.kind) && is_behind(&undo.object.key))
 }
 
+/// The state before the runs of a path that was absent then, and its real path where the record says it.
+type AbsentPath = (State, Option<String>);
+
 /// Below a path that was absent before the runs there was nothing: what foreign code put there, and an item then changed or removed, does not
 /// come back without it. What lies in a file system that a run has mounted there was there before, and so was what a link leads to, wherever the link is.
 fn below_nothing(undos: &mut [Undo]) {
@@ -285,7 +288,7 @@ fn below_nothing(undos: &mut [Undo]) {
     let place = |u: &Undo| (u.object.key.clone(), u.layer.without_dir());
     let links: BTreeSet<(String, MountLayer)> =
         paths().filter(|u| u.states.iter().any(is_link)).map(place).collect();
-    let mut absent: BTreeMap<(String, MountLayer), Vec<(State, Option<String>)>> = BTreeMap::new();
+    let mut absent: BTreeMap<(String, MountLayer), Vec<AbsentPath>> = BTreeMap::new();
     for undo in paths().filter(|u| u.before.is_absent()) {
         absent.entry(place(undo)).or_default().push((undo.before.clone(), undo.real_path()));
     }
@@ -298,7 +301,7 @@ fn below_nothing(undos: &mut [Undo]) {
                 break;
             }
             real = real.and_then(|real| Some(real.rsplit_once('/')?.0.to_owned()));
-            let is_above = |at: &&(State, Option<String>)| at.1.is_none() || real.is_none() || at.1 == real;
+            let is_above = |at: &&AbsentPath| at.1.is_none() || real.is_none() || at.1 == real;
             if let Some((before, _)) = absent.get(&parent).and_then(|all| all.iter().find(is_above)) {
                 undo.before = before.clone();
             }
