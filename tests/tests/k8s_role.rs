@@ -287,10 +287,11 @@ fn hosts_of_rpm_and_of_apt_become_one_cluster() {
     run(&["apply", "hosts.yaml", "--yes"]).expect(0);
     assert_eq!(exec(one, shown), made);
 
-    let allowed = ["rollback", "hosts.yaml", "--yes", "--allow-destroy", "kubeadm:node"];
-    run(&[&allowed[..], &["--limit", "h2"]].concat()).expect(0);
-    for _ in 0..2 {
-        run(&[&allowed[..], &["--limit", "h1"]].concat()).expect(0);
+    // The newest run of h1 is the correction.
+    run(&["rollback", "hosts.yaml", "--yes", "--limit", "h1"]).expect(0);
+    for host in ["h2", "h1"] {
+        let allowed = ["--allow-destroy", "kubeadm:node"];
+        run(&[&["rollback", "hosts.yaml", "--yes", "--limit", host], &allowed[..]].concat()).expect(0);
     }
     assert_eq!(exec(one, shown), before);
 }
