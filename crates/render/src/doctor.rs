@@ -128,7 +128,7 @@ fn without_word(text: &str, word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -157,6 +157,13 @@ mod tests {
             unreachable: findings.iter().any(|f| f.0 == "tcp" && f.1 == Health::Ill),
             cluster: false,
         }
+    }
+
+    /// A host and a cluster.
+    pub(crate) fn sample() -> Vec<HostDoctor> {
+        let well = host("h", "192.0.2.1", &[("tcp", Health::Well, "answers", None)]);
+        let ill = host("c", "", &[("helm", Health::Ill, "a release is stuck", Some("roll it back"))]);
+        vec![well, HostDoctor { cluster: true, ..ill }]
     }
 
     #[test]

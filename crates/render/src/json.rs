@@ -4,6 +4,7 @@
 
 use crate::change::{ContentChange, Sign, attributes, content, title};
 use crate::diff::unified;
+use crate::documents::{DoctorDocument, Lost, to_json};
 use crate::earlier_runs::earlier_runs_json;
 use crate::report::Counts;
 use crate::text::steers;
@@ -59,13 +60,7 @@ pub fn plan_json(fleet: &FleetPlan) -> Value {
 }
 
 pub(crate) fn lost(lost: &TargetError) -> Value {
-    json!({
-        "message": lost.to_string(),
-        "help": null,
-        "unreachable": lost.is_unreachable(),
-        "login_refused": matches!(lost, TargetError::LoginRefused(_)),
-        "maintenance": *lost == TargetError::Maintenance,
-    })
+    to_json(&Lost::from(lost))
 }
 
 fn summary(s: Summary) -> Value {
@@ -317,31 +312,7 @@ pub fn fact_json(name: &str, values: &[(String, Value)], all: &[HostAnswer]) -> 
 
 /// The findings of `converge doctor`, as a document.
 pub fn doctor_json(all: &[HostDoctor]) -> Value {
-    let (clusters, hosts): (Vec<_>, Vec<_>) = all.iter().partition(|host| host.cluster);
-    let clusters: Vec<Value> = clusters
-        .iter()
-        .map(|cluster| {
-            json!({
-                "cluster": cluster.host,
-                "health": cluster.health(),
-                "unreachable": cluster.unreachable,
-                "findings": cluster.findings,
-            })
-        })
-        .collect();
-    let hosts: Vec<Value> = hosts
-        .iter()
-        .map(|host| {
-            json!({
-                "host": host.host,
-                "address": host.address,
-                "health": host.health(),
-                "unreachable": host.unreachable,
-                "findings": host.findings,
-            })
-        })
-        .collect();
-    json!({"format": "converge-doctor", "version": VERSION, "hosts": hosts, "clusters": clusters})
+    to_json(&DoctorDocument::from(all))
 }
 
 /// The runs that can be rolled back.

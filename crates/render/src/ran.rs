@@ -1,11 +1,12 @@
 //! The output of one command on many hosts; identical output is grouped.
 
+use crate::documents::{One, RunDocument, RunEntry, RunFormat, to_json};
 use crate::names::fold_names;
 use crate::plan::lost_host;
 use crate::text::{Line, Text, Tone};
 use converge_engine::{HostRan, RanCommand, TargetError};
 use converge_resource::counted;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Where an answer stands: exit codes upwards, then what took too long.
 fn rank(ran: &RanCommand) -> (bool, i32) {
@@ -94,31 +95,12 @@ pub fn ran_total(all: &[HostRan]) -> Line {
 
 /// The same as a document.
 pub fn ran_json(command: &str, all: &[HostRan], exit_code: u8) -> Value {
-    let hosts: Vec<Value> = all
-        .iter()
-        .map(|h| match &h.result {
-            Ok(ran) => json!({
-                "host": h.host,
-                "result": if ran.status.is_some() { "ended" } else { "timed_out" },
-                "exit": ran.status,
-                "stdout": ran.stdout,
-                "stderr": ran.stderr,
-                "cut": ran.cut,
-                "seconds": h.took.as_secs_f64(),
-            }),
-            Err(l) => json!({
-                "host": h.host,
-                "result": "lost",
-                "lost": {"message": l.to_string(), "help": null, "unreachable": l.is_unreachable()},
-                "seconds": h.took.as_secs_f64(),
-            }),
-        })
-        .collect();
-    json!({"format": "converge-run", "version": 1, "command": command, "exit_code": exit_code, "hosts": hosts})
+    let hosts = all.iter().map(RunEntry::from).collect();
+    to_json(&RunDocument { format: RunFormat, version: One, command: command.to_owned(), exit_code, hosts })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::text::Look;
     use std::time::Duration;
@@ -128,7 +110,7 @@ mod tests {
         HostRan { host: name, result: Ok(ran), took: Duration::ZERO }
     }
 
-    fn two_hundred() -> Vec<HostRan> {
+    pub(crate) fn two_hundred() -> Vec<HostRan> {
         let mut all: Vec<HostRan> = (1..=200)
             .map(|n| match n {
                 7 => host(format!("gpu{n:03}"), Some(3), "inactive\n", "Unit is dead\n"),

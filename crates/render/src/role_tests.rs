@@ -1,11 +1,11 @@
 //! The results of role tests: for people, as JSON, as JUnit.
 
-use crate::json::plan_json;
+use crate::documents::{TestsDocument, to_json};
 use crate::junit::{JunitCase, JunitEnd, Suite, Suites};
 use crate::plan::plan;
 use crate::text::{Line, Look, Text, Tone};
 use converge_scenarios::{CaseReport, GateOutcome, GateReport, Mismatch};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// Lines of one mismatch that are shown without `-v`.
@@ -149,55 +149,7 @@ pub fn test_summary(cases: &[CaseReport], took: Duration) -> Text {
 
 /// All of it as one JSON document.
 pub fn tests_json(cases: &[CaseReport], took: Duration) -> Value {
-    let all: Vec<Value> = cases.iter().map(case_json).collect();
-    json!({
-        "format": "converge-tests",
-        "version": 1,
-        "passed": cases.iter().all(CaseReport::passed),
-        "seconds": took.as_secs_f64(),
-        "scenarios": all,
-    })
-}
-
-fn case_json(case: &CaseReport) -> Value {
-    let gates: Vec<Value> = case
-        .gates
-        .iter()
-        .map(|gate| {
-            let mismatches: Vec<Value> = gate
-                .mismatches
-                .iter()
-                .map(|m| {
-                    json!({
-                        "what": m.what,
-                        "at": m.at,
-                        "expected": m.expected,
-                        "found": m.found,
-                        "lines": m.lines,
-                        "plan": m.plan.as_ref().map(plan_json),
-                    })
-                })
-                .collect();
-            json!({
-                "gate": gate.gate.name(),
-                "title": gate.gate.title(),
-                "result": result(gate.outcome),
-                "seconds": gate.took.as_secs_f64(),
-                "notes": gate.notes,
-                "mismatches": mismatches,
-            })
-        })
-        .collect();
-    json!({
-        "role": case.role,
-        "scenario": case.scenario,
-        "file": case.file,
-        "passed": case.passed(),
-        "pure": case.pure,
-        "seconds": case.took.as_secs_f64(),
-        "kept": case.remaining_hosts.as_ref().map(|k| json!({"logins": k.logins, "remove": k.remove})),
-        "gates": gates,
-    })
+    to_json(&TestsDocument::of(cases, took))
 }
 
 fn result(outcome: GateOutcome) -> &'static str {
@@ -235,12 +187,12 @@ fn junit_case(case: &CaseReport, gate: &GateReport) -> JunitCase {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::samples::{fleet, small};
     use converge_scenarios::{Gate, RemainingHosts};
 
-    fn cases() -> Vec<CaseReport> {
+    pub(crate) fn cases() -> Vec<CaseReport> {
         let gate = |gate: Gate, outcome: GateOutcome, mismatches: Vec<Mismatch>| GateReport {
             gate,
             outcome,

@@ -3,13 +3,18 @@
 use crate::args::SettingsArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
-use crate::settings::{FILE, FILE_VARIABLE, KEYS, Origin, SettingKey, Settings};
+use crate::settings::{ConnectionDefault, FILE, FILE_VARIABLE, KEYS, Origin, SettingKey, Settings};
+use camino::Utf8PathBuf;
+use converge_render::documents::{
+    AnsibleSettings, AnsibleVariable, IgnoredKey, One, SettingEntry, SettingSource, SettingsDocument,
+    SettingsFormat, to_json,
+};
 use converge_render::{Line, Text, Tone};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub fn run(_args: SettingsArgs, settings: &Settings, console: &Console) -> Result<u8, Failure> {
     if console.json {
-        console.print_json(&document(settings));
+        console.print_json(&to_json(&document(settings)));
     } else {
         console.print(&text(settings));
     }
@@ -63,39 +68,45 @@ fn text(settings: &Settings) -> Text {
 }
 
 /// The document of `--output json`.
-fn document(settings: &Settings) -> Value {
-    let all: Vec<Value> = KEYS
-        .iter()
-        .map(|key| {
-            let (value, source, place) = match settings.get(key.name) {
-                Some((value, Origin::File(at))) => (value.json(key), "file", Some(at.to_string())),
-                Some((value, Origin::Variable(name))) => (value.json(key), "environment", Some(name.clone())),
-                None => (Value::Null, "default", None),
-            };
-            json!({
-                "name": key.key,
-                "value": value,
-                "source": source,
-                "at": place,
-                "default": key.default,
-                "ignored_at": settings.ignored(key.name).map(ToString::to_string),
-            })
-        })
-        .collect();
-    json!({
-        "format": "converge-settings",
-        "version": 1,
-        "file": settings.file,
-        "named_by": std::env::var(FILE_VARIABLE).ok().filter(|name| !name.is_empty()).map(|_| FILE_VARIABLE),
-        "settings": all,
-        "ansible": settings.ansible.as_ref().map(|file| json!({
-            "file": file,
-            "variables": settings.variables.iter()
-                .map(|one| json!({"name": one.name, "value": one.value, "at": one.at.to_string()}))
-                .collect::<Vec<_>>(),
-            "ignored": settings.passed_over.iter()
-                .map(|(key, at)| json!({"key": key, "at": at.to_string()}))
-                .collect::<Vec<_>>(),
-        })),
-    })
+fn document(settings: &Settings) -> SettingsDocument {
+    let setting = |key: &SettingKey| {
+        let (value, source, at) = match settings.get(key.name) {
+            Some((value, Origin::File(at))) => (value.json(key), SettingSource::File, Some(at.to_string())),
+            Some((value, Origin::Variable(name))) => {
+                (value.json(key), SettingSource::Environment, Some(name.clone()))
+            }
+            None => (Value::Null, SettingSource::Default, None),
+        };
+        SettingEntry {
+            name: key.key.to_owned(),
+            value,
+            source,
+            at,
+            default: key.default.to_owned(),
+            ignored_at: settings.ignored(key.name).map(ToString::to_string),
+        }
+    };
+    let variable = |one: &ConnectionDefault| AnsibleVariable {
+        name: one.name.to_owned(),
+        value: one.value.clone(),
+        at: one.at.to_string(),
+    };
+    let ansible = |file: &Utf8PathBuf| AnsibleSettings {
+        file: file.to_string(),
+        variables: settings.variables.iter().map(variable).collect(),
+        ignored: settings
+            .passed_over
+            .iter()
+            .map(|(key, at)| IgnoredKey { key: key.clone(), at: at.to_string() })
+            .collect(),
+    };
+    let is_named = std::env::var(FILE_VARIABLE).is_ok_and(|name| !name.is_empty());
+    SettingsDocument {
+        format: SettingsFormat,
+        version: One,
+        file: settings.file.as_ref().map(ToString::to_string),
+        named_by: is_named.then(|| FILE_VARIABLE.to_owned()),
+        settings: KEYS.iter().map(setting).collect(),
+        ansible: settings.ansible.as_ref().map(ansible),
+    }
 }

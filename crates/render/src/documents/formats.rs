@@ -1,6 +1,7 @@
 //! The names of formats, and their version.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 /// Names of formats: one constant each in its document.
@@ -8,7 +9,14 @@ macro_rules! format_name {
     ($(#[$doc:meta] $type:ident = $name:literal;)*) => {
         $(
             #[$doc]
+            #[derive(Clone, Copy, Debug, Default)]
             pub struct $type;
+
+            impl Serialize for $type {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.serialize_str($name)
+                }
+            }
 
             impl JsonSchema for $type {
                 fn schema_name() -> Cow<'static, str> {
@@ -44,10 +52,25 @@ format_name! {
     FactFormat = "converge-fact";
     /// `converge-import-report`
     ImportFormat = "converge-import-report";
+    /// `converge-doctor`
+    DoctorFormat = "converge-doctor";
+    /// `converge-run`
+    RunFormat = "converge-run";
+    /// `converge-tests`
+    TestsFormat = "converge-tests";
+    /// `converge-settings`
+    SettingsFormat = "converge-settings";
 }
 
 /// Version 1
+#[derive(Clone, Copy, Debug, Default)]
 pub struct One;
+
+impl Serialize for One {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(1)
+    }
+}
 
 impl JsonSchema for One {
     fn schema_name() -> Cow<'static, str> {
