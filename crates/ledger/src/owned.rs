@@ -67,6 +67,15 @@ pub struct OwnedObject {
     pub parts: Vec<ManagedPart>,
 }
 
+impl OwnedObject {
+    /// The paths of the object behind the links that led to it.
+    pub(crate) fn real_paths(&self) -> impl Iterator<Item = ObjectId> {
+        let name = self.object.key.rsplit_once('/').map_or("", |(_, name)| name);
+        let path = move |dir: &String| format!("{}/{name}", dir.trim_end_matches('/'));
+        self.made_in.iter().map(move |dir| ObjectId::new(&self.object.kind, path(dir)))
+    }
+}
+
 /// A part of a managed object: a field that items of the project have set while others have further fields of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManagedPart {
