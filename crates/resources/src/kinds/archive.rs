@@ -372,7 +372,10 @@ mod tests {
         let after = settle(&on_host(), view.clone());
         let line = format!("file 640 root root 1 {}", Digest::of(b"y"));
         assert_eq!(after.line(&path_id("/etc/y")), line);
-        let settings = on_host().plan(&view).unwrap().settings;
+        let WantedStates { settings, packed, .. } = on_host().plan(&view).unwrap();
+        let member = packed.unwrap().probe(&Digest::of(b"y"));
+        let Some(Probe::Run { script, .. }) = member else { panic!("{member:?}") };
+        assert!(script.starts_with("name=y\nf=/srv/a.tgz\n"), "an edit behind it can read what it unpacks");
         assert_eq!(settings[0], ("CV_ARCHIVE".to_owned(), "/srv/a.tgz".to_owned()));
         assert_eq!(settings[1].1, Digest::of(b"packed").to_string());
     }
