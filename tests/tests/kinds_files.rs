@@ -399,16 +399,16 @@ fn a_file_of_an_archive_on_the_host_is_edited_once() {
     world.only_role("r", &role("", "/srv/one.tgz")).unwrap();
     converge(&["plan"], 2).says("+edit");
     converge(&["apply", "--yes"], 0);
-    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit\n");
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
     converge(&["plan"], 0);
     exec(host, "echo drift >> '/opt/tool/bin/a b'");
     converge(&["apply", "--yes"], 0);
-    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit\n");
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
     exec(host, "rm -r /opt/tool");
     let brought =
         "  - command: {run: cp /srv/one.tgz /srv/two.tgz, creates: /srv/two.tgz, undo: rm -f /srv/two.tgz}\n";
     world.only_role("r", &role(brought, "/srv/two.tgz")).unwrap();
     converge(&["apply", "--yes"], 0);
-    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit\n");
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
     converge(&["plan"], 0);
 }

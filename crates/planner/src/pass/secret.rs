@@ -6,7 +6,7 @@ use converge_resource::ObjectId;
 
 impl Pass<'_> {
     /// Whether a record, or an earlier item of this plan, has left a secret in one of these objects.
-    pub(super) fn holds_secret(&self, objects: &[ObjectId]) -> bool {
+    pub(crate) fn holds_secret(&self, objects: &[ObjectId]) -> bool {
         objects.iter().any(|object| self.known.is_secret(object) || self.secrets.contains(object))
     }
 
