@@ -340,7 +340,6 @@ impl Table {
         }
         let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         let Some(entry) = self.get(change, scope) else { return };
-        // Whatever comes later: the content that this change left is still a previous one.
         entry.thing.sensitive |= change.sensitive;
         if as_planned {
             entry.go_back_to(reverts);

@@ -52,7 +52,7 @@ pub struct OwnedObject {
     /// The state that a run left and the state that the next one found, where another user changed it in between. Of objects that go
     /// back field by field or line by line; all others go back whole.
     pub between: Vec<(State, State)>,
-    /// True when its item was declared sensitive.
+    /// True when an item that changed it was declared sensitive: the content that this one left is a previous one of all later changes.
     pub sensitive: bool,
     /// True for a by-product: no role manages it directly; it came with an object that a role manages, such as a
     /// package's dependency.

@@ -114,7 +114,7 @@ impl DynResource for Kind {
                 let packed = can_be_read.then_some(PackedContents { script: "print".to_owned(), names });
                 Ok(WantedStates { packed, ..WantedStates::one(path(p), state) })
             }
-            // What lies in a directory is removed without a claim on it.
+            // The content of a directory is removed without a claim on it.
             Self::Remove(p) => Ok(WantedStates::one(path(p), State::absent())),
             Self::Write(p, text) | Self::Secret(p, text) => {
                 let (state, content) = file(text);

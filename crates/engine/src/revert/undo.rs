@@ -262,7 +262,7 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
 }
 
 /// The reason why lines that somebody has added by hand keep the lines of the runs, and the next step.
-const NOT_SAVED: &str = ": no run has saved it as the last one left it, so its own lines cannot be told from later ones. Take the later change out, roll back again, and make the change anew";
+const NOT_SAVED: &str = ": no run has saved it as the last one left it, so its own lines cannot be distinguished from later ones. Take the later change out, roll back again, and make the change anew";
 
 /// The command that ends the matter of an object that is gone for good.
 pub(crate) fn forget(object: &ObjectId) -> String {

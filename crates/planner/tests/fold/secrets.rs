@@ -1,4 +1,4 @@
-//! What a sensitive item has left stays hidden.
+//! Objects that a sensitive item has changed stay hidden.
 
 use super::*;
 
