@@ -379,3 +379,36 @@ fn a_file_of_a_host_comes_to_the_controller() {
     world.converge(&prune).unwrap().expect(0);
     assert!(!world.dir().join("fetched").exists());
 }
+
+/// The plan of an edit knows what the archive holds before it is unpacked, and what it holds below an edit that was made.
+#[test]
+fn a_file_of_an_archive_on_the_host_is_edited_once() {
+    let world = World::new("kinds-unpacked", 1).unwrap();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "mkdir -p /tmp/s/tool/bin && cd /tmp/s && echo 1 > \"tool/bin/a b\" && echo 2 > tool/other && tar czf /srv/one.tgz tool",
+    );
+    let role = |command: &str, archive: &str| {
+        format!(
+            "resources:\n{command}  - archive: {{on_host: {archive}, path: /opt}}\n  - line: {{path: \"/opt/tool/bin/a b\", line: edit}}\n"
+        )
+    };
+    let converge =
+        |args: &[&str], code: i32| world.converge(&[args, &["hosts.yaml"]].concat()).unwrap().expect(code);
+    world.only_role("r", &role("", "/srv/one.tgz")).unwrap();
+    converge(&["plan"], 2).says("+edit");
+    converge(&["apply", "--yes"], 0);
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
+    converge(&["plan"], 0);
+    exec(host, "echo drift >> '/opt/tool/bin/a b'");
+    converge(&["apply", "--yes"], 0);
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
+    exec(host, "rm -r /opt/tool");
+    let brought =
+        "  - command: {run: cp /srv/one.tgz /srv/two.tgz, creates: /srv/two.tgz, undo: rm -f /srv/two.tgz}\n";
+    world.only_role("r", &role(brought, "/srv/two.tgz")).unwrap();
+    converge(&["apply", "--yes"], 0);
+    assert_eq!(exec(host, "cat '/opt/tool/bin/a b'"), "1\nedit");
+    converge(&["plan"], 0);
+}

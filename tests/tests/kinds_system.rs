@@ -312,3 +312,19 @@ fn a_unit_that_dies_while_all_are_watched_fails_by_itself_and_stops_what_comes_a
     let left = apart(&bare, &state(host));
     assert!(left.is_empty(), "{left:#?}");
 }
+
+#[test]
+fn a_bind_mount_of_a_bind_mount_is_as_declared() {
+    let world = World::new("kinds-bind", 1).unwrap();
+    let mount =
+        |path: &str, source: &str| format!("  - mount: {{path: {path}, source: {source}, fstype: bind}}\n");
+    let mounts = [("/srv/b", "/srv/src"), ("/srv/c", "/srv/b"), ("/srv/e", "/srv/c/d")];
+    let mounts: String = mounts.iter().map(|(path, source)| mount(path, source)).collect();
+    exec(&world.hosts()[0], "mkdir -p /srv/src/d && echo x > /srv/src/d/f");
+    world.only_role("r", &format!("resources:\n{mounts}")).unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(&world.hosts()[0], "cat /srv/c/d/f /srv/e/f"), "x\nx");
+    world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
+    world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    assert_eq!(exec(&world.hosts()[0], "grep -c ' /srv/' /proc/self/mountinfo || true"), "0");
+}

@@ -436,3 +436,39 @@ fn what_fails_does_not_say_the_secret() {
     }
     assert!(found.is_empty(), "{}", found.join("\n----\n"));
 }
+
+/// A file that a run wrote as sensitive is a secret for whatever changes it later, without a sensitive value of its own.
+#[test]
+fn what_a_sensitive_item_wrote_is_not_shown_by_later_plans() {
+    let world = World::new("words-later", 1).unwrap();
+    let secret = "inputs: {token: {type: str, sensitive: true, required: true}}\nresources:\n  - directory: {path: /srv/d}\n  \
+         - file: {path: /srv/d/secret, content: \"{{ token }}\\n\", mode: \"0600\"}\n";
+    let absent = "resources:\n  - absent: {path: /srv/d, recursive: true}\n";
+    let plain =
+        "resources:\n  - directory: {path: /srv/d}\n  - file: {path: /srv/d/secret, content: \"plain\\n\"}\n";
+    // Behind the command the edit is planned again.
+    let edit = "resources:\n  - command: {run: touch /srv/x, creates: /srv/x, undo: rm /srv/x}\n  - line: {path: /srv/d/secret, line: more}\n";
+    world.write("token", "Later-7c7c-token\n").unwrap();
+    let run = |args: &[&str], code: i32| {
+        let ran = world.converge(&[args, &["hosts.yaml"]].concat()).unwrap().expect(code);
+        assert!(!ran.all().contains("Later-7c7c"), "{args:?} shows the secret:\n{}", ran.all());
+        ran
+    };
+    world.only_role("r", secret).unwrap();
+    run(&["apply", "--yes", "--set", "token=@token"], 0);
+    for (role, also) in [(absent, None), (plain, Some("plain")), (edit, None)] {
+        world.only_role("r", role).unwrap();
+        run(&["plan"], 2).says("sensitive");
+        run(&["plan", "--output", "json", "--tags", "untagged"], 2);
+        run(&["plan", "--output", "json", "--role", "r"], 2);
+        run(&["plan", "--out", "kept.plan"], 2);
+        run(&["apply", "--yes"], 0);
+        let ran = run(&["rollback", "--yes"], 0);
+        assert!(also.is_none_or(|text| !ran.all().contains(text)), "{}", ran.all());
+        assert_eq!(exec(&world.hosts()[0], "cat /srv/d/secret"), "Later-7c7c-token\n");
+    }
+    // Another project, which has no record of the file.
+    let theirs = "  - file: {path: /srv/d/secret, content: other}\n";
+    let ran = world.of_project("theirs", &["plan"], Some(theirs)).unwrap().expect(2).says("sensitive");
+    assert!(!ran.all().contains("Later-7c7c"), "{}", ran.all());
+}

@@ -16,7 +16,7 @@ use crate::revert::undo::{
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, restarts};
 use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
-use converge_ledger::{Ledger, ProjectScope, Records, Undo};
+use converge_ledger::{Ledger, ProjectScope, Records, RunRecord, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
 use converge_resource::{ObjectId, Probe, role_of};
 use converge_syntax::{Diagnostic, Diagnostics};
@@ -353,6 +353,7 @@ async fn plan_back(
                 None => (Vec::new(), Vec::new()),
             };
             let mut undos = brought_along(undos);
+            hide_secrets(&mut undos, &records.runs);
             undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             holders::leave_those_of_others(&mut undos, &ledger, &runs, &project);
             restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
@@ -384,6 +385,13 @@ async fn plan_back(
         halts,
         hidden,
     }
+}
+
+/// Hides the objects that a sensitive item of any recorded run changed: their contents may be shown by no revert of another change, either.
+fn hide_secrets(undos: &mut [Undo], runs: &[RunRecord]) {
+    let changes = runs.iter().flat_map(|run| &run.changes);
+    let secrets: BTreeSet<&ObjectId> = changes.filter(|c| c.sensitive).map(|c| &c.object).collect();
+    undos.iter_mut().for_each(|undo| undo.sensitive |= secrets.contains(&undo.object));
 }
 
 /// Looks at the objects and plans them back.

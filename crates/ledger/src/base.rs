@@ -22,6 +22,14 @@ pub struct OwnedRecords {
     pub base: Option<NewBase>,
 }
 
+impl OwnedRecords {
+    /// The objects in force, of any project, that a sensitive item changed; a path also by its name behind the links that led to it.
+    pub fn secrets(&self) -> BTreeSet<ObjectId> {
+        let secret = self.things.iter().filter(|thing| thing.sensitive);
+        secret.flat_map(|thing| [thing.object.clone()].into_iter().chain(thing.real_paths())).collect()
+    }
+}
+
 /// A base for a host: its file `owned` with more runs folded in. It is of use only to a host that still has what it was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewBase {

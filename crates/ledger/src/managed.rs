@@ -62,6 +62,7 @@ impl Entry {
             }
             thing.between.extend(later.between);
             (thing.left, thing.open, thing.uid) = (later.left, later.open, later.uid);
+            thing.sensitive |= later.sensitive;
         }
     }
 
@@ -339,6 +340,7 @@ impl Table {
         }
         let as_planned = change.outcome == SavedOutcome::Done || change.arrived;
         let Some(entry) = self.get(change, scope) else { return };
+        entry.thing.sensitive |= change.sensitive;
         if as_planned {
             entry.go_back_to(reverts);
             parts::follow(&mut entry.thing, run, change, reverts);

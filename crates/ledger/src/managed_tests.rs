@@ -484,3 +484,6 @@ mod amendments;
 
 #[path = "managed_prune_tests.rs"]
 mod prunes;
+
+#[path = "managed_secret_tests.rs"]
+mod secrets;

@@ -52,7 +52,7 @@ pub struct OwnedObject {
     /// The state that a run left and the state that the next one found, where another user changed it in between. Of objects that go
     /// back field by field or line by line; all others go back whole.
     pub between: Vec<(State, State)>,
-    /// True when its item was declared sensitive.
+    /// True when an item that changed it was declared sensitive: the content that this one left is a previous one of all later changes.
     pub sensitive: bool,
     /// True for a by-product: no role manages it directly; it came with an object that a role manages, such as a
     /// package's dependency.
@@ -65,6 +65,15 @@ pub struct OwnedObject {
     pub guard: Option<SavedGuard>,
     /// In a cluster: the parts that items have set, with those that were given back.
     pub parts: Vec<ManagedPart>,
+}
+
+impl OwnedObject {
+    /// The paths of the object behind the links that led to it.
+    pub(crate) fn real_paths(&self) -> impl Iterator<Item = ObjectId> {
+        let name = self.object.key.rsplit_once('/').map_or("", |(_, name)| name);
+        let path = move |dir: &String| format!("{}/{name}", dir.trim_end_matches('/'));
+        self.made_in.iter().map(move |dir| ObjectId::new(&self.object.kind, path(dir)))
+    }
 }
 
 /// A part of a managed object: a field that items of the project have set while others have further fields of it.

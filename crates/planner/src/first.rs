@@ -34,6 +34,7 @@ impl Pass<'_> {
             needs: item.needs.clone(),
             outcome: Outcome::Changed(vec![plan_change(change)]),
             notes: vec![why],
+            sensitive: item.sensitive || self.holds_secret(std::slice::from_ref(&object)),
             ..Item::default()
         };
         item.needs.push(id);

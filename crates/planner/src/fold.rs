@@ -84,6 +84,7 @@ fn pass(
         restarts: BTreeSet::new(),
         restarters: RestartersOfUnits::new(),
         restarting_roles: BTreeMap::new(),
+        secrets: BTreeSet::new(),
     };
     host.clone_into(&mut pass.out.plan.host);
     pass.virtual_host.ask_together(stages.values().cloned().collect());

@@ -1,7 +1,7 @@
 //! The answers of a host so far.
 
 use converge_resource::{Answer, Content, Digest, ObjectId, Observation, Probe, Stop, Wait};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The roles on other targets that come before a role of this target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Knowledge {
     coming: BTreeMap<ObjectId, Wait>,
     /// By role of this target; a role that waits for no other target is not here.
     other_targets: BTreeMap<String, OtherTargets>,
+    /// Objects of which a record says that a sensitive item changed them.
+    secrets: BTreeSet<ObjectId>,
 }
 
 impl Knowledge {
@@ -62,6 +64,18 @@ impl Knowledge {
     /// The same, by role of this target.
     pub fn all_other_targets(&self) -> &BTreeMap<String, OtherTargets> {
         &self.other_targets
+    }
+
+    /// Sets the objects of which a record says that a sensitive item changed them.
+    pub fn set_secrets(&mut self, secrets: BTreeSet<ObjectId>) {
+        self.secrets = secrets;
+    }
+
+    /// Whether a record says, of this object or of what the host calls it, that a sensitive item changed it: its content is not shown.
+    pub fn is_secret(&self, object: &ObjectId) -> bool {
+        let real = || self.real(object).map(|real| ObjectId::new(&object.kind, real));
+        !self.secrets.is_empty()
+            && (self.secrets.contains(object) || real().is_some_and(|real| self.secrets.contains(&real)))
     }
 
     /// Takes one answer.

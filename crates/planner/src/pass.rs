@@ -1,6 +1,7 @@
 //! One pass over the declared items of a host: each is planned against the virtual host.
 
 mod ask;
+mod secret;
 
 use crate::conflict::Conflict;
 use crate::declared::{ItemDeclaration, ItemSource, Output, Outputs, ResolvedParameters};
@@ -61,6 +62,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) restarters: RestartersOfUnits,
     /// The roles of those that were planned.
     pub(crate) restarting_roles: BTreeMap<ObjectId, Vec<String>>,
+    /// The objects of sensitive items.
+    pub(crate) secrets: BTreeSet<ObjectId>,
 }
 
 /// The reason of a sensitive item may quote a secret.
@@ -111,17 +114,15 @@ impl Pass<'_> {
             ResolvedParameters::Skipped(why) => Outcome::Skipped(why),
             ResolvedParameters::Invalid(problem) => Outcome::Failed(problem),
             ResolvedParameters::Unknown { names, claims, sensitive } => {
-                item.sensitive = sensitive;
                 let claims = self.called(claims, &mut item.notes);
                 objects = objects_of(&claims);
+                item.sensitive = sensitive || self.holds_secret(&objects);
                 Outcome::Deferred {
                     wait: self.wait_for(index, declared, &names, source),
                     objects: objects.clone(),
                 }
             }
             ResolvedParameters::Ready { resource, params, sensitive } => {
-                let sensitive = sensitive || resource.sensitive();
-                item.sensitive = sensitive;
                 by_kind = resource.disruption();
                 names = resource.names();
                 restarts = resource.restarts().map(|unit| self.virtual_host.one(&unit));
@@ -129,9 +130,10 @@ impl Pass<'_> {
                     self.virtual_host.guard();
                 }
                 basis = resource.basis();
-                item.params = (!sensitive).then_some(params);
                 let claims = self.called(resource.claims(), &mut item.notes);
                 objects = objects_of(&claims);
+                item.sensitive = sensitive || resource.sensitive() || self.holds_secret(&objects);
+                item.params = (!item.sensitive).then_some(params);
                 let read_only = resource.read_only();
                 let over =
                     self.history.changed.contains(&item.address) || self.history.over.contains(&item.address);
@@ -155,6 +157,7 @@ impl Pass<'_> {
         }
         item.disruption = self.disruption(declared, by_kind, &outcome);
         self.close(&mut item, outcome, (objects, basis), declared);
+        self.keep_secrets(&mut item);
         if let Some(problem) = refuses(&item, declared.guard) {
             item.outcome = Outcome::Failed(problem);
         }
@@ -320,9 +323,8 @@ impl Pass<'_> {
 
     /// Lays the wanted states of a resource over the virtual host.
     fn take(&mut self, item: &mut Item, wanted: WantedStates, claims: &[Claim]) -> Outcome {
-        for content in wanted.contents {
-            self.virtual_host.add_content(content);
-        }
+        wanted.contents.into_iter().for_each(|content| self.virtual_host.add_content(content));
+        wanted.packed.into_iter().for_each(|packed| self.virtual_host.add_packed(packed));
         self.virtual_host.add_incidental(wanted.incidental);
         let mut changes = Vec::new();
         let mut adopted = Vec::new();

@@ -7,8 +7,10 @@ use crate::names::ObjectNames;
 use crate::{AlteredFacts, Knowledge};
 use converge_objects::{chooses_packages, traits_of};
 use converge_resource::{
-    Answer, Change, Claim, Content, Digest, ObjectId, Observation, Probe, RunsWith, State, Stop, View, Wait,
+    Answer, Change, Claim, Content, Digest, ObjectId, Observation, PackedContents, Probe, RunsWith, State,
+    Stop, View, Wait,
 };
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Directories in which Debian packages ship no files (Debian Policy 9.1, FHS): a package does not bring a path there.
@@ -71,6 +73,10 @@ pub struct VirtualHost<'a> {
     stages: Vec<String>,
     stage: Option<usize>,
     contents: BTreeMap<Digest, Content>,
+    /// Contents that earlier items unpack, as far as later ones have to know them.
+    packed: Vec<PackedContents>,
+    /// Those that later items have read.
+    unpacked: RefCell<BTreeMap<Digest, Content>>,
     names: ObjectNames,
     /// Objects that a deferred item may touch.
     unknown: BTreeMap<ObjectId, Wait>,
@@ -128,6 +134,8 @@ impl<'a> VirtualHost<'a> {
             stages: Vec::new(),
             stage: None,
             contents: BTreeMap::new(),
+            packed: Vec::new(),
+            unpacked: RefCell::default(),
             names: ObjectNames::default(),
             unknown: BTreeMap::new(),
             promised: BTreeMap::new(),
@@ -265,6 +273,11 @@ impl<'a> VirtualHost<'a> {
         self.contents.insert(content.digest().clone(), content);
     }
 
+    /// Adds contents that an item unpacks on the host.
+    pub fn add_packed(&mut self, packed: PackedContents) {
+        self.packed.push(packed);
+    }
+
     /// Records that an item changes something.
     pub fn note_change(&mut self, address: &str, changes: &[Change]) {
         let wait = |reason: String| Wait { item: address.to_owned(), reason };
@@ -393,9 +406,11 @@ impl<'a> VirtualHost<'a> {
         &self.altered
     }
 
-    /// All content that earlier items made.
+    /// All content that earlier items made, and what was read of it.
     pub fn into_contents(self) -> BTreeMap<Digest, Content> {
-        self.contents
+        let mut all = self.contents;
+        all.extend(self.unpacked.into_inner());
+        all
     }
 
     /// The state of an object, whether or not there is a way to it.

@@ -2,14 +2,19 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong in a test ends it")]
 
+#[path = "fold/packed.rs"]
+mod packed;
+#[path = "fold/secrets.rs"]
+mod secrets;
+
 use converge_objects::{CommandState, PackageState, PathState};
 use converge_planner::{
     FoldResult, History, ItemDeclaration, ItemSource, Knowledge, Outcome, Outputs, Problem,
     ResolvedParameters, VirtualHost, fold,
 };
 use converge_resource::{
-    Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observation, ParamError, Probe, State,
-    Stop, View, Wait, WantedStates,
+    Answer, Change, Claim, Content, DynResource, Inputs, ObjectId, Observation, PackedContents, ParamError,
+    Probe, State, Stop, View, Wait, WantedStates,
 };
 
 const FOO: &str = "/etc/foo";
@@ -39,6 +44,12 @@ enum Kind {
     Restart(&'static str),
     /// Follows from a path as it is when no earlier item changes it.
     Follows(&'static str),
+    /// Unpacks a file whose content the host can be asked for, or cannot.
+    Unpack(&'static str, bool),
+    /// Removes a file.
+    Remove(&'static str),
+    /// Writes a whole file of a secret.
+    Secret(&'static str, &'static str),
     /// Its parameters are wrong here.
     Wrong,
 }
@@ -83,7 +94,7 @@ impl DynResource for Kind {
     }
     fn claims(&self) -> Vec<Claim> {
         match self {
-            Self::Write(p, _) => vec![Claim::exclusive(path(p), "content")],
+            Self::Write(p, _) | Self::Secret(p, _) => vec![Claim::exclusive(path(p), "content")],
             Self::Append(p, _) => vec![Claim::edit(path(p), "content")],
             Self::Install(name) => {
                 vec![Claim::shared(ObjectId::new("package", *name), "presence", "present")]
@@ -92,18 +103,20 @@ impl DynResource for Kind {
                 Claim::exclusive(ObjectId::new("command", format!("creates {p} x \\ \\")), "run"),
                 Claim::edit(path(p), "may-create"),
             ],
-            Self::Restart(_)
-            | Self::Named(_)
-            | Self::Ask(_)
-            | Self::Needs(_)
-            | Self::Start
-            | Self::Follows(_)
-            | Self::Wrong => Vec::new(),
+            _ => Vec::new(),
         }
     }
     fn plan(&self, found: &dyn View) -> Result<WantedStates, Stop> {
         match self {
-            Self::Write(p, text) => {
+            Self::Unpack(p, can_be_read) => {
+                let (state, content) = file("said");
+                let names = [(content.digest().clone(), "member".to_owned())].into();
+                let packed = can_be_read.then_some(PackedContents { script: "print".to_owned(), names });
+                Ok(WantedStates { packed, ..WantedStates::one(path(p), state) })
+            }
+            // The content of a directory is removed without a claim on it.
+            Self::Remove(p) => Ok(WantedStates::one(path(p), State::absent())),
+            Self::Write(p, text) | Self::Secret(p, text) => {
                 let (state, content) = file(text);
                 Ok(WantedStates::one(path(p), state).with(content))
             }
@@ -216,7 +229,7 @@ impl ItemSource for Items {
             kind => ResolvedParameters::Ready {
                 resource: Box::new(kind.clone()),
                 params: serde_json::Value::Null,
-                sensitive: false,
+                sensitive: matches!(kind, Kind::Secret(..)),
             },
         }
     }

@@ -19,6 +19,7 @@ mod inputs;
 mod loaded;
 mod local;
 mod object;
+mod packed;
 mod part;
 mod place;
 mod play;
@@ -53,6 +54,7 @@ pub use object::{
     DynSharedObject, Effects, ErasedObject, Facets, Footprint, Links, Naming, Needs, NodePart, Nothing,
     Object, Past, Relations, Reversibility, SharedObject, Traits, differing,
 };
+pub use packed::PackedContents;
 pub use part::ChangedPart;
 pub use place::Place;
 pub use play::{MinAvailable, RoleEdge, Share, percentage};

@@ -1,8 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, Place, RunsWith, Segment,
-    State, Stop, View,
+    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, PackedContents, Place,
+    RunsWith, Segment, State, Stop, View,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -14,6 +14,8 @@ pub struct WantedStates {
     pub targets: Vec<(ObjectId, State)>,
     /// Content that the targets name and the host may not have.
     pub contents: Vec<Content>,
+    /// Contents that the targets name and that the host can be asked for.
+    pub packed: Option<PackedContents>,
     /// The value of `register`, and of a `query`.
     pub output: Option<serde_json::Value>,
     /// Remarks for people: `adopt: ssh.service runs with the present files`, a conffile that is kept.

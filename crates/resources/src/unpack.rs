@@ -1,6 +1,6 @@
 //! The members of an archive, read from its bytes or from the output of a host's tools. Nothing is written.
 
-use converge_resource::{Content, Digest};
+use converge_resource::{Content, Digest, Probe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor, Read};
 use zip::result::ZipError;
@@ -57,11 +57,13 @@ pub enum ArchiveMember {
     Link { target: String },
 }
 
-/// The members by their path below the directory, and the content where it was read.
+/// The members by their path below the directory, the content where it was read, and where it was not, the names of members in the archive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
     pub members: BTreeMap<String, ArchiveMember>,
     pub contents: BTreeMap<Digest, Content>,
+    /// The members that are small enough to be edited, as the archive names them.
+    pub names: BTreeMap<Digest, String>,
 }
 
 /// Which members, and how many leading names go.
@@ -232,6 +234,17 @@ pub fn script(archive: &str) -> String {
     )
 }
 
+/// The read-only script that prints the member `$name` of an archive on a host.
+pub fn member_script(archive: &str) -> String {
+    let file = converge_resource::quote(archive);
+    let print = if archive.ends_with(".zip") {
+        "unzip -p \"$CV_HELD\" \"$name\""
+    } else {
+        "tar -xOf \"$CV_HELD\" -- \"$name\""
+    };
+    format!("f={file}\ncv_hold \"$f\" || exit 1\n{print}")
+}
+
 /// Parses the output of the script: the digest of the archive, and its members. `None` if there is no archive.
 ///
 /// # Errors
@@ -259,6 +272,9 @@ pub fn parse(output: &str, zip: bool, choice: &Choice<'_>) -> Result<Option<(Dig
             (Some(b'-'), _) if zip && name.ends_with('/') => ArchiveMember::Dir { mode },
             (Some(b'-'), _) => {
                 let digest = sums.next().and_then(digest).ok_or_else(strange)?;
+                if size <= Probe::CONTENT_LIMIT {
+                    listing.names.insert(digest.clone(), name.clone());
+                }
                 ArchiveMember::File { mode, size, digest }
             }
             (Some(b'l'), Some(target)) => ArchiveMember::Link { target },

@@ -15,7 +15,7 @@ use converge_model::Facts;
 use converge_planner::{
     FoldResult, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
 };
-use converge_resource::Probe;
+use converge_resource::{ObjectId, Probe};
 use std::collections::BTreeSet;
 
 /// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
@@ -125,6 +125,7 @@ pub(crate) async fn look_from(
 ) -> Result<LookResult, TargetError> {
     let LookScope { part, history, diffs, records: want_records } = *look;
     let LookStart { mut known, mut records } = start;
+    known.set_secrets(secrets_of(context, target));
     let not_there = known.absent().is_some();
     let mut asked_for_diffs = !diffs;
     let host = target.name();
@@ -191,6 +192,10 @@ pub(crate) async fn look_from(
         if let Some(open) = asks.iter().next().filter(|_| !new || round == ROUNDS) {
             return Err(stuck(round, open));
         }
+        if let Some(Ok(read)) = &answered.managed {
+            context.pool.secrets().insert(host.to_owned(), read.secrets());
+            known.set_secrets(read.secrets());
+        }
         records = answered.managed.or(records);
         if let (Some(facts), Some(groups)) = (answered.facts, &want_facts) {
             target.learn_facts(facts, groups);
@@ -199,6 +204,11 @@ pub(crate) async fn look_from(
         context.events.send(Event::Observed { host, round, probes: asks.len() });
     }
     Err(TargetError::Refused("no plan".to_owned()))
+}
+
+/// The objects with secrets, by the records that were read of a target in this run.
+fn secrets_of(context: &RunContext, target: &Target) -> BTreeSet<ObjectId> {
+    context.pool.secrets().get(target.name()).cloned().unwrap_or_default()
 }
 
 /// Completes a plan without open questions by what only the whole of it tells.

@@ -1,6 +1,6 @@
 //! The verdict on each object in a rollback, from its composed changes (`converge_ledger`) and its present state. Pure.
 
-use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo};
+use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_objects::k8s::from_text;
 use converge_objects::{PackageState, action_of, api_ref, is_action, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
@@ -257,8 +257,12 @@ pub(crate) fn changed_by(undo: &Undo, known: &Knowledge) -> String {
         let forget = forget(&undo.object);
         return format!("it was taken away by {who}, and is not made again: {forget}");
     }
-    format!("it was changed by {who}{fields} and is left as it is")
+    let lines = if is_by_lines(&undo.object) { NOT_SAVED } else { "" };
+    format!("it was changed by {who}{fields} and is left as it is{lines}")
 }
+
+/// The reason why lines that somebody has added by hand keep the lines of the runs, and the next step.
+const NOT_SAVED: &str = ": no run has saved it as the last one left it, so its own lines cannot be distinguished from later ones. Take the later change out, roll back again, and make the change anew";
 
 /// The command that ends the matter of an object that is gone for good.
 pub(crate) fn forget(object: &ObjectId) -> String {

@@ -5,7 +5,8 @@ use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::Endpoint;
 use converge_host::Link;
 use converge_planner::OtherFacts;
-use std::collections::BTreeMap;
+use converge_resource::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::sync::{Mutex, Semaphore};
 
@@ -23,6 +24,8 @@ pub(crate) struct Pool {
     other_facts: std::sync::Mutex<Arc<OtherFacts>>,
     /// The hosts that could not be reached in this run: nobody tries it again for their facts.
     lost: std::sync::Mutex<BTreeMap<String, TargetError>>,
+    /// By target, the objects of which its records say that a sensitive item changed them. Looks in the middle of a run read no records.
+    secrets: std::sync::Mutex<BTreeMap<String, BTreeSet<ObjectId>>>,
     /// As many hosts are worked on at once.
     pub forks: Semaphore,
     /// Limits and keys of all sessions.
@@ -39,6 +42,7 @@ impl Pool {
             askers: Mutex::default(),
             other_facts: std::sync::Mutex::default(),
             lost: std::sync::Mutex::default(),
+            secrets: std::sync::Mutex::default(),
             forks: Semaphore::new(forks.max(1)),
             ssh,
         }
@@ -52,6 +56,11 @@ impl Pool {
     /// The hosts that could not be reached in this run.
     pub fn lost(&self) -> MutexGuard<'_, BTreeMap<String, TargetError>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By target, the objects of which its records say that a sensitive item changed them.
+    pub fn secrets(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<ObjectId>>> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new plan begins: an earlier one of this process is over.

@@ -3,8 +3,8 @@
 use super::{UnitInput, VirtualHost, key_of, may_be_packaged};
 use crate::OtherTargets;
 use converge_resource::{
-    Answer, ApiProbe, Content, Digest, LocalProbe, NamedResource, ObjectId, Observation, Probe, Restarters,
-    RunAnswer, RunsWith, State, Stop, View, Wait,
+    Answer, ApiProbe, Content, Digest, LocalProbe, NamedResource, ObjectId, Observation, PackedContents,
+    Probe, Restarters, RunAnswer, RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +22,25 @@ impl View for VirtualHost<'_> {
         if let Some(content) = self.contents.get(digest).or_else(|| self.known.content(digest)) {
             return Ok(content.clone());
         }
+        if let Some(probe) = self.packed.iter().rev().find_map(|packed| packed.probe(digest)) {
+            let answer = self.run(&probe)?;
+            let content = PackedContents::read(&answer, digest).ok_or_else(|| {
+                let said = answer.stderr.trim().lines().last().unwrap_or("it is not UTF-8 text");
+                Stop::Failed(format!("cannot edit what the archive has of {path}: {said}"))
+            })?;
+            self.unpacked.borrow_mut().insert(digest.clone(), content.clone());
+            return Ok(content);
+        }
+        let written = || self.changed.get(&ObjectId::new("path", path));
         let probe = Probe::Content(path.to_owned());
         match self.known.answer(&probe) {
             None => Err(Stop::Ask(vec![probe])),
+            // The content on the host, if there is one, is not the one that is edited.
+            Some(Answer::Content(_)) if let Some(by) = written() => Err(Stop::invalid_help(
+                "/path",
+                format!("{path} is written by `{}`, and the content is not known before", by.item),
+                "write it with a `file` resource that has the edited content",
+            )),
             Some(Answer::Content(None)) => Err(Stop::Failed(format!(
                 "{path} is above {} KiB: too large to be edited",
                 Probe::CONTENT_LIMIT / 1024

@@ -6,11 +6,11 @@ use crate::look::{
     Account, Asks, account_name, check_path, may_be_made, normal, path, path_id, path_id_below,
     program_may_come,
 };
-use crate::unpack::{ArchiveMember, Choice, Listing, UnpackError, parse, read, script};
+use crate::unpack::{ArchiveMember, Choice, Listing, UnpackError, member_script, parse, read, script};
 use converge_objects::PathState;
 use converge_resource::{
-    Claim, Content, ObjectId, ParamError, Probe, Resource, SourceFile, State, Stop, Tree, View, Wait,
-    WantedStates,
+    Claim, Content, ObjectId, PackedContents, ParamError, Probe, Resource, SourceFile, State, Stop, Tree,
+    View, Wait, WantedStates,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -278,7 +278,11 @@ impl Resource for Archive {
         }
         asks.take(may_fill(view, "/path", &targets))?;
         asks.finish()?;
-        Ok(WantedStates { targets, contents, settings, ..WantedStates::default() })
+        let packed = self
+            .on_host
+            .as_deref()
+            .map(|archive| PackedContents { script: member_script(archive), names: listing.names });
+        Ok(WantedStates { targets, contents, packed, settings, ..WantedStates::default() })
     }
 }
 
@@ -368,7 +372,10 @@ mod tests {
         let after = settle(&on_host(), view.clone());
         let line = format!("file 640 root root 1 {}", Digest::of(b"y"));
         assert_eq!(after.line(&path_id("/etc/y")), line);
-        let settings = on_host().plan(&view).unwrap().settings;
+        let WantedStates { settings, packed, .. } = on_host().plan(&view).unwrap();
+        let member = packed.unwrap().probe(&Digest::of(b"y"));
+        let Some(Probe::Run { script, .. }) = member else { panic!("{member:?}") };
+        assert!(script.starts_with("name=y\nf=/srv/a.tgz\n"), "an edit behind it can read what it unpacks");
         assert_eq!(settings[0], ("CV_ARCHIVE".to_owned(), "/srv/a.tgz".to_owned()));
         assert_eq!(settings[1].1, Digest::of(b"packed").to_string());
     }

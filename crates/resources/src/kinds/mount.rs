@@ -21,6 +21,7 @@ const REMEDY: &str = "choose a place where only root may write";
 /// present one, changed options are a remount. Of the options the kernel's own view decides: `ro`, `nosuid`, `nodev`, `noexec`, `noatime`,
 /// `nodiratime`, `sync` and `dirsync` are exact in both directions, `name=value` where the kernel shows the name; what it does not show
 /// (`nofail`, `_netdev`, `x-…`) counts from the next mount. Files below the mount point are looked at again after it.
+/// A directory that lies in another bind mount is shown, and mounted, as the directory that this one shows, as the kernel does; its line keeps the `source` that is written.
 ///
 /// tmpfs and bind mounts are proved on real hosts. Disks and NFS are data for the same `mount`: there is no second disk and no NFS in the test hosts.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -215,6 +216,29 @@ impl Mount {
         Ok(!listed.stdout.trim().is_empty())
     }
 
+    /// The directory of a bind mount as the kernel shows it. One that lies in another bind mount is a part of what that one shows.
+    fn bound(&self, view: &dyn View) -> Result<Option<String>, Stop> {
+        if !self.is_bind() {
+            return Ok(None);
+        }
+        let source = normal(self.source());
+        let above = source.rmatch_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        let places = std::iter::once(source.len()).chain(above).filter_map(|at| source.split_at_checked(at));
+        let mut asks = Asks::default();
+        let mut mounts = Vec::new();
+        for (place, rest) in places.filter(|(place, _)| *place != self.at()) {
+            let found = asks.take(state::<MountState>(view, &ObjectId::new("mount", place)))?;
+            mounts.extend(found.map(|found| (found, rest)));
+        }
+        asks.finish()?;
+        // The lowest mount is the one in which the directory lies.
+        let mount = mounts.into_iter().find(|(found, _)| *found != MountState::Absent);
+        Ok(Some(match mount {
+            Some((MountState::Mount { bind: Some(shown), .. }, rest)) => normal(&format!("{shown}{rest}")),
+            _ => source,
+        }))
+    }
+
     fn unmounted(&self, view: &dyn View) -> Result<MountState, Stop> {
         if state::<MountState>(view, &self.id())? != MountState::Absent {
             need_root_only(view, "/path", &self.at(), "unmounting", REMEDY)?;
@@ -231,7 +255,7 @@ impl Mount {
             options: if options.is_empty() { "defaults".to_owned() } else { options.join(",") },
             bind,
         };
-        let bind = self.is_bind().then(|| normal(self.source()));
+        let bind = self.bound(view)?;
         if let MountState::Mount { source, fstype, options: shown, bind: shown_bind } = &now {
             let typed =
                 self.fstype == "auto" || *fstype == self.fstype || *fstype == format!("{}4", self.fstype);

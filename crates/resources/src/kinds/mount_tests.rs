@@ -74,6 +74,30 @@ fn a_bind_shows_a_directory_once_more() {
 }
 
 #[test]
+fn a_directory_in_a_bind_mount_is_bound_as_the_kernel_shows_it() {
+    let bind = |source: &str| read::<Mount>(json!({"path": "/mnt/c", "source": source, "fstype": "bind"}));
+    let view = || {
+        let mounted = |path: &str, line: &str| (ObjectId::new("mount", path), State::from_line(line));
+        let (b, shown) = mounted("/srv/b", "mount /dev/sda1 ext4 rw /srv/src");
+        let (t, own) = mounted("/srv/b/t", "mount tmpfs tmpfs rw -");
+        let dirs = ["/srv", "/srv/b", "/srv/b/d", "/srv/b/t", "/srv/b/t/d"];
+        dirs.into_iter().fold(host(), |view, dir| view.dir(dir)).has(b, shown).has(t, own)
+    };
+    for (source, shown) in
+        [("/srv/b", "/srv/src"), ("/srv/b/d", "/srv/src/d"), ("/srv/b/t/d", "/srv/b/t/d"), ("/srv", "/srv")]
+    {
+        let kind = bind(source);
+        let after = settle(&kind, view());
+        assert_eq!(after.line(&kind.id()), format!("mount {source} none defaults {shown}"));
+        assert!(after.text(FSTAB).ends_with(&format!("{source} /mnt/c none bind 0 0\n")));
+    }
+    // Mounted, it is as declared.
+    let kind = bind("/srv/b");
+    let there = "mount /dev/sda1 ext4 rw,relatime /srv/src";
+    assert_eq!(settle(&kind, view().has(kind.id(), State::from_line(there))).line(&kind.id()), there);
+}
+
+#[test]
 fn a_file_system_in_memory_that_holds_something_cannot_come_back() {
     let other = read::<Mount>(json!({"path": "/mnt/m", "source": "/srv", "fstype": "bind", "boot": false}));
     let gone = read::<Mount>(json!({"path": "/mnt/m", "state": "absent", "boot": false}));

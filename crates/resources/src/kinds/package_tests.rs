@@ -275,6 +275,22 @@ fn dependents_are_not_dragged_along() {
 }
 
 #[test]
+fn an_exact_version_that_a_dependency_keeps_back_names_it() {
+    let kind = read::<Package>(json!({"name": "jq=1.6"}));
+    let help = |said: &str| match kind.plan(&FakeView::new().answer(&asked(&kind), 0, &complaint(said))) {
+        Err(Stop::Invalid { message, help, .. }) => {
+            assert!(message.starts_with("apt refuses the transaction:\n"), "{message}");
+            help
+        }
+        Err(Stop::Failed(_)) => None,
+        other => panic!("{other:?}"),
+    };
+    let exact = help(" jq : Depends: libjq1 (= 1.6) but 1.7 is to be installed");
+    assert!(exact.unwrap().ends_with("name that one with its version too, as `libjq1=1.6`"));
+    assert_eq!(help(" jq : Depends: libjq1 (>= 1.6) but it is not installable"), None);
+}
+
+#[test]
 fn an_unknown_name_is_an_error_unless_something_may_bring_it() {
     let kind = read::<Package>(json!({"name": ["jq", "crul"]}));
     let answer =

@@ -238,7 +238,7 @@ pub(crate) fn undo_of(
         unrecorded: UnrecordedRuns::default(),
         item: thing.item.clone(),
         comes_back: false,
-        sensitive: thing.sensitive,
+        sensitive: thing.sensitive || known.is_secret(&thing.object),
         run: thing.run.clone(),
         lost: thing.no_snapshot.clone(),
         node_removal: thing.node_removal.clone(),

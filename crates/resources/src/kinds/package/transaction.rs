@@ -336,6 +336,26 @@ impl Package {
                 "declare the hold of the package (`hold: true`, or `hold: false` to release it)",
             );
         }
-        Stop::Failed(format!("{} refuses the transaction:\n{said}", done.manager))
+        let message = format!("{} refuses the transaction:\n{said}", done.manager);
+        match exact_dependency(&said) {
+            Some(needed) => Stop::invalid_help(
+                "/name",
+                message,
+                format!(
+                    "a package needs this exact version of another one: name that one with its version too, as `{needed}`"
+                ),
+            ),
+            None => Stop::Failed(message),
+        }
     }
+}
+
+/// The first package, as `NAME=VERSION`, of which another one needs an exact version that apt would not install by itself.
+fn exact_dependency(said: &str) -> Option<String> {
+    said.lines().find_map(|line| {
+        let (_, needs) = line.split_once("Depends: ")?;
+        let (name, version) = needs.split_once(" (= ")?;
+        let (version, rest) = version.split_once(')')?;
+        (rest.trim_start().starts_with("but ") && !name.contains(' ')).then(|| format!("{name}={version}"))
+    })
 }
