@@ -16,6 +16,7 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::{AccountChanges, Accounts};
+use crate::revert::package_files::leave_those_that_others_need;
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
@@ -123,7 +124,11 @@ pub(crate) async fn own(
     target.look(&asked, known).await?;
     let of_others = RetainedChanges::of_others(&records.things, &scope);
     let allowed = &context.options.allow_destroy;
-    let along = leave_those_that_hold_others(target, &mut undos, &of_others, allowed, known).await?;
+    let mut along = leave_those_that_hold_others(target, &mut undos, &of_others, allowed, known).await?;
+    if prune {
+        let holders = holders::remaining(&undos, plan, &records.things, known);
+        along.extend(leave_those_that_others_need(target, &mut undos, &holders, None, allowed, known).await?);
+    }
     // The declared items come first: an account that gets another number leaves its old one on files.
     let accounts = AccountChanges::of(&plan.items);
     let mut groups = revert::arrange_after(accounts, undos, known, allowed);
