@@ -7,11 +7,8 @@ cv_packages_files() (
   cv_f_dirs=
   for cv_f_name; do
     cv_packages_confs "$cv_f_name" | while IFS=$CV_TAB read -r cv_f_digest cv_f_file; do
-      cv_f_now=-
-      if [ -f "$cv_f_file" ]; then
-        case $cv_f_digest in ????????????????????????????????) cv_f_now=$(md5sum <"$cv_f_file") ;; *) cv_f_now=$(sha256sum <"$cv_f_file") ;; esac
-      fi
-      printf 'conf\t%s\t%s\t%s\t%s\n' "$cv_f_name" "$cv_f_digest" "${cv_f_now%% *}" "$cv_f_file"
+      cv_packages_conf_now "$cv_f_digest" "$cv_f_file"
+      printf 'conf\t%s\t%s\t%s\t%s\n' "$cv_f_name" "$cv_f_digest" "$CV_CONF_NOW" "$cv_f_file"
     done
     cv_f_all=$(if cv_is_dnf; then rpm -ql -- "$cv_f_name"; else dpkg-query -L "$cv_f_name"; fi 2>/dev/null)
     printf '%s\n' "$cv_f_all" | awk -v OFS='\t' -v name="$cv_f_name" '
@@ -30,6 +27,14 @@ cv_packages_confs() {
   else
     dpkg-query -W -f '${Conffiles}\n' -- "$1" 2>/dev/null | sed -n "s/^ \(.*\) \([0-9a-f]\{32\}\)\( [a-z-]*\)*\$/\2$CV_TAB\1/p"
   fi
+}
+
+# cv_packages_conf_now DIGEST FILE: the present digest of the file, of the same sort, in CV_CONF_NOW; `-` where it is gone.
+cv_packages_conf_now() {
+  CV_CONF_NOW=-
+  [ -f "$2" ] || return 0
+  case $1 in ????????????????????????????????) CV_CONF_NOW=$(md5sum <"$2") ;; *) CV_CONF_NOW=$(sha256sum <"$2") ;; esac
+  CV_CONF_NOW=${CV_CONF_NOW%% *}
 }
 
 # cv_packages_owners: the lines `dir` of cv_packages_files for the directories on standard input. dpkg reads all its lists at each call.

@@ -1,8 +1,8 @@
 //! Objects that are not reverted and keep what they need: accounts that they belong to, and packages. Pure, and by the records alone: what a program or a
 //! content names is not in them.
 
-use super::package_files::words;
 use converge_ledger::{Ledger, OwnedObject, ProjectScope, SavedChange, SavedOutcome, Undo};
+use converge_objects::traits_of;
 use converge_planner::{HostPlan, Item, Knowledge};
 use converge_resource::{ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +48,12 @@ pub(crate) fn leave_those_of_others(
     }
 }
 
+/// The programs and files that an object in this state needs.
+pub(crate) fn words(object: &ObjectId, states: &[&State]) -> Vec<String> {
+    let Some(kind) = converge_objects::object(&object.kind) else { return Vec::new() };
+    states.iter().flat_map(|state| kind.needs().stands_on(&object.key, state)).collect()
+}
+
 /// An object that is not reverted.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
@@ -65,7 +71,7 @@ pub(crate) struct Holder {
 impl Holder {
     /// Whether it may keep a package at all.
     fn may_hold(&self) -> bool {
-        !self.words.is_empty() || self.object.kind == "path"
+        !self.words.is_empty() || traits_of(&self.object).at_path
     }
 }
 

@@ -1,19 +1,24 @@
 //! Packages that would take away what others need: a configuration file that somebody has changed, a directory in /etc with files of others, the program or
 //! the unit of an object that stays. They stay too, unless the user allows their removal by ID.
 
-use super::holders::Holder;
+use super::holders::{Holder, words};
 use super::undo::Verdict;
 use crate::TargetError;
 use crate::connect::target::Target;
 use converge_host::records::blob_path;
 use converge_ledger::{Ledger, Undo};
+use converge_objects::traits_of;
 use converge_planner::Knowledge;
-use converge_resource::{Answer, ObjectId, Probe, State, quote};
+use converge_resource::{Answer, ObjectId, Probe, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether this is a package that would be purged.
 fn is_purged(undo: &Undo) -> bool {
     undo.object.kind == "package" && undo.before.is_absent()
+}
+
+fn is_at_path(object: &ObjectId) -> bool {
+    traits_of(object).at_path
 }
 
 /// Asks what the packages have that would be purged.
@@ -94,7 +99,7 @@ impl<'a> PackageFiles<'a> {
 
     /// The reason why the package would take away what an object needs.
     fn takes(&self, package: &str, object: &ObjectId, words: &[String], is_there: bool) -> Option<Taken> {
-        let path = Some(object.key.as_str()).filter(|_| object.kind == "path");
+        let path = Some(object.key.as_str()).filter(|_| is_at_path(object));
         let is_own = |file: &&ConfigurationFile<'_>| file.package == package && Some(file.path) == path;
         if self.configuration.iter().find(is_own).is_some_and(|file| file.now.is_some()) {
             return Some(Taken::Configuration);
@@ -128,16 +133,10 @@ impl Taken {
     }
 }
 
-/// The programs and files that an object in this state needs.
-pub(crate) fn words(object: &ObjectId, states: &[&State]) -> Vec<String> {
-    let Some(kind) = converge_objects::object(&object.kind) else { return Vec::new() };
-    states.iter().flat_map(|state| kind.needs().stands_on(&object.key, state)).collect()
-}
-
 /// The configuration files whose content before the runs is to be compared with that of the package: the file and where that content is saved.
 fn saved_before<'a>(undos: &'a [Undo], files: &PackageFiles<'a>) -> Vec<(&'a str, String)> {
     let edited = |path: &str| files.configuration.iter().any(|f| f.path == path && f.now.is_some());
-    let paths = undos.iter().filter(|u| u.object.kind == "path" && edited(&u.object.key));
+    let paths = undos.iter().filter(|u| is_at_path(&u.object) && edited(&u.object.key));
     let saved = paths.filter_map(|u| {
         let digest = converge_objects::object(&u.object.kind)?.content(&u.before)?;
         Some((u.object.key.as_str(), blob_path(&digest)))
@@ -264,12 +263,12 @@ fn edited(
         let words = words(&undo.object, &[&undo.left]);
         words.iter().any(|word| !word.starts_with('/') && files.has(package, word))
     };
-    if undos.iter().filter(|u| u.object.kind != "path").any(set_by) {
+    if undos.iter().filter(|u| !is_at_path(&u.object)).any(set_by) {
         return None;
     }
     let is_edited = |file: &&ConfigurationFile<'_>| {
         let is_changed = file.package == package && file.now.is_some_and(|now| now != file.digest);
-        let undo = undos.iter().find(|u| u.object.kind == "path" && u.object.key == file.path);
+        let undo = undos.iter().find(|u| is_at_path(&u.object) && u.object.key == file.path);
         let goes_back = undo.is_some_and(|undo| {
             let digest = (file.path.to_owned(), file.digest.to_owned());
             let of_package = undo.before.is_absent() || undo.moved_by.is_some() || before.contains(&digest);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::revert::tests::{plan, undo};
 use crate::revert::{JudgedUndo, arrange};
-use converge_resource::{Observation, RunAnswer};
+use converge_resource::{Observation, RunAnswer, State};
 
 const PACKAGE: &str = "present 1 manual -";
 const FILE: &str = "file 644 root root 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
