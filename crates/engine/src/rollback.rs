@@ -8,7 +8,7 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::gone::{ProjectRuns, name_takers, taken_away};
-use crate::revert::holders::Holder;
+use crate::revert::holders::StayingObject;
 use crate::revert::package_files::leave_those_that_others_need;
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::sight::Sight;
@@ -395,7 +395,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-    (retained, seen, holders): (&RetainedChanges, ProjectRuns<'_, '_>, &[Holder]),
+    (retained, seen, holders): (&RetainedChanges, ProjectRuns<'_, '_>, &[StayingObject]),
     again: &str,
 ) -> Result<RollbackPlan, TargetError> {
     let mut known = Knowledge::default();

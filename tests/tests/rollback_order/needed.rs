@@ -13,14 +13,14 @@ fn a_configuration_file_that_others_have_changed_keeps_its_package() {
     of("pa", &["apply", "--yes"], Some(CRON)).expect(0);
     let line = "  - line: {path: /etc/crontab, line: \"# of pb\"}\n";
     of("pb", &["apply", "--yes"], Some(line)).expect(0);
-    let kept = "installed\n# of pb";
+    let unchanged = "installed\n# of pb";
     let left = of("pa", &["rollback", "--yes"], None);
-    assert_eq!(exec(host, IS), kept, "{}", left.all());
+    assert_eq!(exec(host, IS), unchanged, "{}", left.all());
     left.says("path:/etc/crontab of run").says("of another project").says("--allow-destroy package:");
     let prune = converge_tests::prune_by_number(|option| {
         of("pa", &["apply", "--yes", option], Some("  - file: {path: /srv/other, content: x}\n"))
     });
-    assert_eq!(exec(host, IS), kept, "{}", prune.all());
+    assert_eq!(exec(host, IS), unchanged, "{}", prune.all());
     of("pb", &["rollback", "--yes"], None).expect(0);
     let back = of("pa", &["rollback", "--yes"], None);
     let again = of("pa", &["rollback", "--yes"], None);

@@ -56,7 +56,7 @@ pub(crate) fn words(object: &ObjectId, states: &[&State]) -> Vec<String> {
 
 /// An object that is not reverted.
 #[derive(Clone, Debug)]
-pub(crate) struct Holder {
+pub(crate) struct StayingObject {
     pub object: ObjectId,
     /// The programs and files that it needs.
     pub words: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Holder {
     pub whose: String,
 }
 
-impl Holder {
+impl StayingObject {
     /// Whether it may keep a package at all.
     fn may_hold(&self) -> bool {
         !self.words.is_empty() || traits_of(&self.object).at_path
@@ -81,7 +81,7 @@ pub(crate) fn others_in_force(
     ledger: &Ledger<'_>,
     reverted: &[usize],
     project: &ProjectScope,
-) -> Vec<Holder> {
+) -> Vec<StayingObject> {
     let objects: BTreeSet<&ObjectId> = undos.iter().map(|u| &u.object).collect();
     let stays = |(at, change): &(usize, &SavedChange)| {
         let goes = reverted.contains(at) && objects.contains(&change.object);
@@ -89,7 +89,7 @@ pub(crate) fn others_in_force(
     };
     let holders = ledger.changes_in_force().filter(stays).filter_map(|(at, change)| {
         let run = ledger.run_in_force(at, project)?;
-        Some(Holder {
+        Some(StayingObject {
             object: change.object.clone(),
             words: words(&change.object, &[&change.before, &change.after]),
             is_there: !change.after.is_absent(),
@@ -97,7 +97,7 @@ pub(crate) fn others_in_force(
             whose: format!("{} of {run}", change.object),
         })
     });
-    holders.filter(Holder::may_hold).collect()
+    holders.filter(StayingObject::may_hold).collect()
 }
 
 /// The objects that remain managed or declared after the plan.
@@ -106,7 +106,7 @@ pub(crate) fn remaining(
     plan: &HostPlan,
     things: &[OwnedObject],
     known: &Knowledge,
-) -> Vec<Holder> {
+) -> Vec<StayingObject> {
     let go: BTreeSet<&ObjectId> = undos.iter().map(|u| &u.object).collect();
     let things = things.iter().filter(|thing| !go.contains(&thing.object) && !thing.by_product);
     let mut then: BTreeMap<&ObjectId, State> =
@@ -119,7 +119,7 @@ pub(crate) fn remaining(
     for planned in plan.items.iter().flat_map(Item::changes) {
         then.insert(&planned.change.object, planned.change.to.clone());
     }
-    let holders = then.into_iter().map(|(object, state)| Holder {
+    let holders = then.into_iter().map(|(object, state)| StayingObject {
         object: object.clone(),
         words: words(object, &[&state]),
         is_there: !state.is_absent(),

@@ -1,7 +1,7 @@
 //! Packages that would take away what others need: a configuration file that somebody has changed, a directory in /etc with files of others, the program or
 //! the unit of an object that stays. They stay too, unless the user allows their removal by ID.
 
-use super::holders::{Holder, words};
+use super::holders::{StayingObject, words};
 use super::undo::Verdict;
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -40,7 +40,7 @@ struct ConfigurationFile<'a> {
     now: Option<&'a str>,
 }
 
-/// What the packages have that would be purged.
+/// The files of the packages that would be purged.
 #[derive(Debug, Default)]
 pub(crate) struct PackageFiles<'a> {
     configuration: Vec<ConfigurationFile<'a>>,
@@ -80,7 +80,7 @@ impl<'a> PackageFiles<'a> {
         found
     }
 
-    /// As the host has told it.
+    /// The host's answer.
     fn of(undos: &[Undo], known: &'a Knowledge) -> Option<Self> {
         match known.answer(&probe(undos)?) {
             Some(Answer::Run(answer)) => Some(Self::read(&answer.stdout)),
@@ -156,7 +156,7 @@ fn digests_probe(saved: &[(&str, String)]) -> Option<Probe> {
 pub(crate) async fn leave_those_that_others_need(
     target: &Target,
     undos: &mut [Undo],
-    holders: &[Holder],
+    holders: &[StayingObject],
     ledger: Option<&Ledger<'_>>,
     allowed: &[String],
     known: &mut Knowledge,
@@ -187,7 +187,7 @@ fn before_is(saved: &[(String, String)], answer: &str) -> BTreeSet<(String, Stri
 /// [`leave_those_that_others_need`], where all is known. `before` are the known digests of contents before the runs.
 fn leave(
     undos: &mut [Undo],
-    holders: &[Holder],
+    holders: &[StayingObject],
     place: &dyn Fn(&Undo) -> usize,
     before: &BTreeSet<(String, String)>,
     allowed: &[String],
@@ -202,7 +202,7 @@ fn leave(
                 let taken = files.takes(package, &holder.object, &holder.words, holder.is_there)?;
                 Some(taken.shown(&holder.whose))
             });
-        holder.map(Reason::Holder).or_else(|| edited(package, undos, &files, before).map(Reason::Edited))
+        holder.map(Reason::Needed).or_else(|| edited(package, undos, &files, before).map(Reason::Edited))
     };
     let going = undos.iter().enumerate().filter(|(_, u)| is_purged(u) && u.theirs.is_none());
     let found: Vec<(usize, Reason)> = going.filter_map(|(at, undo)| Some((at, reason(undo)?))).collect();
@@ -221,7 +221,7 @@ fn leave(
 /// The reason why a package stays.
 enum Reason {
     /// Something that stays needs it.
-    Holder(String),
+    Needed(String),
     /// Somebody has changed this configuration file of it.
     Edited(String),
 }
@@ -229,7 +229,7 @@ enum Reason {
 impl Reason {
     fn refusal(&self, package: &ObjectId) -> String {
         match self {
-            Self::Holder(what) => format!(
+            Self::Needed(what) => format!(
                 "{what}, stays: it is left as it is. Take that back first, or `--allow-destroy {package}` removes it nevertheless"
             ),
             Self::Edited(path) => format!(
@@ -241,7 +241,7 @@ impl Reason {
 
     fn note(&self) -> String {
         match self {
-            Self::Holder(what) => {
+            Self::Needed(what) => {
                 format!("{what}, stays without it, and no rollback brings back what goes with the package")
             }
             Self::Edited(path) => format!(
@@ -258,7 +258,7 @@ fn edited(
     files: &PackageFiles<'_>,
     before: &BTreeSet<(String, String)>,
 ) -> Option<String> {
-    // What is set with a program of the package, as the rules of a firewall, stands in its configuration files.
+    // Settings made with a program of the package, as the rules of a firewall, stand in its configuration files.
     let set_by = |undo: &Undo| {
         let words = words(&undo.object, &[&undo.left]);
         words.iter().any(|word| !word.starts_with('/') && files.has(package, word))
@@ -306,7 +306,7 @@ pub(super) fn leave_for_what_stays(
             Some(files.takes(package, object, words, true)?.shown(&object.to_string()))
         });
         if let Some(what) = holder {
-            *verdict = Verdict::Stays(Reason::Holder(what).refusal(&undo.object));
+            *verdict = Verdict::Stays(Reason::Needed(what).refusal(&undo.object));
         }
     }
 }

@@ -11,7 +11,7 @@ const HOST: &str = "conf\tcron\taa\tbb\t/etc/crontab\nconf\tcron\tcc\tcc\t/etc/d
                     file\tcron\t/lib/systemd/system/cron.service\nconf\tufw\taa\tbb\t/etc/ufw/ufw.conf\nfile\tufw\t/usr/sbin/ufw\n\
                     dir\tcron base-files \t/etc/cron.d\ndir\tufw\t/etc/ufw\n";
 
-/// What the host says of the packages, and that all objects are as the runs left them, but for these.
+/// The host's answer about the packages, and that all objects are as the runs left them, but for these.
 fn known(undos: &[Undo], now: &[(&str, &str)]) -> Knowledge {
     let mut known = Knowledge::default();
     let answer = RunAnswer { status: 0, stdout: HOST.to_owned(), stderr: String::new() };
@@ -24,14 +24,19 @@ fn known(undos: &[Undo], now: &[(&str, &str)]) -> Knowledge {
     known
 }
 
-fn holder(kind: &str, key: &str, state: &str, at: usize) -> Holder {
+fn holder(kind: &str, key: &str, state: &str, at: usize) -> StayingObject {
     let (object, state) = (ObjectId::new(kind, key), State::from_line(state));
     let words = words(&object, &[&state]);
-    Holder { whose: format!("{object} of run b"), object, words, is_there: true, at: Some(at) }
+    StayingObject { whose: format!("{object} of run b"), object, words, is_there: true, at: Some(at) }
 }
 
 /// The reason why the first object, a package, stays.
-fn why(undos: &[Undo], holders: &[Holder], before: &[(&str, &str)], allowed: &[&str]) -> Option<String> {
+fn why(
+    undos: &[Undo],
+    holders: &[StayingObject],
+    before: &[(&str, &str)],
+    allowed: &[&str],
+) -> Option<String> {
     let mut undos = undos.to_vec();
     let known = known(&undos, &[]);
     let before = before.iter().map(|(path, digest)| ((*path).to_owned(), (*digest).to_owned())).collect();
