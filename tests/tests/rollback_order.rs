@@ -10,6 +10,8 @@ mod cut_off;
 mod elsewhere;
 #[path = "rollback_order/links.rs"]
 mod links;
+#[path = "rollback_order/needed.rs"]
+mod needed;
 #[path = "rollback_order/packages.rs"]
 mod packages;
 #[path = "rollback_order/places.rs"]

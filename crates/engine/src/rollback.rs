@@ -8,6 +8,8 @@ use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::Accounts;
 use crate::revert::gone::{ProjectRuns, name_takers, taken_away};
+use crate::revert::holders::StayingObject;
+use crate::revert::package_files::leave_those_that_others_need;
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::sight::Sight;
 use crate::revert::undo::{
@@ -362,9 +364,10 @@ async fn plan_back(
             let changes = records.runs.iter().flat_map(|run| &run.changes);
             let states = changes.flat_map(|c| [(&c.object, &c.before), (&c.object, &c.after)]);
             let accounts = Accounts::of(states);
+            let holders = holders::others_in_force(&undos, &ledger, &runs, &project);
             let again = again(start.and_then(|start| records.runs.get(start.place())), roles);
             let all = ProjectRuns { runs: &records.runs, ledger: &ledger, project: &project };
-            plan_undos(context, target, undos, &accounts, (&retained, all), &again)
+            plan_undos(context, target, undos, &accounts, (&retained, all, &holders), &again)
                 .await
                 .map(|planned| (planned, ids))
         }
@@ -400,7 +403,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-    (retained, seen): (&RetainedChanges, ProjectRuns<'_, '_>),
+    (retained, seen, holders): (&RetainedChanges, ProjectRuns<'_, '_>, &[StayingObject]),
     again: &str,
 ) -> Result<RollbackPlan, TargetError> {
     let mut known = Knowledge::default();
@@ -427,7 +430,11 @@ async fn plan_undos(
     target.look(&asked, &mut known).await?;
     revert::shared::bring_own_part_back(&mut undos, &mut known);
     let allowed = &context.options.allow_destroy;
-    let along = leave_those_that_hold_others(target, &mut undos, retained, allowed, &mut known).await?;
+    let mut along = leave_those_that_hold_others(target, &mut undos, retained, allowed, &mut known).await?;
+    let ledger = Some(seen.ledger);
+    along.extend(
+        leave_those_that_others_need(target, &mut undos, holders, ledger, allowed, &mut known).await?,
+    );
     let mut plan = HostPlan { host: target.name().to_owned(), ..HostPlan::default() };
     let sights = layers::sights(&undos, &known);
     let halts = undos.iter().zip(&sights);

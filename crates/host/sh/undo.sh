@@ -285,9 +285,6 @@ cv_undo_main() {
     fi
     cv_u_part=
     cv_undo_judge "$cv_u_row"
-    if [ "$judged $row_kind $row_before" = "restore package absent" ] && cv_undo_file_stays; then
-      judged="$cv_u_file, which is left alone, would go with its package: left alone"
-    fi
     if [ "$judged $row_kind" = "restore mount" ] && cv_undo_line_stays; then
       judged='its line in /etc/fstab stays, and so does the mount: left alone'
     fi
@@ -317,6 +314,7 @@ cv_undo_main() {
         printf 'LEFT ALONE     %s: %s\n' "$CV_SHOWN" "$judged"
         failed=yes
         [ "$row_kind" != path ] || cv_u_left=$cv_u_left${CV_SHOWN#path:}$CV_NL
+        cv_u_left=$cv_u_left$(cv_undo_programs)$CV_NL
       fi
       ;;
     esac

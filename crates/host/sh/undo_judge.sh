@@ -66,7 +66,15 @@ cv_undo_judge() {
   case $judged$row_kind$row_before in 'restoreunitunit '*' active '*) cv_undo_restarts ;; esac
   case $judged:$row_kind:$row_key in
   restore:path:/etc/fstab) if cv_undo_mount_stays; then judged="$cv_u_mount stays, and so does its line: left alone"; fi ;;
-  restore:package:*) if cv_undo_takes_along; then judged="$cv_u_along: left alone"; fi ;;
+  restore:package:*)
+    if [ "$row_before" = absent ] && cv_undo_file_stays; then
+      judged="$cv_u_file would go with it, and is left alone or needed by what is left alone: left alone"
+    elif [ "$row_before" = absent ] && cv_undo_file_edited; then
+      judged="its configuration file $cv_u_file was changed since by someone else, or by another run: left alone"
+    elif cv_undo_takes_along; then
+      judged="$cv_u_along: left alone"
+    fi
+    ;;
   esac
   case $judged$row_kind:$row_before:$CV_NOW in
   'restorepath:absent:file '*)
@@ -163,38 +171,6 @@ cv_undo_ready() {
 cv_undo_moved_by_undo() {
   [ -n "${cv_u_ran:-}" ] || return 1
   case $cv_u_ready in *" $row_seq "*) return 0 ;; esac
-  return 1
-}
-
-# cv_undo_going ROWS: the packages that would be purged, each between blanks, in cv_u_going.
-cv_undo_going() {
-  cv_u_going=" $(
-    printf '%s\n' "$1" | while IFS= read -r cv_g_row; do
-      cv_row "$cv_g_row"
-      [ "$row_kind $row_before" = "package absent" ] || continue
-      cv_dec_to "$row_key"
-      printf '%s ' "$CV_DEC"
-    done
-  )"
-}
-
-# cv_undo_file_stays: whether a path that was left alone belongs to a package that would go with a purge, which takes its files along; that path in
-# cv_u_file. Reads cv_u_left, cv_u_going.
-cv_undo_file_stays() {
-  cv_split_by "$CV_NL"
-  # shellcheck disable=SC2086
-  set -- $cv_u_left
-  cv_split_end
-  for cv_u_file; do
-    if command -v dpkg-query >/dev/null 2>&1; then
-      cv_f_owners=$(dpkg-query -S "$cv_u_file" 2>/dev/null | sed 's/: .*//; s/, /\n/g; s/:[a-z0-9]*$//')
-    else
-      cv_f_owners=$(rpm -qf --qf '%{NAME}\n' "$cv_u_file" 2>/dev/null) || cv_f_owners=
-    fi
-    for cv_f_owner in $cv_f_owners; do
-      case $cv_u_going in *" $cv_f_owner "*) return 0 ;; esac
-    done
-  done
   return 1
 }
 

@@ -124,6 +124,11 @@ impl Needs for ContainerImage {
             _ => &["containerd.service", "snap.k8s.containerd.service"],
         }
     }
+
+    fn stands_on(key: &str, state: &ContainerImageState) -> Vec<String> {
+        let program = parts(key).filter(|_| *state != ContainerImageState::Absent);
+        program.map(|[program, ..]| program.to_owned()).into_iter().collect()
+    }
 }
 
 #[cfg(test)]

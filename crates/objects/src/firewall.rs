@@ -1,6 +1,6 @@
 //! The host's firewall, by ufw. There is one: its key is `ufw`.
 
-use converge_resource::{DriftScript, Facets, Object, state_of_words};
+use converge_resource::{DriftScript, DynNeeds, ErasedObject, Facets, Needs, Object, state_of_words};
 
 /// The state of the firewall.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,7 @@ impl Object for Firewall {
     const KIND: &'static str = "firewall";
     const SHELL: &'static str = include_str!("firewall.sh");
     const SECONDS: u64 = 300;
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = FirewallState;
 
     /// Without ufw nothing is filtered; that the program is still there is the package's matter.
@@ -103,6 +104,12 @@ impl Object for Firewall {
             drifts.push(DriftScript::new("enabled", "switched off", "ufw --force disable >/dev/null"));
         }
         drifts
+    }
+}
+
+impl Needs for Firewall {
+    fn stands_on(_: &str, state: &FirewallState) -> Vec<String> {
+        if matches!(state, FirewallState::Ufw { .. }) { vec!["ufw".to_owned()] } else { Vec::new() }
     }
 }
 

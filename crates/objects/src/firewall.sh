@@ -137,3 +137,6 @@ cv_ufw_order() {
     esac
   done | sort -s -k 1,1
 }
+
+# The program that undo.sh keeps while such an object stays; the same as `stands_on` in firewall.rs.
+cv_needs_firewall() { echo ufw; }

@@ -1,7 +1,8 @@
 //! A git checkout. Its key is its directory.
 
 use converge_resource::{
-    DriftScript, Facets, Footprint, Object, Reversibility, Traits, quote, state_of_words,
+    DriftScript, DynNeeds, ErasedObject, Facets, Footprint, Needs, Object, Reversibility, Traits, quote,
+    state_of_words,
 };
 
 /// The state of a directory, as git sees it.
@@ -59,6 +60,7 @@ impl Object for Git {
     const SECONDS: u64 = 1800;
     const TRAITS: Traits =
         Traits { at_path: true, footprint: Footprint::Place, from_inside: true, ..Traits::NONE };
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = GitState;
 
     fn title(key: &str, from: &GitState, to: &GitState) -> String {
@@ -107,6 +109,12 @@ impl Object for Git {
             }
             GitState::Absent | GitState::Other => Vec::new(),
         }
+    }
+}
+
+impl Needs for Git {
+    fn stands_on(_: &str, state: &GitState) -> Vec<String> {
+        if matches!(state, GitState::Checkout { .. }) { vec!["git".to_owned()] } else { Vec::new() }
     }
 }
 

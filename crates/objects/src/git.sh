@@ -202,3 +202,6 @@ cv_apply_git() (
   if [ -n "${CV_GIT_FORCE:-}" ]; then set -- -f; else set --; fi
   cv_git "$user" "$dir" checkout -q --detach "$@" "$commit"
 )
+
+# The program that undo.sh keeps while such an object stays; the same as `stands_on` in git.rs.
+cv_needs_git() { echo git; }

@@ -1,6 +1,6 @@
 //! A locale of the C library. Its key is the name as `/usr/share/i18n/SUPPORTED` and `/etc/locale.gen` have it: `de_DE.UTF-8`.
 
-use converge_resource::{DriftScript, Facets, Object, quote, state_of_words};
+use converge_resource::{DriftScript, DynNeeds, ErasedObject, Facets, Needs, Object, quote, state_of_words};
 
 /// Whether programs find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct Locale;
 impl Object for Locale {
     const KIND: &'static str = "locale";
     const SHELL: &'static str = include_str!("locale.sh");
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = LocaleState;
 
     fn title(key: &str, _: &LocaleState, to: &LocaleState) -> String {
@@ -74,6 +75,12 @@ impl Object for Locale {
                 vec![DriftScript::new("locale", "removed from the archive", script)]
             }
         }
+    }
+}
+
+impl Needs for Locale {
+    fn stands_on(_: &str, state: &LocaleState) -> Vec<String> {
+        if *state == LocaleState::Generated { vec!["locale-gen".to_owned()] } else { Vec::new() }
     }
 }
 

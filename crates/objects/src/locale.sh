@@ -98,3 +98,6 @@ cv_apply_locale() (
   absent) cv_locale_drop "$1" ;;
   esac
 )
+
+# The program that undo.sh keeps while such an object stays; the same as `stands_on` in locale.rs.
+cv_needs_locale() { echo locale-gen; }

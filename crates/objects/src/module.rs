@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_module};
 use converge_resource::{
-    AlteredFact, BroughtObjects, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object,
-    Traits, quote, state_of_words,
+    AlteredFact, BroughtObjects, DriftScript, DynEffects, DynNeeds, Effects, ErasedObject, Facets, Footprint,
+    Needs, Object, Traits, quote, state_of_words,
 };
 
 /// Whether the kernel has it now.
@@ -45,6 +45,7 @@ impl Object for Module {
     const SHELL: &'static str = include_str!("module.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = ModuleState;
 
     fn title(key: &str, _: &ModuleState, to: &ModuleState) -> String {
@@ -84,6 +85,12 @@ impl Effects for Module {
 
     fn may_alter(key: &str) -> Vec<&'static str> {
         of_module(key)
+    }
+}
+
+impl Needs for Module {
+    fn stands_on(_: &str, state: &ModuleState) -> Vec<String> {
+        if *state == ModuleState::Loaded { vec!["modprobe".to_owned()] } else { Vec::new() }
     }
 }
 

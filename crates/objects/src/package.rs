@@ -86,6 +86,7 @@ impl Object for Package {
         include_str!("package.sh"),
         include_str!("package_ask.sh"),
         include_str!("package_plan.sh"),
+        include_str!("package_files.sh"),
         include_str!("package_rpm.sh"),
         "\nCV_RPM_PROGRAM='",
         include_str!("package_rpm_kept.py"),

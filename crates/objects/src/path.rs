@@ -4,9 +4,9 @@ use crate::group::GroupState;
 use crate::programs::{not_known, of_path};
 use crate::user::UserState;
 use converge_resource::{
-    AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynRelations, Effects,
-    ErasedObject, Facets, Footprint, Links, Naming, Object, ObjectId, Relations, Reversibility, State, Step,
-    Traits, quote, state_of_words,
+    AlteredFact, Change, Content, Digest, DriftScript, DynEffects, DynLinks, DynNeeds, DynRelations, Effects,
+    ErasedObject, Facets, Footprint, Links, Naming, Needs, Object, ObjectId, Relations, Reversibility, State,
+    Step, Traits, quote, state_of_words,
 };
 
 /// The state of a path. Its key is an absolute path; the final component is never followed.
@@ -163,6 +163,7 @@ impl Object for Path {
     const LINKS: &'static dyn DynLinks = &ErasedObject::<Self>::new();
     const RELATIONS: &'static dyn DynRelations = &ErasedObject::<Self>::new();
     const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = PathState;
 
     fn title(key: &str, from: &PathState, to: &PathState) -> String {
@@ -439,6 +440,26 @@ fn step(key: &str, from: &PathState, to: &PathState) -> Step {
         (_, PathState::File { size: None, .. }) => Step::new(title, apply).within(FETCH_SECONDS),
         (_, PathState::File { digest, .. }) => Step::new(title, apply).reading(digest.clone()),
         _ => Step::new(title, apply),
+    }
+}
+
+/// The tables of cron, and the directories of further ones, and the programs that do.
+const CRON_READS: [&str; 3] = ["/etc/crontab", "/etc/cron.d/", "/var/spool/cron/"];
+const CRON_PROGRAMS: [&str; 2] = ["cron", "crond"];
+
+impl Needs for Path {
+    /// A link needs what it leads to, as that of the time zone does; a table of cron the program that runs its jobs.
+    fn stands_on(key: &str, state: &PathState) -> Vec<String> {
+        match state {
+            PathState::Absent => Vec::new(),
+            PathState::Link { target, .. } => {
+                Some(target).filter(|target| target.starts_with('/')).cloned().into_iter().collect()
+            }
+            _ if CRON_READS.iter().any(|dir| key.starts_with(dir)) => {
+                CRON_PROGRAMS.map(str::to_owned).to_vec()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_package};
 use converge_resource::{
-    AlteredFact, BroughtObjects, DriftScript, DynEffects, Effects, ErasedObject, Facets, Object,
-    Reversibility, Traits, quote, state_of_words,
+    AlteredFact, BroughtObjects, DriftScript, DynEffects, DynNeeds, Effects, ErasedObject, Facets, Needs,
+    Object, Reversibility, Traits, quote, state_of_words,
 };
 
 /// The state of a snap.
@@ -72,6 +72,7 @@ impl Object for Snap {
     const SECONDS: u64 = 1800;
     const TRAITS: Traits = Traits { holds_data: true, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = SnapState;
 
     fn title(key: &str, from: &SnapState, to: &SnapState) -> String {
@@ -152,6 +153,12 @@ impl Effects for Snap {
 
     fn may_alter(key: &str) -> Vec<&'static str> {
         of_package(key)
+    }
+}
+
+impl Needs for Snap {
+    fn stands_on(_: &str, state: &SnapState) -> Vec<String> {
+        if matches!(state, SnapState::Snap { .. }) { vec!["snap".to_owned()] } else { Vec::new() }
     }
 }
 

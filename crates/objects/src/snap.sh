@@ -97,3 +97,6 @@ cv_apply_snap() (
     if [ "$hold" = hold ]; then snap refresh --hold "$name"; else snap refresh --unhold "$name"; fi </dev/null >/dev/null || return 1
   fi
 )
+
+# The program that undo.sh keeps while such an object stays; the same as `stands_on` in snap.rs.
+cv_needs_snap() { echo snap; }

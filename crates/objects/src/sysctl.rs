@@ -2,8 +2,8 @@
 
 use crate::programs::{not_known, of_sysctl};
 use converge_resource::{
-    AlteredFact, DriftScript, DynEffects, Effects, ErasedObject, Facets, Footprint, Object, Reversibility,
-    Traits, quote, state_of_words,
+    AlteredFact, DriftScript, DynEffects, DynNeeds, Effects, ErasedObject, Facets, Footprint, Needs, Object,
+    Reversibility, Traits, quote, state_of_words,
 };
 
 /// The state of a kernel parameter.
@@ -49,6 +49,7 @@ impl Object for Sysctl {
     const SHELL: &'static str = include_str!("sysctl.sh");
     const TRAITS: Traits = Traits { footprint: Footprint::Named, runs_no_code: true, ..Traits::NONE };
     const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = SysctlState;
 
     fn title(key: &str, _: &SysctlState, _: &SysctlState) -> String {
@@ -97,6 +98,12 @@ impl Effects for Sysctl {
 
     fn may_alter(key: &str) -> Vec<&'static str> {
         of_sysctl(key)
+    }
+}
+
+impl Needs for Sysctl {
+    fn stands_on(_: &str, state: &SysctlState) -> Vec<String> {
+        if matches!(state, SysctlState::Value(_)) { vec!["sysctl".to_owned()] } else { Vec::new() }
     }
 }
 

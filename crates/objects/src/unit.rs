@@ -2,9 +2,9 @@
 
 use crate::programs::{not_known, of_unit};
 use converge_resource::{
-    AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynSharedObject, Effects,
-    ErasedObject, Facets, Footprint, Links, Naming, Object, ObjectId, Past, SharedObject, State, Traits,
-    quote, state_of_words,
+    AlteredFact, Content, Contents, Disruption, DriftScript, DynEffects, DynLinks, DynNeeds, DynSharedObject,
+    Effects, ErasedObject, Facets, Footprint, Links, Naming, Needs, Object, ObjectId, Past, SharedObject,
+    State, Traits, quote, state_of_words,
 };
 
 /// The folder of the administrator's units; a file directly in it is a unit.
@@ -154,6 +154,7 @@ impl Object for Unit {
     const LINKS: &'static dyn DynLinks = &ErasedObject::<Self>::new();
     const EFFECTS: &'static dyn DynEffects = &ErasedObject::<Self>::new();
     const SHARED: &'static dyn DynSharedObject = &ErasedObject::<Self>::new();
+    const NEEDS: &'static dyn DynNeeds = &ErasedObject::<Self>::new();
     type State = UnitState;
 
     fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
@@ -370,6 +371,16 @@ fn title(key: &str, from: &UnitState, to: &UnitState) -> String {
         words.push("settle");
     }
     format!("{} {key}", words.join(" and "))
+}
+
+impl Needs for Unit {
+    /// One that runs, or starts at boot, needs the file that a package brought; it is of no package where the administrator wrote it.
+    fn stands_on(key: &str, state: &UnitState) -> Vec<String> {
+        let UnitState::Unit { enabled, active, .. } = state else { return Vec::new() };
+        let is_used = active == "active" || enabled.starts_with("enabled");
+        let names = template_of(key).map(|template| template.key).into_iter().chain([key.to_owned()]);
+        names.filter(|_| is_used).map(|name| format!("/lib/systemd/system/{name}")).collect()
+    }
 }
 
 #[cfg(test)]

@@ -77,6 +77,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "engine/src/revert/mod.rs",
             "engine/src/revert/order.rs",
             "engine/src/revert/order/unit.rs",
+            "engine/src/revert/package_files.rs",
             "engine/src/revert/packages.rs",
             "engine/src/revert/undo.rs",
             "planner/src/virtual_host.rs",

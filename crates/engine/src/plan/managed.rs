@@ -16,6 +16,7 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::revert::accounts::{AccountChanges, Accounts};
+use crate::revert::package_files::leave_those_that_others_need;
 use crate::revert::releases::{RetainedChanges, leave_those_that_hold_others, name_what_goes_along};
 use crate::revert::undo::{Verdict, changed_probes, fulfils, go_with_what_brought_them, owners_probe};
 use crate::revert::{self, JudgedUndo, RevertGroup, holders, layers, shared};
@@ -121,9 +122,8 @@ pub(crate) async fn own(
     shared::part_from_others(&mut undos, known);
     let asked = if prune { changed_probes(&undos, known) } else { BTreeSet::new() };
     target.look(&asked, known).await?;
-    let of_others = RetainedChanges::of_others(&records.things, &scope);
+    let along = leave_what_others_need(context, target, &mut undos, plan, &records.things, known).await?;
     let allowed = &context.options.allow_destroy;
-    let along = leave_those_that_hold_others(target, &mut undos, &of_others, allowed, known).await?;
     // The declared items come first: an account that gets another number leaves its old one on files.
     let accounts = AccountChanges::of(&plan.items);
     let mut groups = revert::arrange_after(accounts, undos, known, allowed);
@@ -142,6 +142,25 @@ pub(crate) async fn own(
         add_prune_items(context, target, plan, groups, declares, known).await?;
     }
     Ok(())
+}
+
+/// Lets the releases and packages stay that would take away what others need. Returns the sentences about those that go nevertheless.
+async fn leave_what_others_need(
+    context: &RunContext,
+    target: &Target,
+    undos: &mut [Undo],
+    plan: &HostPlan,
+    things: &[OwnedObject],
+    known: &mut Knowledge,
+) -> Result<BTreeMap<ObjectId, String>, TargetError> {
+    let allowed = &context.options.allow_destroy;
+    let of_others = RetainedChanges::of_others(things, &context.project_of(target.name()));
+    let mut along = leave_those_that_hold_others(target, undos, &of_others, allowed, known).await?;
+    if context.options.prune {
+        let holders = holders::remaining(undos, plan, things, known);
+        along.extend(leave_those_that_others_need(target, undos, &holders, None, allowed, known).await?);
+    }
+    Ok(along)
 }
 
 /// The file of the project that belongs to others by its lines, where it stays as a whole.

@@ -14,6 +14,7 @@ mod movers;
 mod needs;
 pub(crate) mod nodes;
 pub(crate) mod order;
+pub(crate) mod package_files;
 mod packages;
 pub(crate) mod paths;
 pub(crate) mod releases;
@@ -98,6 +99,7 @@ pub(crate) fn arrange_after(
     made_in::leave_what_is_elsewhere(&undos, &mut sights, &mut verdicts);
     go_with_their_node(&undos, &mut verdicts);
     let gone_with = releases::go_with_their_release(&undos, &mut verdicts, known, allowed);
+    package_files::leave_for_what_stays(&undos, &mut verdicts, known, allowed);
     packages::leave_what_others_need(&mut verdicts, known);
     accounts::leave_groups_of_users(&undos, &mut verdicts, known);
     directories::leave_what_is_not_empty(&undos, &sights, &mut verdicts, known);
@@ -311,10 +313,10 @@ fn go_with_their_node(undos: &[Undo], verdicts: &mut [Verdict]) {
 /// have made.
 pub(crate) fn probes(undos: &[Undo]) -> Vec<Probe> {
     let goes = |kind: &str| undos.iter().any(|undo| undo.object.kind == kind && undo.before.is_absent());
-    let packages = goes("package").then(packages::probe);
+    let packages = goes("package").then(packages::probe).into_iter().chain(package_files::probe(undos));
     let users = goes("group").then(accounts::users_probe);
     let made = made_by_commands(undos).into_iter().map(|path| Probe::Object(ObjectId::new("path", path)));
-    packages.into_iter().chain(users).chain(directories::probe(undos)).chain(made).collect()
+    packages.chain(users).chain(directories::probe(undos)).chain(made).collect()
 }
 
 /// An object that cannot be reverted without destroying something keeps what it depends on: the items of its role that came before it. A host's part in

@@ -1,6 +1,7 @@
 //! Conditions of an object.
 
 use super::{ErasedObject, Nothing, Object};
+use crate::State;
 
 /// An object that something must serve, or whose state comes by itself.
 pub trait Needs: Object {
@@ -15,6 +16,12 @@ pub trait Needs: Object {
     fn served_by(_key: &str) -> &'static [&'static str] {
         &[]
     }
+
+    /// The programs (a name) and the files (an absolute path) that this state needs: a package that has one of them stays while the object stays in
+    /// this state.
+    fn stands_on(_key: &str, _state: &Self::State) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// [`Needs`] without its types.
@@ -27,6 +34,10 @@ pub trait DynNeeds: Send + Sync {
     fn served_by(&self, _key: &str) -> &'static [&'static str] {
         &[]
     }
+    /// [`Needs::stands_on`]; nothing for a bad state.
+    fn stands_on(&self, _key: &str, _state: &State) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl DynNeeds for Nothing {}
@@ -37,5 +48,8 @@ impl<O: Needs> DynNeeds for ErasedObject<O> {
     }
     fn served_by(&self, key: &str) -> &'static [&'static str] {
         O::served_by(key)
+    }
+    fn stands_on(&self, key: &str, state: &State) -> Vec<String> {
+        O::State::try_from(state.clone()).map(|state| O::stands_on(key, &state)).unwrap_or_default()
     }
 }

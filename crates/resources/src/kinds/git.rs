@@ -2,7 +2,7 @@
 
 use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::attrs::check_account;
-use crate::look::{check_path, normal, path, path_id, state};
+use crate::look::{check_path, normal, path, path_id, program_may_come, state};
 use converge_objects::{GitState, PathState};
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, quote};
 use schemars::JsonSchema;
@@ -44,6 +44,11 @@ fn is_commit(version: &str) -> bool {
         && version.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// Asks whether the host has git.
+fn git_probe() -> Probe {
+    Probe::run("command -v git")
+}
+
 /// The commit of this version in the answer of `git ls-remote`: of a tag what it points to, and a tag before a branch.
 fn commit_of<'a>(answer: &'a str, version: &str) -> Option<&'a str> {
     let find = |name: &str| {
@@ -81,6 +86,17 @@ impl Git {
             quote(&self.ssh())
         );
         Probe::Run { script, user: self.user.clone(), timeout: 60 }
+    }
+
+    /// The present checkout. Without git its state is not known: an earlier item may bring it.
+    fn present(&self, view: &dyn View) -> Result<GitState, Stop> {
+        let failed = match state::<GitState>(view, &self.id()) {
+            Err(failed @ Stop::Failed(_)) => failed,
+            known => return known,
+        };
+        let wait = program_may_come(view, &["git"]);
+        let has_git = view.run(&git_probe())?.status == 0;
+        Err(wait.filter(|_| !has_git).map_or(failed, Stop::Deferred))
     }
 
     /// The commit that the version is now.
@@ -164,7 +180,7 @@ impl Resource for Git {
     }
 
     fn plan(&self, view: &dyn View) -> Result<WantedStates, Stop> {
-        let now = state::<GitState>(view, &self.id())?;
+        let now = self.present(view)?;
         match &now {
             GitState::Absent => {
                 need_parent(view, "/dest", &self.dest)?;
@@ -249,6 +265,18 @@ mod tests {
             format!("checkout {A} /srv/r.git clean")
         );
         assert!(matches!(forced.plan(&host(&forced, "other")), Err(Stop::Invalid { .. })));
+    }
+
+    #[test]
+    fn a_checkout_whose_git_is_missing_waits_for_the_package_that_brings_it() {
+        let git = kind(A, false);
+        let missing = |status: i32| {
+            let view = host(&git, "! this host has no git").answer(&git_probe(), status, "");
+            move |acts: bool| if acts { view.acts(ObjectId::new("package", "git"), false) } else { view }
+        };
+        assert!(matches!(git.plan(&missing(1)(true)), Err(Stop::Deferred(_))));
+        assert!(matches!(git.plan(&missing(1)(false)), Err(Stop::Failed(_))));
+        assert!(matches!(git.plan(&missing(0)(true)), Err(Stop::Failed(_))), "git is there");
     }
 
     /// The host refuses it when it clones.
