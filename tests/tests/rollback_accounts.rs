@@ -351,7 +351,8 @@ fn a_file_comes_back_with_the_number_that_its_owner_gets_back() {
         "a",
         "\n  - group: {name: crew, gid: 4301}\n  - user: {name: nine, uid: 4301}\n  - file: {path: /srv/x, content: \"A\\n\", owner: nine, group: crew}\n  - directory: {path: /srv/d, group: crew}",
     );
-    let numbers = || exec(host, "id -u nine; stat -c %u:%g /srv/x /srv/d 2>/dev/null; true").replace('\n', " ");
+    let numbers =
+        || exec(host, "id -u nine; stat -c %u:%g /srv/x /srv/d 2>/dev/null; true").replace('\n', " ");
     let last = || exec(host, "ls /var/lib/converge/runs | tail -n 1");
     converge(&world, "apply", "a", &[]).expect(0);
     assert_eq!(numbers(), "4301 4301:4301 0:4301");
