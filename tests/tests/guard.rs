@@ -403,3 +403,41 @@ fn a_runtime_that_no_longer_serves_cri_gets_its_configuration_back() {
     nothing_behind(host);
     exec(host, "apt-get -qq purge -y containerd && rm -rf /etc/containerd");
 }
+
+/// A command of the group fails after its work, or hangs until the controller is gone.
+#[test]
+fn the_undo_of_a_command_that_was_begun_runs() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = |end: &str, undo: &str| {
+        let role = format!(
+            "resources:
+  - name: rules
+    guard: network
+    guard_seconds: 6
+    file: {{path: /etc/apart, content: \"two\\n\"}}
+  - name: load
+    command: {{run: 'cp /etc/apart /run/loaded; {end}', on_change: [rules]{undo}}}
+"
+        );
+        world.only_role("r", &role).unwrap();
+    };
+    let undo = ", undo: 'echo once >>/run/undone; rm -f /run/loaded'";
+    exec(host, "rm -f /run/loaded /run/undone");
+    role("exit 3", undo);
+    apply(&world).expect(5).says("all changes are reverted");
+    assert!(!has(host, "/etc/apart") && !has(host, "/run/loaded"));
+    assert_eq!(exec(host, "cat /run/undone; rm /run/undone"), "once");
+    role("sleep 300", undo);
+    let controller = begin(&world);
+    until("the command is at work", 60, || has(host, "/run/loaded"));
+    kill(controller);
+    until("it is reverted", 60, || !has(host, "/etc/apart") && !has(host, "/run/loaded"));
+    nothing_behind(host);
+    assert_eq!(exec(host, "cat /run/undone; rm /run/undone"), "once");
+    // Without an `undo` its work stays, and the run says so.
+    role("exit 3", "");
+    apply(&world).expect(5).says("but not what the command itself did: it has no `undo`");
+    assert!(!has(host, "/etc/apart") && has(host, "/run/loaded"));
+    exec(host, "rm /run/loaded");
+}

@@ -266,3 +266,29 @@ fn a_run_with_a_command_without_undo_is_rolled_back_once_and_says_so() {
     assert_eq!(exec(host, "ls /srv/back"), "made");
     rollback(&world, &[]).expect(0).says("no host has a run to roll back");
 }
+
+/// Both by a rollback and by `undo.sh`; the rest of the run goes back too.
+#[test]
+fn the_undo_of_a_command_that_failed_half_way_runs() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let role = "resources:
+  - name: first
+    file: {path: /srv/back/first, content: \"1\\n\"}
+  - name: half
+    command: {run: 'touch /srv/back/half; exit 3', creates: /srv/back/whole, undo: 'rm -f /srv/back/half; echo once >>/srv/undone'}
+";
+    for way in ["rollback", "undo.sh"] {
+        exec(host, "rm -f /srv/undone");
+        world.only_role("back", role).unwrap();
+        converge(&world, &["apply", "--yes"]).expect(1);
+        assert_eq!(exec(host, "ls /srv/back | xargs"), "first half");
+        match way {
+            "rollback" => drop(rollback(&world, &[]).expect(0)),
+            _ => drop(exec(host, "sh /var/lib/converge/undo.sh")),
+        }
+        assert_eq!(exec(host, "ls /srv/back | xargs; cat /srv/undone"), "\nonce", "{way}");
+        rollback(&world, &[]).expect(0).says("no host has a run to roll back");
+        assert_eq!(exec(host, "cat /srv/undone"), "once", "{way}");
+    }
+}

@@ -339,3 +339,35 @@ fn a_group_stays_with_a_member_that_stays_and_goes_with_it() {
         assert_eq!(is(), "", "{way}: {rest}");
     }
 }
+
+/// A rollback of the rollback gives the file to the number that comes back, not to the one that goes.
+#[test]
+fn a_file_comes_back_with_the_number_that_its_owner_gets_back() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "groupadd -g 4201 crew; useradd -M -u 4201 -g root nine; echo orig > /srv/x");
+    role(
+        &world,
+        "a",
+        "\n  - group: {name: crew, gid: 4301}\n  - user: {name: nine, uid: 4301}\n  - file: {path: /srv/x, content: \"A\\n\", owner: nine, group: crew}\n  - directory: {path: /srv/d, group: crew}",
+    );
+    let numbers =
+        || exec(host, "id -u nine; stat -c %u:%g /srv/x /srv/d 2>/dev/null; true").replace('\n', " ");
+    let last = || exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    converge(&world, "apply", "a", &[]).expect(0);
+    assert_eq!(numbers(), "4301 4301:4301 0:4301");
+    converge(&world, "rollback", "a", &[]).expect(0);
+    assert_eq!(numbers(), "4201 0:0");
+    let back = last();
+    converge(&world, "rollback", "a", &["--to", &back]).expect(0);
+    assert_eq!(numbers(), "4301 4301:4301 0:4301");
+    world.converge(&["plan", "hosts.yaml", "--playbook", "playbooks/a.yaml"]).unwrap().expect(0);
+    // The same of a prune.
+    role(&world, "a", " []");
+    prune_by_number(|arg| converge(&world, "apply", "a", &[arg]));
+    assert_eq!(numbers(), "4201 0:0");
+    converge(&world, "rollback", "a", &[]).expect(0);
+    assert_eq!(numbers(), "4301 4301:4301 0:4301");
+    exec(host, "sh /var/lib/converge/undo.sh");
+    assert_eq!(numbers(), "4201 0:0");
+}

@@ -20,7 +20,7 @@ use crate::tasks::{in_parallel, on_each};
 use crate::{Activity, Event, FleetPlan, HostEntry, HostResult, Purpose, Return, TargetError};
 use converge_ledger::{Ledger, ProjectScope, Records, RunRecord, Undo};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{ObjectId, Probe, role_of};
+use converge_resource::{ObjectId, Probe};
 use converge_syntax::{Diagnostic, Diagnostics};
 use passed::{FirstHalt, Halt, Halts, say_halt, say_idle, say_passed_over, say_taken_back, why_passed_over};
 use start::{ReturnPoint, again};
@@ -348,7 +348,8 @@ async fn plan_back(
     let planned = match &**read {
         Err(lost) => Err(lost.clone()),
         Ok((target, records)) => {
-            let (ledger, project) = (Ledger::of(&records.runs), context.project_of(host));
+            let ledger = Ledger::of(&records.runs).of_roles(roles);
+            let project = context.project_of(host);
             let (undos, runs) = match start {
                 Some(ReturnPoint::To(at)) => ledger.revert_to(at, &project, &goes_back),
                 Some(ReturnPoint::From(at)) => ledger.revert_from(at, &project, &goes_back),
@@ -356,7 +357,6 @@ async fn plan_back(
             };
             let mut undos = brought_along(undos);
             hide_secrets(&mut undos, &records.runs);
-            undos.retain(|u| roles.is_empty() || roles.iter().any(|r| role_of(&u.item) == r));
             holders::leave_those_of_others(&mut undos, &ledger, &runs, &project);
             restarts::mark_inputs_that_stay(&mut undos, &ledger, &records.runs, &runs);
             let retained = RetainedChanges::by(&undos, &ledger, &runs, &project);

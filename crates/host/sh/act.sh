@@ -72,7 +72,7 @@ cv_act_waits() {
 # cv_act_until_done: reverts. A step that failed may come right when its cause goes (a full disk, a read-only file system): it is tried again for an hour,
 # after 2 s, 4 s and so on, at least once a minute. Sets cv_a_down, the units that did not start, to none.
 cv_act_until_done() {
-  cv_a_first=yes cv_a_down= cv_a_pause=2 cv_a_netplan=
+  cv_a_first=yes cv_a_down= cv_a_pause=2 cv_a_netplan= cv_a_undone=
   cv_switch_clock
   cv_a_end=$((CV_UPTIME + ${CV_REVERT_SECONDS:-3600}))
   until cv_act_turn; do
@@ -211,6 +211,8 @@ cv_act_restore() {
     cv_undo_judge "$cv_a_row"
     # A unit changes by itself; nobody else's work is lost with its revert.
     if [ "$row_kind" = unit ] && [ "$judged" != same ]; then judged=restore; fi
+    # Each attempt judges anew; what was only begun shows no more that its undo has run.
+    case $cv_u_begun$cv_a_undone in "yes"*" $row_seq "*) judged=same ;; esac
     cv_undo_name "$row_kind" "$row_key" "$row_item"
     case $judged in
     same) printf 'as before      %s\n' "$CV_SHOWN" ;;
@@ -231,11 +233,15 @@ cv_act_restore() {
       # Into a file: a pipe would be waited for as long as a daemon holds it that was started here.
       cv_a_out=$CV_SWITCH_TRIED.out
       { true >"$cv_a_out"; } 2>/dev/null || cv_a_out=/dev/null
-      ("$cv_a_how" "$CV_DEC" "$row_before") >"$cv_a_out" 2>&1 </dev/null
+      (
+        CV_FLAGS=${cv_u_begun:+begun}
+        "$cv_a_how" "$CV_DEC" "$row_before"
+      ) >"$cv_a_out" 2>&1 </dev/null
       cv_u_status=$?
       cv_u_out=$(cat "$cv_a_out")
       if [ $cv_u_status -eq 0 ]; then
         cv_a_now=yes
+        [ -z "$cv_u_begun" ] || cv_a_undone="$cv_a_undone $row_seq "
         printf 'restored       %s\n' "$CV_SHOWN"
       else
         # The output of the revert goes to the journal of the host, which others read.

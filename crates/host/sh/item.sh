@@ -155,7 +155,7 @@ cv_item_may_begin() {
   case " $row_before " in
   # A part that an earlier item of the run has left open is known by now.
   *' ~ '*) cv_same "$row_kind" "$row_key" "$CV_NOW" "$row_before" ;;
-  *) command -v "cv_from_any_$row_kind" >/dev/null 2>&1 ;;
+  *) command -v "cv_from_any_$row_kind" >/dev/null 2>&1 && "cv_from_any_$row_kind" "$row_after" "$CV_NOW" ;;
   esac
 }
 

@@ -300,6 +300,7 @@ cv_undo_main() {
       # Its record says it too, and of what is one transaction the whole is as secret as a part.
       [ "$row_flags" != sensitive ] || CV_FLAGS=sensitive
       [ -z "$cv_u_part" ] || CV_FLAGS=$CV_FLAGS,in-part
+      [ -z "$cv_u_begun" ] || CV_FLAGS=$CV_FLAGS,begun
       ;;
     *)
       cv_undo_name "$row_kind" "$row_key" "$row_item"

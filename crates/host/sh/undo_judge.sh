@@ -10,6 +10,11 @@ cv_undo_asks() {
 # cv_undo_keeps: whether the row is not taken back at all.
 cv_undo_keeps() { cv_undo_asks keeps "$row_before"; }
 
+# cv_undo_is_begun: whether the row is in force and is of what was begun, may have done a part of its work, and does not say so by its state.
+cv_undo_is_begun() {
+  [ "$row_last" = '?' ] && [ "$CV_NOW" = "$row_before" ] && cv_undo_asks begun "$row_key" "$row_after" && ! cv_undo_is_undone
+}
+
 # cv_undo_is_bare LINE OTHER: whether the object is absent by the one line, and by the other there through another object alone.
 cv_undo_is_bare() { [ "$1" = absent ] && cv_undo_asks bare "$2"; }
 
@@ -17,6 +22,7 @@ cv_undo_is_bare() { [ "$1" = absent ] && cv_undo_asks bare "$2"; }
 # CV_NOW.
 cv_undo_judge() {
   cv_row "$1"
+  cv_u_begun=
   CV_NOW=$(cv_rows_now "$row_seq$CV_TAB$row_kind$CV_TAB$row_key")
   CV_NOW=${CV_NOW#*"$CV_TAB"}
   if [ "${CV_NOW#! }" != "$CV_NOW" ]; then
@@ -30,6 +36,8 @@ cv_undo_judge() {
     # Another object is there now.
     judged=same
     [ -z "$cv_l_why" ] || judged="$cv_l_why: left alone" CV_NOW='! elsewhere'
+  elif cv_undo_is_begun && ! cv_undo_later; then
+    judged=restore cv_u_begun=yes
   elif [ "$CV_NOW" = "$row_before" ]; then
     judged=same
   elif cv_undo_is_bare "$CV_NOW" "$row_before"; then

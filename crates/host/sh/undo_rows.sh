@@ -20,6 +20,13 @@ CV_AWK_LEADS='
     }
     BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = sprintf("%03o", i) }'
 
+# Of awk. begun: whether a command with an undo has failed by its state, and may have done a part of its work: it counts as left in either state. A step that
+# ends with 70 has not begun. The same rule as in crates/ledger/src/record.rs.
+CV_AWK_BEGUN='
+    function begun_only(kind, key, before, after, status, now,  w) {
+      return kind == "command" && now == before && status != 70 && after != "pending" && after != "ran -" && split(key, w, /\\0040/) >= 5 && w[4] != "\\0134"
+    }'
+
 # cv_undo_routes LINES: where the paths of a run that makes or leads links really are, by its journal: `route KEY PATH` for each to which the host comes
 # over a link.
 cv_undo_routes() (
@@ -47,7 +54,7 @@ cv_undo_rows() {
   if cv_meta_of "$1" | grep -q "^purpose$CV_TAB\(converge\|rollback\|undo${CV_TAB}flags\)"; then cv_u_says=yes; fi
   cv_u_steps=" $(printf '%s' "${CV_LIVE:-}" | awk -F '\t' -v run="$1" '$1 == run { printf "%s ", $2 }')"
   cv_u_lines=$(cv_journal_of "$1")
-  { cv_undo_routes "$cv_u_lines" && printf '%s\n' "$cv_u_lines"; } | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS"'
+  { cv_undo_routes "$cv_u_lines" && printf '%s\n' "$cv_u_lines"; } | awk -F '\t' -v OFS='\t' -v whole="${2:-}" -v says="$cv_u_says" -v live="$cv_u_steps" "$CV_AWK_LEADS$CV_AWK_BEGUN"'
     # Whether an object has a path for its key that does not begin at the root: no object has, only a damaged record.
     function lost_path(kind, key) { return at_path(kind) && key !~ /^(\/|\\0057)/ }
     # Whether a row is a step of a path that leads it elsewhere, and whether foreign code has put a link in the place of a directory by it.
@@ -124,7 +131,7 @@ cv_undo_rows() {
     $1 == "route" { real[$2] = $3 }
     # Where the host could not look, it is not known whether the change happened; a line that was cut short says nothing.
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ { last[at[$2]] = $3 }
-    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[at[$2]] = $4 }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ && !begun_only(kind[at[$2]], key[at[$2]], before[at[$2]], after[at[$2]], $3, $4) { last[at[$2]] = $4 }
     $1 == "unsaved" && ($2 in at) && NF >= 3 { lost[at[$2]] = $3 }
     $1 == "at" && ($2 in at) && NF >= 3 { made_in[at[$2]] = $3 }
     END {
@@ -182,7 +189,7 @@ cv_live() {
   for cv_l_run in $(cv_order); do
     printf 'run\t%s\n' "$cv_l_run"
     cv_lines_of "$cv_l_run"
-  done | awk -F '\t' -v OFS='\t' "$CV_AWK_LEADS"'
+  done | awk -F '\t' -v OFS='\t' "$CV_AWK_LEADS$CV_AWK_BEGUN"'
     function happened(r, i) { return last[r, i] == "?" || b[r, i] != last[r, i] }
     # The file system that is mounted there, by the line of a mount.
     function system_of(line,  w) { if (split(line, w, " ") < 5 || w[1] != "mount") return "-"; return w[5] == "-" ? w[2] : w[5] }
@@ -218,6 +225,14 @@ cv_live() {
     function led_back(k, i,   c, j, s, steps, t) {
       for (t in target) j = 1
       if (!j || (how[R, i] != "done" && how[R, i] != "moved") || kind[i] != "path" || !led(b[R, i], last[R, i], 1)) return 0
+      c = split(stack[k], steps, " ")
+      for (j = 1; j <= c; j++) { split(steps[j], s, ":"); if (b[s[1], s[2]] == last[R, i]) return 1 }
+      return 0
+    }
+    # Whether a rollback of some roles has brought an object to where a step found it: the earlier ones are those of other roles.
+    function to_other_role(k, i,   c, j, s, steps, t) {
+      for (t in target) j = 1
+      if (!j || !roles || (how[R, i] != "done" && how[R, i] != "moved")) return 0
       c = split(stack[k], steps, " ")
       for (j = 1; j <= c; j++) { split(steps[j], s, ":"); if (b[s[1], s[2]] == last[R, i]) return 1 }
       return 0
@@ -320,9 +335,10 @@ cv_live() {
         return
       }
       for (i = 1; i <= n[R]; i++) {
-        if (!happened(R, i)) continue
+        # A command that was begun only goes back by its undo alone.
+        if (!happened(R, i) && (kind[i] != "command" || how[R, i] != "done")) continue
         k = o[R, i]
-        if (!targets || (last[R, i] != goal(k) && led_back(k, i))) back_to(k, last[R, i])
+        if (!targets || (last[R, i] != goal(k) && (led_back(k, i) || to_other_role(k, i)))) back_to(k, last[R, i])
         else if (how[R, i] == "done" || (last[R, i] != "?" && last[R, i] == goal(k))) revert(k)
       }
       whole = closed && !roles
@@ -359,7 +375,7 @@ cv_live() {
     ($1 == "done" || $1 == "off" || $1 == "putback") && ($2 in at) && NF >= 3 && $3 !~ /^!/ {
       last[R, at[$2]] = $3; how[R, at[$2]] = part[R, at[$2]] ? "off" : $1
     }
-    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ { last[R, at[$2]] = $4; how[R, at[$2]] = $1 }
+    $1 == "failed" && ($2 in at) && NF >= 4 && $4 !~ /^!/ && !begun_only(kind[at[$2]], key[at[$2]], b[R, at[$2]], to[R, at[$2]], $3, $4) { last[R, at[$2]] = $4; how[R, at[$2]] = $1 }
     $1 == "at" && ($2 in at) && NF >= 3 { dir[R, at[$2]] = $3 }
     $1 == "close" { closed = ($2 != "cut-off") }
     END {

@@ -30,8 +30,8 @@ pub use newest::newest;
 pub use owned::{ForeignChange, ManagedPart, OwnedObject};
 pub use project::{ProjectName, ProjectScope};
 pub use record::{
-    FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard, SavedOutcome,
-    id_seconds, reads_format,
+    BEGUN, FORMAT, IN_PART, RecordError, Records, RunPurpose, RunRecord, SavedChange, SavedGuard,
+    SavedOutcome, id_seconds, reads_format,
 };
 pub use records::{in_order, parse_records};
 pub use stacks::Ledger;

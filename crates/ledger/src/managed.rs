@@ -373,7 +373,8 @@ impl Table {
         let is_to_end = change.goal == thing.before
             || thing.moved.as_ref().is_some_and(|moved| moved.before == change.goal);
         let pruned = own.is_none() && !run.is_rollback() && (is_shared || is_to_end);
-        let put_back = as_planned && (pruned || reverts.contains(thing.run.as_str()));
+        let put_back = as_planned
+            && (pruned || (reverts.contains(thing.run.as_str()) && !is_left_to_others(thing, run, change)));
         let is_heir = thing.before.is_absent() || thing.heir_by.is_some();
         let back = (change.is_known() && change.after == thing.before) || put_back;
         if back && !stays(thing, run, change, reverts) {
@@ -428,6 +429,13 @@ fn stays(thing: &OwnedObject, run: &RunRecord, change: &SavedChange, reverts: &B
     let is_kept = is_declared || run.is_rollback();
     let adopted_by = thing.adopted_by.as_deref().filter(|_| is_kept);
     of_fields || adopted_by.is_some_and(|by| !reverts.contains(by))
+}
+
+/// Whether a rollback of some roles has left an object as another role has it.
+fn is_left_to_others(thing: &OwnedObject, run: &RunRecord, change: &SavedChange) -> bool {
+    let RunPurpose::Rollback(roles) = &run.purpose else { return false };
+    let of_others = thing.roles.iter().any(|role| !roles.contains(role));
+    !roles.is_empty() && of_others && !change.after.is_absent()
 }
 
 fn left(thing: &mut OwnedObject, change: &SavedChange) {

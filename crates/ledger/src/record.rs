@@ -2,7 +2,9 @@
 
 use crate::paths::is_at_path;
 use crate::{Adoption, ProjectName, Renaming};
-use converge_resource::{ChangedPart, FieldOwners, NodeRemoval, ObjectId, State, decode_field, encode_field};
+use converge_resource::{
+    Change, ChangedPart, FieldOwners, NodeRemoval, ObjectId, Reversibility, State, decode_field, encode_field,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run on one host.
@@ -111,6 +113,9 @@ pub fn id_seconds(id: &str) -> Option<i64> {
 
 /// The flag of a change that a rollback made knowing that it does not come to the state before.
 pub const IN_PART: &str = "in-part";
+
+/// Marks a change that undoes a command which was begun and did not come to its end: its state does not tell what it has done.
+pub const BEGUN: &str = "begun";
 
 /// One change of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -327,7 +332,12 @@ impl RunReader {
             }
             ["done", seq, line, ..] => self.end(seq, SavedOutcome::Done, line)?,
             ["off", seq, line, ..] => self.end(seq, SavedOutcome::Off, line)?,
-            ["failed", seq, _, line, ..] => self.end(seq, SavedOutcome::Failed, line)?,
+            ["failed", seq, status, line, ..] => {
+                let change = self.change(seq)?;
+                if *status == NOT_BEGUN || !is_begun(change, line) {
+                    self.end(seq, SavedOutcome::Failed, line)?;
+                }
+            }
             ["putback", seq, line, ..] => self.end(seq, SavedOutcome::PutBack, line)?,
             ["found", seq, line, ..] => {
                 let change = self.change(seq)?;
@@ -412,6 +422,20 @@ impl RunReader {
         change.after = State::from_line(line);
         Some(())
     }
+}
+
+/// The status of a step that has refused before it changed anything.
+const NOT_BEGUN: &str = "70";
+
+/// Whether a command has failed that can be undone and is as before by its state: it may have done a part of its work, so either state counts as left.
+fn is_begun(change: &SavedChange, line: &str) -> bool {
+    let Some(object) = converge_objects::object(&change.object.kind) else { return false };
+    let forward =
+        Change { object: change.object.clone(), from: change.before.clone(), to: change.goal.clone() };
+    change.before.line() == line
+        && object.action().is_action()
+        && !object.action().undoes(&forward)
+        && object.reversibility(&forward) == Reversibility::Reversible
 }
 
 /// Words of lines that have more fields than a damaged one of theirs.

@@ -4,6 +4,7 @@
 //! below a link that leads elsewhere has one in each place. An apply pushes one step per change; a rollback removes the steps of the runs that it reverts, and a
 //! rollback of a rollback puts them on again. `docs/rollback.md` says what follows from it.
 
+mod narrowed;
 mod others;
 
 use crate::layers::{MountLayer, MountLayers};
@@ -70,6 +71,8 @@ pub struct Ledger<'a> {
     places: MountLayers,
     /// The changes, by run and place, to objects that the project has forgotten since: in force no more, and no rollback's matter.
     forgotten: BTreeSet<(usize, usize)>,
+    /// The roles whose changes a rollback takes back; all if there is none.
+    roles: Vec<String>,
 }
 
 /// Whether a change reached its planned state.
@@ -106,6 +109,7 @@ impl<'a> Ledger<'a> {
             layers,
             places,
             forgotten: BTreeSet::new(),
+            roles: Vec::new(),
         };
         for (at, run) in runs.iter().enumerate() {
             if !run.forgotten.is_empty() {
@@ -149,7 +153,11 @@ impl<'a> Ledger<'a> {
         let only_owners =
             |c: &SavedChange| is_by_fields(&c.object) && c.outcome == SavedOutcome::Done && c.owner.is_none();
         let changes = run.changes.iter().enumerate();
-        for (n, change) in changes.filter(|(_, c)| c.may_have_happened() || only_owners(c)) {
+        // A command that was begun only shows its state before, and goes back by its undo alone.
+        let only_undone =
+            |c: &SavedChange| converge_objects::is_action(&c.object) && c.outcome == SavedOutcome::Done;
+        for (n, change) in changes.filter(|(_, c)| c.may_have_happened() || only_owners(c) || only_undone(c))
+        {
             let thing = &self.thing(at, n, change);
             let to = self.before_of(thing, &targets);
             let arrived = change.outcome == SavedOutcome::Done
@@ -160,7 +168,9 @@ impl<'a> Ledger<'a> {
                 if !is_named && change.outcome != SavedOutcome::Unknown {
                     self.take_back_to(at, thing, &change.after);
                 }
-            } else if to.as_ref() != Some(&change.after) && self.is_led_back(thing, change) {
+            } else if to.as_ref() != Some(&change.after)
+                && (self.is_led_back(thing, change) || self.is_back_to_other_role(run, thing, change))
+            {
                 self.take_back_to(at, thing, &change.after);
             } else if arrived {
                 self.revert(at, thing, &targets);
@@ -420,6 +430,8 @@ impl<'a> Ledger<'a> {
         project: &ProjectScope,
         goes_back: &dyn Fn(&SavedChange) -> bool,
     ) -> Vec<Undo> {
+        let steps = narrowed::last_of(&self.roles, steps);
+        let steps = steps.iter().cloned();
         let run = |at: usize| self.runs.get(at).map_or("", |r| r.id.as_str());
         let named = steps.clone().map(|(at, layer, c, also)| (run(at), layer, c, also));
         let mut undos = crate::compose::compose(named, goes_back);

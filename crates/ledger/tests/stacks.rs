@@ -183,3 +183,32 @@ fn what_a_forgotten_command_has_made_goes_back_no_more() {
     assert_eq!(before(""), ["path:/k absent", "the command pending"]);
     assert_eq!(before(&format!("{}forget\tcommand\tc\nclose\tfinished\n", head("R1", 2))), ["path:/k v 1"]);
 }
+
+/// Two roles change one object: a rollback of the role that did so last goes back to what the other one has made of it, and leaves that in force.
+#[test]
+fn a_rollback_of_a_role_leaves_what_another_role_has_made_of_the_same_object() {
+    let first = "run\tR0\nseq\t1\nscope\tp\thosts.yaml\npurpose\tconverge\n\
+                 begin\t1\tunit\tu.service\tabsent\tunit enabled active -\ta/u\t-\nowns\t1\ta\ndone\t1\tunit enabled active -\n\
+                 begin\t2\tunit\tu.service\tunit enabled active -\tunit enabled active d1\tb/u\t-\nowns\t2\tb\ndone\t2\tunit enabled active d1\n\
+                 close\tfinished\t1\n";
+    let back = "run\tR1\nseq\t2\nscope\tp\thosts.yaml\npurpose\trollback\tb\nundoes\tR0\n\
+                begin\t1\tunit\tu.service\tunit enabled active d1\tunit enabled active -\tb/u\t-\ndone\t1\tunit enabled active -\n\
+                close\tfinished\t1\n";
+    let roles = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let reverts = |text: &str, of: &[&str]| {
+        let records = parse_records(&format!("converge\t6\n{text}")).unwrap();
+        assert_eq!(records.broken, Vec::<String>::new());
+        let ledger = Ledger::of(&records.runs).of_roles(&roles(of));
+        let (undos, _) = ledger.revert_from(0, &project("p"), &|_| true);
+        undos.iter().map(|u| format!("{} → {}", u.left.line(), u.before.line())).collect::<Vec<_>>()
+    };
+    assert_eq!(reverts(first, &[]), ["unit enabled active d1 → absent"]);
+    assert_eq!(reverts(first, &["b"]), ["unit enabled active d1 → unit enabled active -"]);
+    assert_eq!(reverts(first, &["a"]), Vec::<String>::new(), "the other role has changed it since");
+    let both = [first, back].concat();
+    assert_eq!(reverts(&both, &[]), ["unit enabled active - → absent"]);
+    assert_eq!(reverts(&both, &["b"]), Vec::<String>::new());
+    let records = parse_records(&format!("converge\t6\n{both}")).unwrap();
+    let managed = converge_ledger::fold(converge_ledger::ManagedObjects::default(), &records.runs);
+    assert_eq!(managed.present().count(), 1);
+}

@@ -162,6 +162,22 @@ cv_save_command() { :; }
 # Going back: a command with an undo runs that.
 cv_restore_command() { cv_apply_command "$1" "$2" undo; }
 
+# cv_begun_command KEY LINE: whether this is a command with an undo, which was to come to that state: begun, it may have done a part of its work.
+cv_begun_command() (
+  case $2 in pending | 'ran -') return 1 ;; esac
+  cv_dec_to "$1"
+  cv_command_words "$CV_DEC" && [ -n "$cmd_undo" ]
+)
+
+# cv_from_any_command LINE NOW: whether an item may begin in the state NOW that leads to this one: the undo of a command that was only begun.
+cv_from_any_command() { [ "$1" = "$2" ] && cv_command_is_begun; }
+
+# cv_command_is_begun: whether the item takes back a command that was begun and did not come to its end.
+cv_command_is_begun() {
+  case ,${CV_FLAGS:-}, in *,begun,*) return 0 ;; esac
+  return 1
+}
+
 # cv_adopt_command KEY LINE: writes the record only.
 cv_adopt_command() { cv_command_ran "$1" "${2#ran }"; }
 
@@ -178,7 +194,7 @@ cv_apply_command() (
   [ -z "${3:-}${CV_FROM_RUN:-}" ] || [ "$2" = done ] || what=$cmd_undo
   case $2 in
   'ran -') ;;
-  *) [ "$(cv_line_command "$1")" != "$2" ] || return 0 ;;
+  *) cv_command_is_begun || [ "$(cv_line_command "$1")" != "$2" ] || return 0 ;;
   esac
   if [ -z "$what" ]; then
     cv_say 'the command has no undo: what it did stays'

@@ -152,14 +152,6 @@ pub fn tests_json(cases: &[CaseReport], took: Duration) -> Value {
     to_json(&TestsDocument::of(cases, took))
 }
 
-fn result(outcome: GateOutcome) -> &'static str {
-    match outcome {
-        GateOutcome::Passed => "passed",
-        GateOutcome::Failed => "failed",
-        GateOutcome::NotRun => "not_run",
-    }
-}
-
 /// All of it as JUnit's XML: a suite a scenario, a case a gate.
 pub fn tests_junit(cases: &[CaseReport]) -> Suites {
     let suites = cases.iter().map(|case| Suite {

@@ -31,7 +31,7 @@ fn runs_with(host: &Host) -> String {
 fn a_unit_that_a_later_run_has_restarted_goes_back_with_the_file_of_the_earlier_one() {
     let world = world();
     let host = &world.hosts()[0];
-    let barred = "  - name: barred\n    command: {run: 'test -e /srv/open && touch /srv/done', creates: /srv/done, undo: rm /srv/done}\n";
+    let barred = "  - name: barred\n    command: {run: 'test -e /srv/open && touch /srv/done', creates: /srv/done, undo: rm -f /srv/done}\n";
     for way in ["rollback", "undo.sh"] {
         exec(host, "touch /srv/open");
         apply(&world, &cut("one", ""));
@@ -306,4 +306,51 @@ fn what_runs_is_masked_as_planned_and_works_again_after_it() {
             "systemctl -q disable {units} 2>/dev/null; systemctl stop {units}; cd /usr/local/lib/systemd/system; rm once.* each@* heard.* seen.* runs.service; systemctl daemon-reload"
         ),
     );
+}
+
+/// Two roles have the unit of a package, and one of them restarts it for a drop-in of its own.
+#[test]
+fn a_unit_that_another_role_has_running_is_restarted_when_the_drop_in_of_a_role_goes() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(
+        host,
+        "systemctl enable --now cron 2>/dev/null || apt-get install -qq -y cron >/dev/null; systemctl disable -q --now cron",
+    );
+    let web = "resources:\n  - service: {name: cron, state: started, enabled: true}\n";
+    let limits = "requires: [web]\nresources:\n  - name: limit\n    unit: {name: cron, drop_in: limit, content: \"[Service]\\nNice=5\\n\"}\n  - service: {name: cron, restart_on: [limit]}\n";
+    world.write("roles/web/role.yaml", web).unwrap();
+    world.write("roles/limits/role.yaml", limits).unwrap();
+    world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [web, limits]\n").unwrap();
+    world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
+    let shown = "systemctl is-enabled cron; systemctl is-active cron; systemctl show -p Nice --value cron";
+    assert_eq!(exec(host, shown).replace('\n', " "), "enabled active 5");
+    rollback(&world, &["--role", "limits"]).expect(0).says("restart cron.service");
+    assert_eq!(exec(host, shown).replace('\n', " "), "enabled active 0");
+    // The part of the other role is in force, and goes by itself.
+    world.converge(&["plan", "hosts.yaml", "--role", "web"]).unwrap().expect(0);
+    rollback(&world, &["--role", "web"]).expect(0);
+    assert_eq!(exec(host, shown).replace('\n', " "), "disabled inactive 0");
+    exec(host, "systemctl enable -q --now cron");
+}
+
+/// The package comes back first, and its unit with it: the plan that is made again then does not see the template yet.
+#[test]
+fn the_instance_of_a_template_comes_back_beside_a_package_with_a_service() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "apt-get purge -qq -y cron >/dev/null 2>&1; true");
+    let role = "resources:
+  - package: {name: cron}
+  - unit: {name: 'w@.service', content: \"[Service]\\nExecStart=/bin/sleep 900\\n[Install]\\nWantedBy=multi-user.target\\n\"}
+  - service: {name: cron, state: started, enabled: true}
+  - service: {name: 'w@one', state: started, enabled: true}
+";
+    apply(&world, role);
+    rollback(&world, &[]).expect(0);
+    let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    rollback(&world, &["--to", &back]).expect(0);
+    let shown = "systemctl is-enabled w@one; systemctl is-active w@one cron";
+    assert_eq!(exec(host, shown).replace('\n', " "), "enabled active active");
+    rollback(&world, &[]).expect(0);
 }

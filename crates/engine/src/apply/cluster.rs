@@ -111,7 +111,7 @@ impl HostRun {
             false => Vec::new(),
         };
         ClusterWork {
-            in_part: crate::revert::undo::is_in_part(item),
+            in_part: crate::revert::flags::is_in_part(item),
             address: item.address.clone(),
             parts: item.parts.clone(),
             gives_back,

@@ -1,5 +1,6 @@
 //! The goal of an apply: the declarations of the project, or a saved state. It decides how the remaining items are planned again.
 
+use crate::apply::brought::{brought_by, is_brought};
 use crate::apply::lane::{Lane, element_of};
 use crate::apply::routes::routes;
 use crate::connect::target::Target;
@@ -7,6 +8,7 @@ use crate::context::RunContext;
 use crate::event::InProgress;
 use crate::plan::managed::carry_over;
 use crate::revert::AccountChanges;
+use crate::revert::flags::is_of_begun;
 use crate::revert::undo::same;
 use crate::verify::{SettlingItem, folded, settling};
 use crate::{Activity, Event, ItemResult, Purpose, StopSwitch, TargetError};
@@ -299,11 +301,17 @@ fn planned_on(
     let (mut fresh, mut contents) = (Vec::new(), BTreeMap::new());
     // Of these another state, and below these another object, is visible once the changes before have been made.
     let (mut changed, mut hidden): (BTreeSet<ObjectId>, Vec<ObjectId>) = Default::default();
+    // These will be there once the changes before have been made.
+    let mut brought = BTreeSet::new();
     for mut item in items {
+        let is_of_begun = is_of_begun(&item);
         if let Outcome::Changed(changes) = &mut item.outcome {
             for change in changes.iter_mut().map(|planned| &mut planned.change) {
-                let is_seen =
-                    !changed.contains(&change.object) && !hidden.iter().any(|at| at.covers(&change.object));
+                let is_seen = !changed.contains(&change.object)
+                    && !hidden.iter().any(|at| at.covers(&change.object))
+                    && !is_brought(change, &brought)
+                    // Such a command does not show what it has done.
+                    && !(is_of_begun && now.states.get(&change.object) == Some(&change.to));
                 if let Some(state) = now.states.get(&change.object).filter(|_| is_seen) {
                     let mut state = state.clone();
                     accounts.follow(&change.object, &mut state);
@@ -311,6 +319,7 @@ fn planned_on(
                     contents.extend(named.into_iter().map(|c| (c.digest().clone(), c)));
                 }
                 accounts.take(change);
+                brought.extend(brought_by(change));
                 hidden.extend(hidden_by(change));
                 changed.insert(change.object.clone());
             }

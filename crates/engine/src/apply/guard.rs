@@ -4,7 +4,9 @@ use super::HostRun;
 use crate::{Activity, Event, ItemResult, TargetError};
 use converge_host::Link;
 use converge_host::records as host;
+use converge_objects::is_action;
 use converge_planner::{Item, ItemGuard};
+use converge_resource::Reversibility;
 use converge_ssh::{Batch, ShellError, ShellOutcome, Status};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -242,7 +244,9 @@ impl HostRun {
         if !matches!(acted, AutoRevertResult::NotArmed) {
             self.switch.ended = self.switch.ended.saturating_add(1);
         }
-        let ended = self.lane.settle(|_, result| {
+        let ended = self.lane.settle(|item, result| {
+            let stays = matches!(acted, AutoRevertResult::Whole) && has_command_without_undo(item);
+            let became = if stays { format!("{became}{STAYS}") } else { became.clone() };
             let (message, output) = match result {
                 _ if matches!(acted, AutoRevertResult::Confirmed | AutoRevertResult::Nothing) => {
                     return result.clone();
@@ -307,6 +311,16 @@ impl HostRun {
             }
         }
     }
+}
+
+/// Said of a command that the automatic revert does not take back.
+const STAYS: &str = ", but not what the command itself did: it has no `undo`";
+
+/// Whether a command of this item may have done something that nothing takes back.
+fn has_command_without_undo(item: &Item) -> bool {
+    item.changes().iter().any(|planned| {
+        is_action(&planned.change.object) && matches!(planned.reversibility, Reversibility::Irreversible(_))
+    })
 }
 
 /// Reads the status of [`host::put_back_script`].

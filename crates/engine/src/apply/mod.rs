@@ -1,6 +1,7 @@
 //! Applying a plan: one lane a host, side by side, each sending stretch after stretch. `fleet` begins with all of them; this file follows one.
 
 mod backup;
+mod brought;
 mod cluster;
 mod facts;
 mod fetch;

@@ -48,6 +48,7 @@ impl Accounts {
 
     /// Gives the recorded states of paths the words that the host shows now, where they mean the same owners.
     pub fn translate(&self, undos: &mut [Undo], known: &Knowledge) {
+        follow_later_accounts(undos, known);
         for undo in undos {
             let Ok(now) = known.observed(&undo.object) else { continue };
             let Some(now) = owners(&undo.object, &now.state) else { continue };
@@ -97,6 +98,21 @@ impl Accounts {
                 || self.numbers.get(recorded).is_some_and(|numbers| numbers.contains(&wanted))
         };
         now == recorded || of_now().is_some_and(had)
+    }
+}
+
+/// Writes the owners in the states before the runs as the host shows them now, where an account has got another number since the runs first touched the path:
+/// a name in such a state means the number that the account had then. The objects come in the reverse of the order in which the runs first touched them.
+fn follow_later_accounts(undos: &mut [Undo], known: &Knowledge) {
+    let mut later = AccountChanges::default();
+    for undo in undos {
+        later.follow(&undo.object, &mut undo.before);
+        let Ok(now) = known.observed(&undo.object) else { continue };
+        let change = Change { object: undo.object.clone(), from: undo.before.clone(), to: now.state };
+        let has_two_numbers = !change.from.is_absent() && !change.to.is_absent();
+        if has_two_numbers && converge_objects::is_followed(&change) {
+            later.0.insert(0, change);
+        }
     }
 }
 
@@ -206,5 +222,67 @@ pub(crate) fn follow(order: &[Vec<usize>], verdicts: &mut [Verdict], mut before:
         before.follow(&change.object, &mut change.from);
         before.follow(&change.object, &mut change.to);
         before.take(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revert::tests::undo;
+    use converge_resource::Observation;
+
+    /// The states from and to which a rollback brings each object, in its order, where all is as the runs left it.
+    fn back(mut undos: Vec<Undo>) -> Vec<(String, String)> {
+        let mut known = Knowledge::default();
+        for undo in &undos {
+            let observed = Observation::new(undo.left.clone(), None);
+            known.learn(Probe::Object(undo.object.clone()), Answer::Object(observed));
+        }
+        let states: Vec<_> =
+            undos.iter().flat_map(|u| [&u.before, &u.left].map(|s| (u.object.clone(), s.clone()))).collect();
+        Accounts::of(states.iter().map(|(object, state)| (object, state))).translate(&mut undos, &known);
+        let groups = crate::revert::arrange(undos, &mut known, &[]);
+        let members = groups.into_iter().flat_map(|group| group.members);
+        let ends = members.map(|judged| match judged.verdict {
+            Verdict::Back(change) => (change.from.line().to_owned(), change.to.line().to_owned()),
+            other => panic!("{other:?}"),
+        });
+        ends.collect()
+    }
+
+    /// In a record, a name means the number that its account had at that time.
+    #[test]
+    fn a_file_goes_back_to_the_number_that_its_owner_had_when_the_file_was_changed() {
+        let user = |uid: u16| format!("user {uid} u \\ /home/u /bin/sh locked");
+        let dir = |owner: &str, group: &str| format!("dir 755 {owner} {group}");
+        let of = |kind: &str, key: &str, left: &str, before: &str| undo(kind, key, left, before);
+        let pair = |a: String, b: String| (a, b);
+        // A rollback of a rollback, which had taken back the path and then the number.
+        let account = of("user", "u", &user(4201), &user(4301));
+        let path = of("path", "/srv/d", &dir("root", "root"), &dir("u", "root"));
+        assert_eq!(
+            back(vec![account.clone(), path.clone()]),
+            [pair(user(4201), user(4301)), pair(dir("root", "root"), dir("u", "root"))]
+        );
+        // The account got its number before the path was given to it.
+        assert_eq!(
+            back(vec![path, account.clone()]),
+            [pair(dir("root", "root"), dir("u", "root")), pair(user(4201), user(4301))]
+        );
+        // The rollback had left the path with the old number.
+        let path = of("path", "/srv/d", &dir("4201", "root"), &dir("u", "root"));
+        let found = back(vec![account.clone(), path]);
+        assert_eq!(found.last().unwrap().1, dir("u", "root"), "{found:?}");
+        // It is the number of the account now.
+        let path = of("path", "/srv/d", &dir("root", "root"), &dir("4201", "root"));
+        let found = back(vec![account, path]);
+        assert_eq!(found.last().unwrap().1, dir("4201", "root"), "{found:?}");
+        // The same of a group.
+        let account = of("group", "g", "group 4201", "group 4301");
+        let path = of("path", "/srv/d", "absent", &dir("root", "g"));
+        assert_eq!(
+            back(vec![account, path]),
+            [pair("group 4201".into(), "group 4301".into()), pair("absent".into(), dir("root", "g"))]
+        );
     }
 }

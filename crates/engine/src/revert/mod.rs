@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 mod admission;
 mod asked;
 pub(crate) mod directories;
+pub(crate) mod flags;
 pub(crate) mod gone;
 pub(crate) mod holders;
 pub(crate) mod layers;
@@ -34,10 +35,10 @@ pub(crate) use crate::revert::needs::needs;
 use crate::revert::order::Revert;
 use crate::revert::sight::Sight;
 use crate::revert::undo::{
-    Verdict, back, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, same, shows,
-    undistinguished, without,
+    Verdict, back, begun, changed_by, creates, destroys, is_half_installed, is_midway, lost, planned, same,
+    shows, undistinguished, without,
 };
-use converge_ledger::{IN_PART, Lead, Undo};
+use converge_ledger::{Lead, Undo};
 use converge_objects::action_of;
 use converge_objects::path::within;
 use converge_planner::{Item, ItemOrigin, Knowledge, Outcome, Problem};
@@ -201,6 +202,9 @@ pub(crate) fn judge(undo: &Undo, known: &mut Knowledge, allowed: &[String]) -> V
 
 /// The same for an object in the state `now`.
 fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) -> Verdict {
+    if let Some(change) = begun(undo, &now) {
+        return Verdict::Back(change);
+    }
     if let Some(verdict) = shared::judge_values_of_before(undo, &now, known) {
         return verdict;
     }
@@ -416,10 +420,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<JudgedUndo>) -> Item {
     // Accounts and links of units are restored from what that run has kept of them.
     let mut settings = vec![("CV_FROM_RUN".to_owned(), from_run)];
     settings.extend(made_in::setting(&members));
-    if members.iter().any(|m| m.in_part) {
-        let flags = [Some(IN_PART), sensitive.then_some("sensitive")];
-        settings.push(("CV_FLAGS".to_owned(), flags.into_iter().flatten().collect::<Vec<_>>().join(",")));
-    }
+    settings.extend(flags::setting(&members, sensitive));
     let mut notes = restarts::notes(&members);
     let (mut changes, mut stay, mut lost, mut node_removal) = (Vec::new(), Vec::new(), Vec::new(), None);
     for JudgedUndo { undo, verdict, notes: own_notes, .. } in members {

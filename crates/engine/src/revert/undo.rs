@@ -1,6 +1,6 @@
 //! The verdict on each object in a rollback, from its composed changes (`converge_ledger`) and its present state. Pure.
 
-use converge_ledger::{IN_PART, SavedChange, SavedOutcome, Undo, is_by_lines};
+use converge_ledger::{SavedChange, SavedOutcome, Undo, is_by_lines};
 use converge_objects::k8s::from_text;
 use converge_objects::{PackageState, action_of, api_ref, is_action, release_of};
 use converge_planner::{HostPlan, Item, Knowledge, PlannedChange};
@@ -9,12 +9,6 @@ use converge_resource::{
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// Whether an item of a rollback reverts its object only in part.
-pub(crate) fn is_in_part(item: &Item) -> bool {
-    let flags = item.settings.iter().find(|(name, _)| name == "CV_FLAGS");
-    flags.is_some_and(|(_, flags)| flags.split(',').any(|flag| flag == IN_PART))
-}
 
 /// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +121,18 @@ fn is_amid(undo: &Undo, open: &State, now: &State) -> bool {
     let passing =
         || converge_objects::object(&undo.object.kind).is_some_and(|object| object.amid(&change(), now));
     each || passing() || bare()
+}
+
+/// The revert of a command that was begun and did not come to its end, and that is as before by its state: it may have done a part of its work, and its
+/// `undo` takes that back.
+pub(crate) fn begun(undo: &Undo, now: &State) -> Option<Change> {
+    let last = undo.states.last().filter(|last| last.is_planned && last.state != undo.before)?;
+    let is_begun = is_action(&undo.object)
+        && undo.theirs.is_none()
+        && *now == undo.before
+        && irreversible(Change { object: undo.object.clone(), from: now.clone(), to: last.state.clone() })
+            .is_none();
+    is_begun.then(|| Change { object: undo.object.clone(), from: last.state.clone(), to: now.clone() })
 }
 
 /// Whether a run was cut off in a step that cannot be reverted, and has left the object between the step's ends.

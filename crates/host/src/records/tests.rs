@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 mod accounts;
 mod attack;
+mod begun;
 mod cluster_note;
 mod foreign;
 mod forged;

@@ -32,7 +32,7 @@ pub struct Command {
     /// Guard: run when one of these earlier resources of this role is no longer what it last ran for; where it never
     /// ran, it runs.
     on_change: Option<Vec<String>>,
-    /// The script that undoes it, for a rollback.
+    /// The script that undoes it, for a rollback. It also runs where the script failed or was cut off, so it must end well where there is nothing to undo.
     undo: Option<String>,
     /// Run the scripts as this user.
     user: Option<String>,
