@@ -67,14 +67,23 @@ cv_adoption_save() (
   cv_save_path "$1" "$2" 2>&1 </dev/null || [ $? = 3 ]
 )
 
-# cv_adoption KIND KEY STATE ITEM FLAGS: writes into the journal of CV_RUN that the object is managed from here on, by that item. The session holds the lock.
+# cv_adoption KIND KEY STATE ITEM FLAGS: writes into the journal of CV_RUN that the object is managed from here on, by that item, and the real directory of a
+# path to which links lead. The session holds the lock.
 cv_adoption() (
   umask 077
   cv_run_dir
+  real=
+  case $2 in
+  /*)
+    cv_real_dir_to "$2"
+    cv_dec_to "$CV_REAL_DIR"
+    [ -z "$CV_REAL_DIR" ] || [ "${CV_DEC%/}" = "${2%/*}" ] || real=$CV_TAB$CV_REAL_DIR
+    ;;
+  esac
   cv_enc_to "$2"
   key=$CV_ENC
   cv_enc_to "$4"
-  cv_journal "adopt$CV_TAB$1$CV_TAB$key$CV_TAB$3$CV_TAB$CV_ENC$CV_TAB$5$CV_NL" sync
+  cv_journal "adopt$CV_TAB$1$CV_TAB$key$CV_TAB$3$CV_TAB$CV_ENC$CV_TAB$5$real$CV_NL" sync
 )
 
 # cv_renaming FROM TO: writes into the journal of CV_RUN that what earlier runs of the project recorded under a name goes by another one since. The session

@@ -193,7 +193,7 @@ cv_undo_can() (
   done | sort -u
 )
 
-# cv_undo_main ARGUMENTS: undo.sh. For each run, no foreign code ran at first (cv_u_ran).
+# cv_undo_main ARGUMENTS: undo.sh. For each run, no foreign code ran at first (cv_u_ran), and nothing was left alone (cv_u_left).
 # shellcheck disable=SC2086
 cv_undo_main() {
   umask 077

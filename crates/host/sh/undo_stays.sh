@@ -98,7 +98,7 @@ cv_undo_file_edited() {
   [ -n "$cv_u_file" ] && ! cv_undo_sets_files "$cv_e_package"
 }
 
-# cv_undo_sets_files PACKAGE: whether an object of the run is set with a program of the package.
+# cv_undo_sets_files PACKAGE: whether an object of the run is set with a program of the package. Judges with these programs as cv_u_left, which stays.
 cv_undo_sets_files() (
   printf '%s\n' "$cv_e_rows" | while IFS= read -r cv_e_row; do
     cv_row "$cv_e_row"

@@ -220,7 +220,7 @@ pub(crate) fn adoption_save_script(adoption: &Adoption) -> Option<String> {
 
 /// Takes an object into management as it is, in that journal.
 pub(crate) fn adoption_script(adoption: &Adoption) -> String {
-    let Adoption { object, state, item, sensitive } = adoption;
+    let Adoption { object, state, item, sensitive, .. } = adoption;
     let flags = if *sensitive { "sensitive" } else { "-" };
     let [key, state, item] = [&object.key, state.line(), item].map(quote);
     format!("cv_adoption {} {key} {state} {item} {flags}", object.kind)

@@ -14,6 +14,8 @@ pub struct Adoption {
     pub item: String,
     /// True when the item was declared sensitive.
     pub sensitive: bool,
+    /// The real directory of its path, where a link leads there. The host records it.
+    pub real_dir: Option<String>,
 }
 
 /// Another name for a role, or for a resource with all its elements.

@@ -1,6 +1,6 @@
 //! The composition of the changes of several runs, for each object.
 
-use crate::lead::{Lead, LedPath, lead, led_elsewhere};
+use crate::lead::{Lead, LedPath, lead, led_elsewhere, takes_link_away};
 use crate::lines::{is_by_fields, is_by_lines};
 use crate::paths::is_at_path;
 use crate::{MountLayer, SavedChange, SavedGuard, SavedOutcome};
@@ -176,7 +176,8 @@ pub(crate) fn compose<'a>(
         let next = undos.len();
         let place = places.entry((change.object.clone(), layer.clone())).or_insert(next);
         let foreign = change.outcome == SavedOutcome::Moved;
-        if *place != next && led_elsewhere(&change.object, &change.before, &change.after, foreign).is_some() {
+        let leads = led_elsewhere(&change.object, &change.before, &change.after, foreign).is_some();
+        if *place != next && (leads || takes_link_away(&change.object, &change.before, &change.after)) {
             // A step of its own.
             led.insert(&change.object);
             *place = next;

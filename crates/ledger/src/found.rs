@@ -26,6 +26,7 @@ pub(crate) fn adopted(run: &RunRecord, adoption: &Adoption, layer: MountLayer) -
         item: adoption.item.clone(),
         adopted_by: Some(run.id.clone()),
         sensitive: adoption.sensitive,
+        made_in: adoption.real_dir.iter().cloned().collect(),
         ..found(run, &adoption.object, &adoption.state)
     }
 }

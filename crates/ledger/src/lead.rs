@@ -36,6 +36,11 @@ pub fn turns_link(object: &ObjectId, before: &State, left: &State) -> bool {
     object.kind == "path" && ends[0] != ends[1] && ends.iter().any(|end| matches!(end, Some(Lead::To(_))))
 }
 
+/// Whether a change takes a link away: what lay behind it is out of sight.
+pub(crate) fn takes_link_away(object: &ObjectId, before: &State, left: &State) -> bool {
+    object.kind == "path" && matches!(lead(before), Some(Lead::To(_))) && lead(left).is_none()
+}
+
 /// A path above an object, which runs have led elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedPath {

@@ -305,15 +305,7 @@ impl Table {
             return;
         }
         if change.outcome == SavedOutcome::Moved {
-            let went_with_maker = self.goes_with_its_maker((run, scope), change);
-            if let Some(entry) = self.get(change, scope).filter(|e| e.gone_by.is_none()) {
-                left(&mut entry.thing, change);
-                let reverted = change.after.is_absent() && reverts.contains(entry.thing.run.as_str());
-                if reverted || went_with_maker {
-                    entry.gone_by = Some(run.id.clone());
-                }
-            }
-            return;
+            return self.take_foreign((run, scope), change, reverts);
         }
         self.pass_by(run, change, self.place(change, scope), reverts);
         let own = change.owner.as_deref();
@@ -385,6 +377,22 @@ impl Table {
         self.inherit(change, scope, gone_by.as_ref(), leaves);
     }
 
+    /// A change that foreign code of the run has made.
+    fn take_foreign(
+        &mut self,
+        (run, scope): (&RunRecord, &ProjectName),
+        change: &SavedChange,
+        reverts: &BTreeSet<&str>,
+    ) {
+        let went_with_maker = self.goes_with_its_maker((run, scope), change);
+        let Some(entry) = self.get(change, scope).filter(|e| e.gone_by.is_none()) else { return };
+        left(&mut entry.thing, change);
+        let reverted = change.after.is_absent() && reverts.contains(entry.thing.run.as_str());
+        if reverted || went_with_maker {
+            entry.gone_by = Some(run.id.clone());
+        }
+    }
+
     /// Whether foreign code has brought an object back to where its maker found it, in a run that gives the maker back: a prune of a command takes along
     /// what the command had made, also where another item has edited that.
     fn goes_with_its_maker(&self, (run, scope): (&RunRecord, &ProjectName), change: &SavedChange) -> bool {
@@ -443,7 +451,8 @@ fn left(thing: &mut OwnedObject, change: &SavedChange) {
         thing.between.push((thing.left.clone(), change.before.clone()));
     }
     thing.left = change.after.clone();
-    if thing.left == thing.before && change.is_known() {
+    // An adopted object stays managed in that state, and in the directory in which it was adopted.
+    if thing.left == thing.before && change.is_known() && thing.adopted_by.is_none() {
         thing.made_in.clear();
     } else {
         thing.made_in.extend(change.real_dir.clone());

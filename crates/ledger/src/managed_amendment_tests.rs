@@ -61,6 +61,7 @@ fn what_is_adopted_is_managed_from_the_state_that_it_had() {
         state: State::from_line("v 1"),
         item: "r/x".to_owned(),
         sensitive: false,
+        real_dir: None,
     };
     let adopt = || RunRecord { adopted: vec![adoption.clone()], ..run("r1", Vec::new()) };
     let managed = after(&[adopt()]);
@@ -80,12 +81,41 @@ fn what_is_adopted_is_managed_from_the_state_that_it_had() {
     assert_eq!(after(&[adopt(), disown]).entries, []);
 }
 
+/// The directory in which it was adopted stays known, also where a change has brought it back to the state of that time.
+#[test]
+fn an_adopted_path_says_the_directory_to_which_a_link_led() {
+    let lines =
+        "run\tr1\ntime\tt\nscope\tp\ti\nadopt\tpath\t/srv/l/x\tv 1\tr/a\t-\t/srv/A\nclose\tfinished\t1\n";
+    let change = |id: &str, from: &str, to: &str| {
+        let change =
+            SavedChange { real_dir: Some("/srv/B".to_owned()), ..change("/srv/l/x", from, to, Some("r")) };
+        run(id, vec![change])
+    };
+    let parsed = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\t-\n{lines}"));
+    let base = &parsed.base.as_ref().unwrap().text;
+    let again = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\tabc\n{base}"));
+    for owned in [&parsed, &again] {
+        assert_eq!(owned.things[0].made_in.iter().collect::<Vec<_>>(), ["/srv/A"]);
+    }
+    let adopted = || {
+        let mut record = adopting("r1", "/srv/l/x", "v 1");
+        record.adopted[0].real_dir = Some("/srv/A".to_owned());
+        record
+    };
+    for runs in [vec![adopted(), change("r2", "v 1", "v 2")], vec![adopted(), change("r2", "v 2", "v 1")]] {
+        let managed = after(&runs);
+        let thing = managed.present().next().unwrap();
+        assert_eq!(thing.made_in.iter().collect::<Vec<_>>(), ["/srv/A", "/srv/B"]);
+    }
+}
+
 fn adopting(id: &str, key: &str, state: &str) -> RunRecord {
     let adoption = Adoption {
         object: ObjectId::new("path", key),
         state: State::from_line(state),
         item: "r/x".to_owned(),
         sensitive: false,
+        real_dir: None,
     };
     RunRecord { adopted: vec![adoption], ..run(id, Vec::new()) }
 }

@@ -309,11 +309,12 @@ impl RunReader {
                 }
                 self.record.disowned.push((self.record.changes.len(), object));
             }
-            ["adopt", kind, key, state, item, flags, ..] => self.record.adopted.push(Adoption {
+            ["adopt", kind, key, state, item, flags, rest @ ..] => self.record.adopted.push(Adoption {
                 object: ObjectId::new(kind, decode_field(key)?),
                 state: State::from_line(state),
                 item: decode_field(item)?,
                 sensitive: flags.split(',').any(|f| f == "sensitive"),
+                real_dir: rest.first().and_then(|dir| directory(dir)),
             }),
             ["move", from, to, ..] => {
                 let renaming = Renaming { from: decode_field(from)?, to: decode_field(to)? };
@@ -354,11 +355,7 @@ impl RunReader {
                 self.change(seq)?.guard = Some(guard);
             }
             ["owns", seq, role, ..] => self.change(seq)?.owner = Some(decode_field(role)?),
-            ["at", seq, directory, ..] => {
-                // A name that is no UTF-8 cannot be given to the host again.
-                let real = Some(decode_field(directory)?).filter(|real| encode_field(real) == *directory);
-                self.change(seq)?.real_dir = real;
-            }
+            ["at", seq, dir, ..] => self.change(seq)?.real_dir = directory(dir),
             ["unsaved", seq, why, ..] => self.change(seq)?.no_snapshot = Some(decode_field(why)?),
             // A line of a later version.
             [word, _, ..]
@@ -443,6 +440,11 @@ const KNOWN: &[&str] = &[
     "begin", "moved", "done", "off", "failed", "putback", "back", "guard", "owns", "at", "unsaved", "disown",
     "forget", "move", "adopt", "scope", "purpose",
 ];
+
+/// The directory of a field. A name that is no UTF-8 cannot be given to the host again.
+fn directory(field: &str) -> Option<String> {
+    decode_field(field).filter(|dir| encode_field(dir) == field)
+}
 
 pub(crate) fn clip(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()

@@ -203,3 +203,35 @@ fn parts_that_no_role_declares_any_more_go_with_a_prune() {
     is_empty(&parts.converge("plan", &[]).expect(0));
     parts.end();
 }
+
+/// A container that a patch has added, and that somebody has extended: without its image the server would refuse it.
+#[test]
+fn an_item_of_a_list_that_somebody_has_extended_is_left_by_a_prune() {
+    let lab = Lab::get();
+    let parts = Parts::new(&lab);
+    let with = |container: &str| {
+        let patch = format!(
+            "scope: cluster\nrequires: [base]\nresources:\n  - name: a sidecar\n    k8s_patch:\n      target: {{apiVersion: apps/v1, kind: DaemonSet, namespace: default, name: parts}}\n      set: {{{container}}}\n"
+        );
+        parts.extra(&patch);
+    };
+    let main = "'/spec/template/spec/containers/[name=main]/workingDir': /tmp";
+    let side = "'/spec/template/spec/containers/[name=side]': {name: side, image: example.com/side}";
+    with(&format!("{main}, {side}"));
+    parts.converge("apply", &["--yes"]).expect(0);
+    let more =
+        r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","env":[{"name":"E","value":"1"}]}]}}}}"#;
+    lab.kubectl(&["patch", "daemonset", "parts", "-n", "default", "-p", more, "--field-manager", "somebody"]);
+    let extended = parts.of_plugin("containers").unwrap();
+    with(main);
+    let plan = parts.converge("plan", &["--prune"]).expect(0);
+    says_all(&plan, &["containers[name=side] was extended by `somebody`"]);
+    parts.converge("apply", &["--yes", "--prune"]).expect(0);
+    assert_eq!(parts.of_plugin("containers").unwrap(), extended);
+    // Without that extension it goes.
+    let less = r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","env":null}]}}}}"#;
+    lab.kubectl(&["patch", "daemonset", "parts", "-n", "default", "-p", less, "--field-manager", "somebody"]);
+    parts.converge("apply", &["--yes", "--prune=1"]).expect(0);
+    assert!(!parts.of_plugin("containers").unwrap().to_string().contains("side"));
+    parts.end();
+}

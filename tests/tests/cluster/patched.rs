@@ -221,6 +221,25 @@ fn a_patch_comes_back_behind_the_release_that_brings_its_object() {
     lab.kubectl(&["delete", "namespace", "held", "--ignore-not-found"]);
 }
 
+/// One run upgrades the release and prunes a patch of its object; the rollback of that run brings both back.
+#[test]
+fn a_release_that_is_upgraded_and_its_pruned_patch_go_back_together() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    declare(&lab, "1", Some("patched"));
+    lab.apply().expect(0);
+    let patched = json!({"own": "1", "both": "patched", "extra": "more"});
+    assert_eq!(data(&lab), patched);
+    declare(&lab, "2", None);
+    let pruned = lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), json!({"own": "2", "both": "1"}), "{}", pruned.all());
+    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), patched, "{}", back.all());
+    declare(&lab, "1", Some("patched"));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "namespace", "held"]);
+}
+
 /// Charts do not say where their objects live, of whichever kind.
 const LEASE: &str = "\n---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: held}\nspec: {holderIdentity: chart}\n";
 

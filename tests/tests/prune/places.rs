@@ -66,6 +66,43 @@ fn a_file_below_a_link_is_pruned_where_the_link_leads_on_and_left_where_it_does_
     }
 }
 
+/// A prune brings an adopted file back in the directory of its adoption, and nowhere else.
+#[test]
+fn an_adopted_file_is_pruned_in_the_directory_of_its_adoption_only() {
+    let world = world();
+    let host = &world.hosts()[0];
+    playbook(&world, "base");
+    let declared = |text: &str| {
+        let file =
+            format!("resources:\n  - name: file\n    file: {{path: /srv/l/x, content: \"{text}\\n\"}}\n");
+        role(&world, "base", &file);
+    };
+    let on_h1 = |args: &[&str]| converge(&world, &[args, &["--yes", "--limit", "h1"]].concat());
+    for led_before_the_change in [true, false] {
+        exec(
+            host,
+            "rm -rf /srv/* /var/lib/converge; cd /srv; mkdir A B; ln -s A l; echo mine >A/x; echo theirs >B/x",
+        );
+        declared("mine");
+        on_h1(&["state", "adopt", "hosts.yaml", "base/file"]).expect(0).says("1 object adopted");
+        if led_before_the_change {
+            exec(host, "ln -sfn B /srv/l");
+        }
+        declared("new");
+        on_h1(&["apply", "hosts.yaml"]).expect(0);
+        exec(host, "ln -sfn B /srv/l");
+        let before = exec(host, "cat /srv/A/x /srv/B/x");
+        role(&world, "base", "resources: []\n");
+        on_h1(&["apply", "hosts.yaml", "--prune=1"]).expect(4).says("/srv/A");
+        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x"), before);
+        if !led_before_the_change {
+            exec(host, "ln -sfn A /srv/l");
+            on_h1(&["apply", "hosts.yaml", "--prune=1"]).expect(0);
+            assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "mine theirs");
+        }
+    }
+}
+
 /// A file below a place at which the same run mounts something else is out of sight when its turn comes: the plan says so, and the rest of the run is made.
 #[test]
 fn what_a_mount_of_the_same_run_hides_is_refused_in_the_plan() {

@@ -270,3 +270,28 @@ fn a_file_behind_a_link_in_the_place_of_a_directory_is_planned_there_and_goes_ba
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
+
+/// Releases as people have them: a link to the present one, and a file of it behind the link. A rollback, and the rollback of that by `--to`, go through each release.
+#[test]
+fn releases_go_back_and_forth_with_the_file_behind_their_link() {
+    let world = world();
+    let host = &world.hosts()[0];
+    exec(host, "mkdir /srv/A /srv/B /srv/C; for d in A B C; do echo old$d >/srv/$d/f; done");
+    let mut shown = vec![files(host)];
+    for to in ["A", "B", "C"] {
+        let link = format!("  - link: {{path: /srv/l, target: {to}}}\n");
+        apply(&world, &format!("resources:\n{link}  - file: {{path: /srv/l/f, content: \"new{to}\\n\"}}\n"));
+        shown.push(files(host));
+    }
+    let first = first_run(host);
+    let runs = exec(host, "ls /var/lib/converge/runs");
+    rollback(&world, &["--to", &first]).expect(0);
+    assert_eq!(files(host), shown[0]);
+    let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+    rollback(&world, &["--to", &back]).expect(0);
+    assert_eq!(files(host), shown[3]);
+    for before in shown.iter().rev().skip(1) {
+        rollback(&world, &[]).expect(0);
+        assert_eq!(files(host), *before, "{runs}");
+    }
+}

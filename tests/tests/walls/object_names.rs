@@ -195,11 +195,7 @@ const OTHER_WORDS: &[(&str, &str, &[&str])] = &[
         "a field of a document, or a type of a value",
         &["cli/src/command/explain.rs", "cli/src/schemas.rs"],
     ),
-    (
-        "command",
-        "a field of a document, or a word of the command line",
-        &["cli/src/familiar.rs", "render/src/ran.rs"],
-    ),
+    ("command", "a word of the command line", &["cli/src/familiar.rs"]),
     ("module", "a word of the command line", &["cli/src/familiar.rs"]),
 ];
 

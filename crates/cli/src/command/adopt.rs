@@ -141,5 +141,6 @@ fn adoption(thing: &ManagedObject) -> Adoption {
         state: thing.original.clone(),
         item: thing.item.clone(),
         sensitive: thing.sensitive,
+        real_dir: None,
     }
 }

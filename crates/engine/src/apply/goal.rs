@@ -309,10 +309,10 @@ fn planned_on(
             for change in changes.iter_mut().map(|planned| &mut planned.change) {
                 let is_seen = !changed.contains(&change.object)
                     && !hidden.iter().any(|at| at.covers(&change.object))
-                    && !is_brought(change, &brought)
-                    // Such a command does not show what it has done.
-                    && !(is_of_begun && now.states.get(&change.object) == Some(&change.to));
-                if let Some(state) = now.states.get(&change.object).filter(|_| is_seen) {
+                    && !is_brought(change, &brought);
+                // A command that was begun does not show what it has done.
+                let shows = |state: &&State| is_seen && (!is_of_begun || **state != change.to);
+                if let Some(state) = now.states.get(&change.object).filter(shows) {
                     let mut state = state.clone();
                     accounts.follow(&change.object, &mut state);
                     let named = start_from(change, &state, now, held);

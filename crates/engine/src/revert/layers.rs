@@ -53,6 +53,8 @@ struct LedStep<'a> {
     place: usize,
     from: Option<Lead>,
     to: Option<Lead>,
+    /// It makes the path, which the runs have removed.
+    makes: bool,
     is_led: bool,
     /// It was a directory, and nothing brings back what was in it.
     is_lost: bool,
@@ -77,7 +79,8 @@ fn steps<'a>(undos: &'a [Undo]) -> Vec<LedStep<'a>> {
         let was_dir = matches!(led, Some((Lead::Here, _)));
         let is_lost = was_dir && !undo.moved_by.as_deref().is_some_and(|by| comes_back(place, by));
         let (from, to) = (lead(&undo.left), lead(&undo.before));
-        Some(LedStep { path, layer: &undo.layer, place, from, to, is_led: led.is_some(), is_lost })
+        let makes = undo.left.is_absent();
+        Some(LedStep { path, layer: &undo.layer, place, from, to, makes, is_led: led.is_some(), is_lost })
     };
     all.filter_map(step).collect()
 }
@@ -158,8 +161,10 @@ fn behind(undo: &Undo, at: usize, steps: &[LedStep<'_>], known: &Knowledge) -> S
         return sight;
     }
     let now = leads(&undo.object.key, known);
+    let is_gone = known.observed(&undo.object).is_ok_and(|found| found.state.is_absent());
+    let begins = |step: &&LedStep<'_>| if now.is_some() { step.from == now } else { is_gone && step.makes };
     let moves = own.filter(|step| step.from != step.to);
-    let mut open = moves.skip_while(|step| now.is_none() || step.from != now).peekable();
+    let mut open = moves.skip_while(|step| !begins(step)).peekable();
     let is_later = open.peek().is_some_and(|step| step.place < at);
     if open.any(|step| step.is_lost) {
         return Sight::Never(format!("a command put a link in the place of this directory: {PUT_BACK}"));

@@ -7,7 +7,7 @@ use converge_resource::{ObjectId, State, role_of};
 use std::collections::BTreeSet;
 
 /// A change with the place of its run, the file system in which its object lies, and the states in which a rollback may have left the object.
-type Step<'a> = (usize, MountLayer, &'a SavedChange, Vec<State>);
+type StackedChange<'a> = (usize, MountLayer, &'a SavedChange, Vec<State>);
 
 impl<'a> Ledger<'a> {
     /// The same, of which reverts take back only what these roles have changed last; all if none is named.
@@ -30,8 +30,11 @@ impl<'a> Ledger<'a> {
 }
 
 /// Of these steps, oldest first, those after the last one that another role has made in the same object.
-pub(super) fn last_of<'a>(roles: &[String], steps: impl Iterator<Item = Step<'a>>) -> Vec<Step<'a>> {
-    let mut steps: Vec<Step<'a>> = steps.collect();
+pub(super) fn last_of<'a>(
+    roles: &[String],
+    steps: impl Iterator<Item = StackedChange<'a>>,
+) -> Vec<StackedChange<'a>> {
+    let mut steps: Vec<StackedChange<'a>> = steps.collect();
     if roles.is_empty() {
         return steps;
     }

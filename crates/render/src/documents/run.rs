@@ -27,10 +27,10 @@ pub struct RunEntry {
     pub result: RunResult,
     /// The exit status; null if the command did not end by itself
     pub exit: Option<i32>,
-    /// What it wrote to standard output
+    /// Its standard output
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
-    /// What it wrote to standard error
+    /// Its standard error
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
     /// True if the output was longer than is kept

@@ -35,7 +35,8 @@ pub struct ScenarioEntry {
     /// The seconds from the first to the last gate
     pub seconds: f64,
     /// Hosts that were left for a look
-    pub kept: Option<KeptHosts>,
+    #[serde(rename = "kept")]
+    pub remaining_hosts: Option<KeptHosts>,
     /// Its gates in order
     pub gates: Vec<GateEntry>,
 }
@@ -54,7 +55,7 @@ pub struct KeptHosts {
 pub struct GateEntry {
     /// Its name
     pub gate: String,
-    /// What it demands
+    /// The demand in words
     pub title: String,
     /// Its result
     pub result: GateResult,
@@ -62,7 +63,7 @@ pub struct GateEntry {
     pub seconds: f64,
     /// Remarks
     pub notes: Vec<String>,
-    /// What is not as it should be
+    /// The objects or files that are not as they should be
     pub mismatches: Vec<MismatchEntry>,
 }
 
@@ -110,7 +111,7 @@ impl TestsDocument {
 
 impl From<&CaseReport> for ScenarioEntry {
     fn from(case: &CaseReport) -> Self {
-        let kept = case.remaining_hosts.as_ref();
+        let remaining = case.remaining_hosts.as_ref();
         Self {
             role: case.role.clone(),
             scenario: case.scenario.clone(),
@@ -118,7 +119,8 @@ impl From<&CaseReport> for ScenarioEntry {
             passed: case.passed(),
             pure: case.pure,
             seconds: case.took.as_secs_f64(),
-            kept: kept.map(|hosts| KeptHosts { logins: hosts.logins.clone(), remove: hosts.remove.clone() }),
+            remaining_hosts: remaining
+                .map(|hosts| KeptHosts { logins: hosts.logins.clone(), remove: hosts.remove.clone() }),
             gates: case.gates.iter().map(GateEntry::from).collect(),
         }
     }

@@ -15,7 +15,7 @@ pub struct SettingsDocument {
     pub named_by: Option<String>,
     /// The settings
     pub settings: Vec<SettingEntry>,
-    /// What was read of `ansible.cfg`
+    /// The settings read from `ansible.cfg`
     pub ansible: Option<AnsibleSettings>,
 }
 
@@ -48,7 +48,7 @@ pub enum SettingSource {
     Default,
 }
 
-/// What was read of `ansible.cfg`.
+/// The settings that were read from `ansible.cfg`.
 #[derive(Serialize, JsonSchema)]
 pub struct AnsibleSettings {
     /// The file

@@ -13,6 +13,9 @@ use converge_resource::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// The work on the source of a bind mount, for a refusal.
+const TAKING: &str = "taking something to be mounted";
+
 const REMEDY: &str = "choose a place where only root may write";
 
 /// A file system at a path: mounted now, and at boot by its line in `/etc/fstab`.
@@ -224,6 +227,7 @@ impl Mount {
         let source = normal(self.source());
         let above = source.rmatch_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
         let places = std::iter::once(source.len()).chain(above).filter_map(|at| source.split_at_checked(at));
+        need_root_only(view, "/source", &source, TAKING, REMEDY)?;
         let mut asks = Asks::default();
         let mut mounts = Vec::new();
         for (place, rest) in places.filter(|(place, _)| *place != self.at()) {
@@ -287,7 +291,7 @@ impl Mount {
         let mut asks = Asks::default();
         if self.source().starts_with('/') {
             let source = normal(self.source());
-            asks.take(need_root_only(view, "/source", &source, "taking something to be mounted", REMEDY))?;
+            asks.take(need_root_only(view, "/source", &source, TAKING, REMEDY))?;
         }
         asks.take(need_root_only(view, "/path", &self.at(), "mounting", REMEDY))?;
         let there = asks.take(path(view, &self.path))?;

@@ -15,7 +15,7 @@ use converge_objects::k8s::owners::staying;
 use converge_objects::k8s::parts::{back, holds, named};
 use converge_objects::{is_of_api, title_of};
 use converge_planner::{Fate, HostPlan, Item, ItemOrigin, Knowledge, Orphan, Outcome};
-use converge_resource::{ApiCall, ApiRef, Change, ObjectId, Probe, State};
+use converge_resource::{ApiCall, ApiRef, Change, ObjectId, Probe, Segment, State};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -217,6 +217,7 @@ fn judge<'r>(
             shared.push((part, others));
         }
     }
+    leave_extended(&mut going, &mut shared, &mut changed);
     let backs: Vec<(&FieldPath, usize, Option<&Value>)> =
         going.iter().map(|part| (&part.first.path, part.first.depth, part.first.before.as_ref())).collect();
     let to: State = match back(&now, &backs) {
@@ -230,6 +231,31 @@ fn judge<'r>(
     let is_empty = going.is_empty() && shared.is_empty() && changed.is_empty();
     let change = Change { object: object.clone(), from, to };
     (!is_empty).then_some(OrphanedParts { thing, going, shared, changed, change })
+}
+
+/// Leaves the fields of an item of a list that stays itself, since somebody has extended or changed it: the server would refuse a container without its image.
+fn leave_extended<'r>(
+    going: &mut Vec<&'r ManagedPart>,
+    shared: &mut Vec<(&'r ManagedPart, BTreeSet<String>)>,
+    changed: &mut Vec<(&'r ManagedPart, String)>,
+) {
+    let is_item = |part: &ManagedPart| matches!(part.first.path.last(), Some(Segment::Item(..)));
+    let within = |item: &ManagedPart, part: &ManagedPart| part.first.path.starts_with(&item.first.path);
+    let (extended, rest): (Vec<_>, Vec<_>) = std::mem::take(shared)
+        .into_iter()
+        .partition(|(item, _)| is_item(item) && going.iter().any(|part| within(item, part)));
+    *shared = rest;
+    changed.extend(extended.into_iter().map(|(item, managers)| {
+        let who = managers.into_iter().map(|manager| format!("`{manager}`")).collect::<Vec<_>>().join(", ");
+        (item, format!("{} was extended by {who}", fields::shown(&item.first.path)))
+    }));
+    let items: Vec<_> = changed.iter().filter(|(item, _)| is_item(item)).cloned().collect();
+    let why =
+        |part: &ManagedPart| items.iter().find(|(item, _)| within(item, part)).map(|(_, why)| why.clone());
+    going.retain(|part| {
+        changed.extend(why(part).map(|why| (*part, why)));
+        why(part).is_none()
+    });
 }
 
 /// Whether a field has this value; an empty map or list and none are the same to the server.

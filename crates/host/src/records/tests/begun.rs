@@ -69,8 +69,8 @@ fn an_automatic_revert_runs_the_undo_of_a_command_that_was_begun() {
             if is_cut_off {
                 let journal = host.root().join("runs/r1/journal");
                 let lines = std::fs::read_to_string(&journal).unwrap();
-                let kept = lines.lines().filter(|line| !line.starts_with("failed"));
-                std::fs::write(&journal, kept.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+                let rest = lines.lines().filter(|line| !line.starts_with("failed"));
+                std::fs::write(&journal, rest.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
             }
             std::fs::write(host.root().join("switch/asked"), "").unwrap();
             let said = host.act();

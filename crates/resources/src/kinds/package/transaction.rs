@@ -337,7 +337,7 @@ impl Package {
             );
         }
         let message = format!("{} refuses the transaction:\n{said}", done.manager);
-        match exact_dependency(&said) {
+        match exact_dependency(said) {
             Some(needed) => Stop::invalid_help(
                 "/name",
                 message,
