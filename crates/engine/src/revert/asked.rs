@@ -8,7 +8,7 @@ use crate::revert::{RevertGroup, admission, left, packages, releases, undo};
 use converge_host::records::blob_path;
 use converge_ledger::Undo;
 use converge_planner::{HostPlan, Item, Knowledge};
-use converge_resource::{Answer, Probe};
+use converge_resource::{Answer, Probe, field_manager};
 use std::collections::BTreeSet;
 
 /// Writes the owners in these changes as the host shows them now.
@@ -48,7 +48,8 @@ pub(crate) async fn complete(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
-    releases::releases_back(target, plan, retained, known).await?;
+    let manager = field_manager(context.project_name(&plan.host).as_deref());
+    releases::releases_back(target, plan, (retained, &manager), known).await?;
     crate::backup_notes::note_backups(plan);
     plan.base = undo::base_of(plan, known);
     undo::take_contents(plan, known);
