@@ -301,7 +301,8 @@ impl Table {
         reverts: &BTreeSet<&str>,
         owners: &BTreeMap<&str, &str>,
     ) {
-        if change.before == change.after && !(is_by_fields(&change.object) && change.owner.is_none()) {
+        let of_owners = is_by_fields(&change.object) && (change.owner.is_none() || gives_back_parts(change));
+        if change.before == change.after && !of_owners {
             return;
         }
         if change.outcome == SavedOutcome::Moved {
