@@ -194,6 +194,10 @@ impl World {
         let path = self.dir.path().join(path);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
+            // A role of the repository may be linked into the project.
+            if !parent.canonicalize()?.starts_with(self.dir.path().canonicalize()?) {
+                return Err(format!("{} leads out of the project", path.display()).into());
+            }
         }
         Ok(std::fs::write(path, text)?)
     }

@@ -90,7 +90,7 @@ const MUTATIONS: &[Mutation] = &[
         "(target..self.runs.len()).filter(|at| self.is_of(*at, project))",
         "(target..self.runs.len())",
     ),
-    mutation("stacks.rs", "&& self.is_led_back(thing, change)", "&& false"),
+    mutation("stacks.rs", "self.is_led_back(thing, change) || ", ""),
     mutation("stacks.rs", "if !self.is_hidden(&thing, &targets)", "if !targets.is_empty()"),
     mutation("stacks.rs", "self.drop_what_came_back(by, object, targets);", ""),
     mutation("stacks/others.rs", "effects.for_each(|effect| effect.retain(&stays));", ""),
@@ -105,11 +105,7 @@ const MUTATIONS: &[Mutation] = &[
         "(change.is_known() && change.after == thing.before) || put_back",
         "change.after == thing.before || put_back",
     ),
-    mutation(
-        "managed.rs",
-        "as_planned && (pruned || reverts.contains(thing.run.as_str()))",
-        "(pruned || reverts.contains(thing.run.as_str()))",
-    ),
+    mutation("managed.rs", "let put_back = as_planned", "let put_back = true"),
     mutation("managed.rs", "known.is_none() && run.purpose", "run.purpose"),
     mutation("managed.rs", "if folded.insert(run.id.clone()) {", "folded.insert(run.id.clone());\n        {"),
     mutation(

@@ -64,7 +64,7 @@ fn bash_completes_what_the_project_has() {
         ("converge explain sh", "sh", vec!["shop"]),
         ("converge explain swa", "swa", vec!["swap"]),
         ("converge vars gp", "gp", vec!["gpu1"]),
-        ("converge schema sett", "sett", vec!["settings"]),
+        ("converge schema sett", "sett", vec!["settings", "settings-report"]),
         // A file may stand there.
         ("converge plan inv", "inv", vec![]),
     ] {

@@ -29,6 +29,14 @@ const UNREACHABLE: [&str; 9] = [
     "unexpected EOF",
 ];
 
+/// Words of HTTPS that meets a server without TLS.
+const PLAIN: [&str; 2] =
+    ["server gave HTTP response to HTTPS client", "first record does not look like a TLS handshake"];
+
+/// Words of helm for an answer that is no index of charts, behind the name of the repository or alone in a line. A template has others before them.
+const NO_INDEX: [&str; 3] =
+    ["error converting YAML to JSON", "error unmarshaling JSON", "json: cannot unmarshal"];
+
 /// The text without lines in which helm reports its progress.
 pub(crate) fn without_progress(said: &str) -> String {
     let lines = said.lines().filter(|line| !PROGRESS.iter().any(|word| line.trim_start().starts_with(word)));
@@ -42,12 +50,18 @@ pub(crate) enum SourceFault {
     Unreachable { address: String, cause: String },
     #[error("the certificate of {address} is not trusted here: {cause}")]
     Untrusted { address: String, cause: String },
-    #[error("{address} is no repository of charts: it answers 404 Not Found for its index")]
-    NoIndex { address: String },
+    #[error("{address} answers without TLS")]
+    Plain { address: String },
+    #[error("{address} is no repository of charts: {}", no_index(*answers))]
+    NoIndex { address: String, answers: bool },
+    #[error("the index of {address} has {package}, and the server does not: 404 Not Found")]
+    NoPackage { address: String, package: String },
     #[error("{address} answers {status}")]
     Status { address: String, status: String },
     #[error("{address} has no chart `{chart}`{}", listed(names, ": its charts are"))]
     NoChart { address: String, chart: String, names: Vec<String> },
+    #[error("{address} has no chart `{chart}` in the version {version}")]
+    Neither { address: String, chart: String, version: String },
     #[error("{address} has no version {version} of the chart{}", listed(versions, ": the newest are"))]
     NoVersion { address: String, version: String, versions: Vec<String> },
 }
@@ -62,6 +76,11 @@ impl SourceFault {
             Self::Untrusted { .. } => {
                 "make its authority known on this machine: SSL_CERT_FILE names a file with certificates, and is passed on to helm"
             }
+            Self::Plain { .. } => {
+                "write `http://` for a repository, or `plain_http: true` for a registry, if it is to be reached so"
+            }
+            Self::NoPackage { .. } => "tell its maintainers, or choose another `version`",
+            Self::Neither { .. } => "correct `chart` or `version`: `helm search repo --versions` lists both",
             Self::NoIndex { .. } => "correct the address: its folder must have the file `index.yaml`",
             Self::Status { .. } => "look at the server, and plan again",
             Self::NoChart { .. } => "correct the name in `chart`",
@@ -75,8 +94,8 @@ impl SourceFault {
     /// The parameter at fault: the version, or the source itself.
     pub(crate) fn parameter(&self) -> Option<&'static str> {
         match self {
-            Self::NoVersion { .. } => Some("version"),
-            Self::NoChart { .. } => Some("chart"),
+            Self::NoVersion { .. } | Self::NoPackage { .. } => Some("version"),
+            Self::NoChart { .. } | Self::Neither { .. } => Some("chart"),
             _ => None,
         }
     }
@@ -85,6 +104,14 @@ impl SourceFault {
     pub(crate) fn of(said: &str, asked: &AskedChart<'_>, index: impl FnOnce() -> ChartIndex) -> Option<Self> {
         let address = asked.address.to_owned();
         let line = |words: &[&str]| said.lines().find(|line| words.iter().any(|word| line.contains(word)));
+        // helm's own wait for the cluster, and a webhook of it, have other words before the cause.
+        let asks = |line: &&str| {
+            ["Get \"", "Head \"", "failed to fetch", "dial tcp"].iter().any(|word| line.contains(word))
+        };
+        let of_proxy = |line: &&str| line.contains("proxyconnect ");
+        if line(&PLAIN).filter(asks).is_some_and(|line| !of_proxy(&line)) {
+            return Some(Self::Plain { address });
+        }
         // The cause stands last, behind the request and the address.
         let cause = |line: &str| last_words(line).to_owned();
         if let Some(line) = line(&["x509:", "tls: "]) {
@@ -94,15 +121,26 @@ impl SourceFault {
                 cause: line.get(at..).unwrap_or(line).trim().to_owned(),
             });
         }
-        // helm's own wait for the cluster has other words before these.
-        let asks = |line: &&str| {
-            ["Get \"", "Head \"", "failed to fetch", "dial tcp"].iter().any(|word| line.contains(word))
-        };
         if let Some(line) = line(&UNREACHABLE).filter(asks) {
             return Some(Self::Unreachable { address, cause: cause(line) });
         }
-        if line(&["404 Not Found"]).is_some_and(|line| line.contains("index.yaml")) {
-            return Some(Self::NoIndex { address });
+        if let Some(line) = line(&["404 Not Found"]) {
+            let package = line.split_whitespace().map(|word| word.trim_matches(['"', ':']));
+            let mut packages = package.filter(|word| word.ends_with(".tgz"));
+            match packages.next() {
+                Some(package) => return Some(Self::NoPackage { address, package: package.to_owned() }),
+                None if line.contains("index.yaml") => {
+                    return Some(Self::NoIndex { address, answers: false });
+                }
+                None => {}
+            }
+        }
+        let is_no_index = |line: &str| {
+            let rest = line.rsplit_once("or cannot be reached: ").map_or(line, |(_, rest)| rest);
+            NO_INDEX.iter().any(|word| rest.trim_start().starts_with(word))
+        };
+        if said.lines().any(is_no_index) {
+            return Some(Self::NoIndex { address, answers: true });
         }
         if let Some(status) = line(&[" : 5", "status code 5"]).and_then(status) {
             return Some(Self::Status { address, status });
@@ -121,6 +159,10 @@ impl SourceFault {
             return Some(Self::NoVersion { address, version, versions: Vec::new() });
         };
         let index = index();
+        // helm keeps no index of a repository that it does not know by name.
+        if index.entries.is_empty() {
+            return Some(Self::Neither { address, chart: chart.to_owned(), version });
+        }
         Some(match index.versions(chart) {
             Some(versions) => Self::NoVersion { address, version, versions },
             None => Self::NoChart { address, chart: chart.to_owned(), names: index.names() },
@@ -148,6 +190,10 @@ fn status(line: &str) -> Option<String> {
 fn last_words(line: &str) -> &str {
     let at = UNREACHABLE.iter().filter_map(|word| line.find(word)).min().unwrap_or_default();
     line.get(at..).unwrap_or(line).trim().trim_end_matches(')')
+}
+
+fn no_index(answers: bool) -> &'static str {
+    if answers { "its answer is no index" } else { "it answers 404 Not Found for its index" }
 }
 
 fn listed(names: &[String], words: &str) -> String {
@@ -231,7 +277,19 @@ mod tests {
                 ),
                 "is not trusted here: tls: failed to verify certificate: x509: certificate signed by unknown authority",
             ),
-            (format!("failed to fetch {ADDRESS}/index.yaml : 404 Not Found"), "404 Not Found"),
+            (format!("failed to fetch {ADDRESS}/index.yaml : 404 Not Found"), "404 Not Found for its index"),
+            (
+                format!("failed to fetch {ADDRESS}/app-9.9.9.tgz : 404 Not Found"),
+                "has https://charts.example.org/app-9.9.9.tgz, and the server does not",
+            ),
+            (format!("{get} http: server gave HTTP response to HTTPS client"), "answers without TLS"),
+            (format!("{get} tls: first record does not look like a TLS handshake"), "answers without TLS"),
+            (
+                format!(
+                    "looks like \"{ADDRESS}\" is not a valid chart repository or cannot be reached: error converting YAML to JSON: yaml: line 2"
+                ),
+                "is no repository of charts: its answer is no index",
+            ),
             (
                 format!("failed to fetch {ADDRESS}/index.yaml : 500 Internal Server Error"),
                 "answers 500 Internal Server Error",
@@ -241,7 +299,13 @@ mod tests {
             assert!(found.contains(words) && found.contains(ADDRESS) && !found.contains('\n'), "{found}");
         }
         assert_eq!(fault("Error: UPGRADE FAILED: context deadline exceeded", Some("app")), None);
-        assert_eq!(fault("Error: template: app/templates/x.yaml: nil pointer", Some("app")), None);
+        for other in [
+            "Error: template: app/templates/x.yaml: nil pointer",
+            "Error: YAML parse error on app/templates/x.yaml: error converting YAML to JSON: yaml: line 3",
+            "Error: looks like \"https://charts.example.org\" is not a valid chart repository or cannot be reached: failed to fetch https://charts.example.org/index.yaml : 401 Unauthorized",
+        ] {
+            assert_eq!(fault(other, Some("app")), None);
+        }
     }
 
     #[test]
@@ -262,6 +326,9 @@ mod tests {
             found.to_string(),
             "https://charts.example.org has no chart `none`: its charts are app, other"
         );
+        let asked = AskedChart { address: ADDRESS, chart: Some("app"), version: Some("9.9.9") };
+        let found = SourceFault::of(other, &asked, ChartIndex::default).unwrap();
+        assert_eq!(found.to_string(), "https://charts.example.org has no chart `app` in the version 9.9.9");
         let tag = "Error: failed to perform \"FetchReference\" on source: r.example.org/charts/app:9.9.9: not found";
         let found = fault(tag, None).unwrap();
         assert!(

@@ -29,12 +29,14 @@ cv_packages_confs() {
   fi
 }
 
-# cv_packages_conf_now DIGEST FILE: the present digest of the file, of the same sort, in CV_CONF_NOW; `-` where it is gone.
+# cv_packages_conf_now DIGEST FILE: the present digest of the file, of the same sort, in CV_CONF_NOW; `-` where it is gone. What a run has kept around its
+# transaction of rpm comes back with that: it counts as the package's.
 cv_packages_conf_now() {
   CV_CONF_NOW=-
   [ -f "$2" ] || return 0
   case $1 in ????????????????????????????????) CV_CONF_NOW=$(md5sum <"$2") ;; *) CV_CONF_NOW=$(sha256sum <"$2") ;; esac
   CV_CONF_NOW=${CV_CONF_NOW%% *}
+  [ "$CV_CONF_NOW" = "$1" ] || ! (set +f && grep -qsF "$CV_CONF_NOW" "$CV_ROOT"/runs/*/saved/rpm-kept) || CV_CONF_NOW=$1
 }
 
 # cv_packages_owners: the lines `dir` of cv_packages_files for the directories on standard input. dpkg reads all its lists at each call.

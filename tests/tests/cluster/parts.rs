@@ -28,7 +28,7 @@ resources:
 /// A volume, a variable, labels, an annotation, a taint, and keys of a ConfigMap that somebody else has made.
 const EXTRA: &str = r#"
 scope: cluster
-requires: [base]
+requires: [parts_base]
 inputs:
   more: {type: bool, default: true}
 resources:
@@ -78,14 +78,14 @@ impl Parts<'_> {
         ]);
         lab.kubectl(&["label", "node", &node, "theirs=before"]);
         let parts = Parts { lab, node };
-        lab.role("base", &BASE.replace("NODE", &parts.node));
+        lab.role("parts_base", &BASE.replace("NODE", &parts.node));
         parts.extra(EXTRA);
-        lab.world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [base, extra]\n").unwrap();
+        lab.world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [parts_base, parts_extra]\n").unwrap();
         parts
     }
 
     fn extra(&self, text: &str) {
-        self.lab.world.write("roles/extra/role.yaml", &text.replace("NODE", &self.node)).unwrap();
+        self.lab.world.write("roles/parts_extra/role.yaml", &text.replace("NODE", &self.node)).unwrap();
     }
 
     fn converge(&self, command: &str, more: &[&str]) -> Ran {
@@ -211,7 +211,7 @@ fn an_item_of_a_list_that_somebody_has_extended_is_left_by_a_prune() {
     let parts = Parts::new(&lab);
     let with = |container: &str| {
         let patch = format!(
-            "scope: cluster\nrequires: [base]\nresources:\n  - name: a sidecar\n    k8s_patch:\n      target: {{apiVersion: apps/v1, kind: DaemonSet, namespace: default, name: parts}}\n      set: {{{container}}}\n"
+            "scope: cluster\nrequires: [parts_base]\nresources:\n  - name: a sidecar\n    k8s_patch:\n      target: {{apiVersion: apps/v1, kind: DaemonSet, namespace: default, name: parts}}\n      set: {{{container}}}\n"
         );
         parts.extra(&patch);
     };

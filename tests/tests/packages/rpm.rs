@@ -270,7 +270,10 @@ fn configuration_files_of_rpm_come_back_with_all_that_lay_beside_them() {
     roles(&world, &[("r", &item("name: t-kept"))]);
     apply(&world).expect(0);
     exec(host, "echo since >/etc/t-kept");
-    drop(converge(&world, &["rollback", "--yes", "-v", "hosts.yaml"]).expect(0).says("/etc/t-kept.rpmsave"));
+    let rollback =
+        |more: &[&str]| converge(&world, &[&["rollback", "--yes", "-v", "hosts.yaml"], more].concat());
+    drop(rollback(&[]).expect(4).says("its configuration file /etc/t-kept was changed"));
+    drop(rollback(&["--allow-destroy", "package:t-kept"]).expect(0).says("/etc/t-kept.rpmsave"));
     assert_eq!(exec(host, "cat /etc/t-kept*"), "since");
 }
 

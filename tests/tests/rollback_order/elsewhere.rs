@@ -295,3 +295,33 @@ fn releases_go_back_and_forth_with_the_file_behind_their_link() {
         assert_eq!(files(host), *before, "{runs}");
     }
 }
+
+/// A run has taken the link away: what its earlier runs made behind it goes back through it, and at the end it is gone again.
+#[test]
+fn what_lies_behind_a_link_that_a_later_run_removed_goes_back_through_it() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let made = |to: &str| {
+        let link = format!("  - link: {{path: /srv/l, target: {to}}}\n");
+        format!("resources:\n{link}  - file: {{path: /srv/l/f, content: \"new{to}\\n\"}}\n")
+    };
+    for targets in [&["A"][..], &["A", "B"][..]] {
+        exec(
+            host,
+            "rm -rf /srv/* /var/lib/converge; mkdir /srv/A /srv/B; for d in A B; do echo old$d >/srv/$d/f; done",
+        );
+        let before = files(host);
+        for to in targets {
+            apply(&world, &made(to));
+        }
+        apply(&world, "resources:\n  - absent: {path: /srv/l}\n");
+        let made = files(host);
+        let first = first_run(host);
+        let said = rollback(&world, &["--to", &first]);
+        assert_eq!(files(host), before, "{targets:?}: {}", said.all());
+        said.expect(0);
+        let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
+        rollback(&world, &["--to", &back]).expect(0);
+        assert_eq!(files(host), made, "{targets:?}");
+    }
+}

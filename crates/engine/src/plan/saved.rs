@@ -191,8 +191,8 @@ fn objection(saved: Option<&Item>, fresh: &Item) -> Option<String> {
         }
         (Outcome::Changed(was), Outcome::Changed(now)) => Some(difference(was, now)),
         (Outcome::Changed(_), Outcome::Refused(_)) => None,
-        // A parameter is at fault: a login that is no longer accepted. No object has changed.
-        (Outcome::Changed(_), Outcome::Failed(problem)) if !problem.pointer.is_empty() => {
+        // A login is no longer accepted: no object has changed.
+        (Outcome::Changed(_), Outcome::Failed(problem)) if problem.pointer.starts_with("/login") => {
             let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
             Some(format!("{}{help}", problem.message))
         }
@@ -397,6 +397,10 @@ mod tests {
         let same = || item("r/a", false, change("/a", "x", "y"));
         let (bound, _) = round(vec![same()], vec![same()]);
         assert_eq!(bound, [same().outcome]);
+        let failed = |why: &str, pointer: &str| {
+            let problem = Problem { pointer: pointer.to_owned(), ..Problem::new(why) };
+            item("r/a", false, Outcome::Failed(problem))
+        };
         for (saved, fresh, why) in [
             (vec![same()], vec![item("r/a", false, change("/a", "z", "y"))], "found `z`"),
             (vec![same()], vec![item("r/a", false, change("/a", "x", "w"))], "differs from the saved plan"),
@@ -404,9 +408,10 @@ mod tests {
             // It can be done no more: a unit is masked, a package held.
             (
                 vec![same()],
-                vec![item("r/a", false, Outcome::Failed(Problem::new("it is masked")))],
+                vec![failed("it is masked", "/state")],
                 "path:/a changed since the plan: it is masked",
             ),
+            (vec![same()], vec![failed("the registry refuses the login", "/login")], "the registry refuses"),
             (vec![item("r/a", false, Outcome::Unchanged)], vec![same()], "changed since"),
             (vec![], vec![same()], "not in the saved plan"),
             (vec![same()], vec![], "no longer declared"),

@@ -8,7 +8,7 @@ use crate::revert::{RevertGroup, admission, left, packages, releases, undo};
 use converge_host::records::blob_path;
 use converge_ledger::Undo;
 use converge_planner::{HostPlan, Item, Knowledge};
-use converge_resource::{Answer, Probe, field_manager};
+use converge_resource::{Answer, Probe};
 use std::collections::BTreeSet;
 
 /// Writes the owners in these changes as the host shows them now.
@@ -48,8 +48,7 @@ pub(crate) async fn complete(
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     converge_planner::join_guarded(&mut plan.items, &BTreeSet::new());
-    let manager = field_manager(context.project_name(&plan.host).as_deref());
-    releases::releases_back(target, plan, (retained, &manager), known).await?;
+    releases::releases_back(target, plan, retained, known).await?;
     crate::backup_notes::note_backups(plan);
     plan.base = undo::base_of(plan, known);
     undo::take_contents(plan, known);

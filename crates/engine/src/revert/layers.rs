@@ -6,7 +6,7 @@ use crate::revert::movers::nearest_older;
 use crate::revert::paths::above;
 use crate::revert::sight::Sight;
 use crate::revert::undo::{fulfils, lost};
-use converge_ledger::{Lead, MountLayer, Undo, file_system, lead, led_elsewhere};
+use converge_ledger::{Lead, MountLayer, Undo, file_system, lead, led_elsewhere, turns_link};
 use converge_planner::Knowledge;
 use converge_resource::{ObjectId, Probe};
 use std::collections::BTreeSet;
@@ -71,7 +71,12 @@ fn steps<'a>(undos: &'a [Undo]) -> Vec<LedStep<'a>> {
     let led = |undo: &Undo| led_elsewhere(&undo.object, &undo.before, &undo.left, undo.moved_by.is_some());
     let above = undos.iter().flat_map(|undo| &undo.led_in).map(|led| led.path.as_str());
     let own = undos.iter().filter(|undo| led(undo).is_some()).map(|undo| undo.object.key.as_str());
-    let paths: BTreeSet<&str> = above.chain(own).collect();
+    // One that was taken away and made anew goes back in two steps too.
+    let mut once = BTreeSet::new();
+    let links = undos.iter().filter(|undo| turns_link(&undo.object, &undo.before, &undo.left));
+    let twice = links.filter(|undo| !once.insert((&undo.object, &undo.layer)));
+    let twice = twice.map(|undo| undo.object.key.as_str());
+    let paths: BTreeSet<&str> = above.chain(own).chain(twice).collect();
     let all = (0..).zip(undos).filter(|(_, undo)| undo.object.kind == "path");
     let step = |(place, undo): (usize, &'a Undo)| {
         let path = *paths.get(undo.object.key.as_str())?;
@@ -208,7 +213,11 @@ fn settle_steps(undos: &mut [Undo], known: &Knowledge) {
         let Ok(found) = known.observed(&undo.object) else { continue };
         let shows =
             |undo: &Undo| undo.left == found.state || undo.states.iter().any(|s| s.state == found.state);
-        let mut older = (!shows(undo)).then(|| parts(undos, at)).flatten();
+        // Nothing of the path is back yet where it is as its newest step left it.
+        let is_as_left = undos.iter().take(at).any(|newer| {
+            newer.object == undo.object && newer.layer == undo.layer && newer.left == found.state
+        });
+        let mut older = (!shows(undo) && !is_as_left).then(|| parts(undos, at)).flatten();
         while let Some(place) = older {
             if undos.get(place).is_some_and(shows) {
                 if let Some(undo) = undos.get_mut(at) {

@@ -43,11 +43,11 @@ enum NotKnown {
 /// The reverts of earlier items of the plan: the fields and the object as it will be; `None` for one that goes.
 type Undone = BTreeMap<ObjectId, Option<(Vec<Field>, Value)>>;
 
-/// Plans what releases of a rollback leave to others, and what they leave away. `manager` is the project's field manager.
+/// Plans what releases of a rollback leave to others, and what they leave away.
 pub(crate) async fn releases_back(
     target: &Target,
     plan: &mut HostPlan,
-    (retained, manager): (&RetainedChanges, &str),
+    retained: &RetainedChanges,
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let mut undone = Undone::new();
@@ -58,7 +58,7 @@ pub(crate) async fn releases_back(
             if is_of_api(&change.object) {
                 undone.insert(change.object.clone(), as_it_will_be(change, known));
             }
-            back(target, item, change, (&undone, retained, manager), known).await?;
+            back(target, item, change, (&undone, retained), known).await?;
         }
     }
     Ok(())
@@ -76,7 +76,7 @@ async fn back(
     target: &Target,
     item: &mut Item,
     change: &Change,
-    (undone, retained, manager): (&Undone, &RetainedChanges, &str),
+    (undone, retained): (&Undone, &RetainedChanges),
     known: &mut Knowledge,
 ) -> Result<(), TargetError> {
     let state = |state: &converge_resource::State| ReleaseState::try_from(state.clone()).ok();
@@ -89,10 +89,7 @@ async fn back(
     let Some(ReleaseState::Installed { status, chart, digest }) = to else { return Ok(()) };
     let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
     let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
-    let live = live(target, given::objects_of(undone, &manifests, namespace), known).await?;
-    let given = given::given_back(undone, (&manifests, namespace), manager, &live);
-    let mut unset = stays_unset(target, namespace, &manifests, retained, known).await?;
-    unset.extend(given.unset.into_iter().filter(|field| !unset.contains(field)).collect::<Vec<_>>());
+    let unset = stays_unset(target, namespace, &manifests, retained, known).await?;
     if !unset.is_empty() {
         item.notes.extend(unset.iter().map(|field| {
             format!(
@@ -119,7 +116,8 @@ async fn back(
     let is_new = |given: &Their| {
         !drift.theirs.iter().any(|their| their.object == given.object && their.field.path == given.field.path)
     };
-    let given: Vec<Their> = given.set.into_iter().filter(is_new).collect();
+    let mut given = given::given_back(undone, &manifests, namespace, retained);
+    given.retain(is_new);
     drift.theirs.extend(given);
     let keep = match drift.keep(namespace, &mut manifests) {
         Ok(keep) if keep.is_empty() => {
@@ -154,21 +152,6 @@ fn saved(
 
 fn is_of(call: &ApiCall, name: &str, namespace: &str) -> bool {
     matches!(call, ApiCall::Release(spec) if spec.name == name && spec.namespace == namespace)
-}
-
-/// These objects of the server as they are, with their owners.
-async fn live(
-    target: &Target,
-    objects: Vec<ApiRef>,
-    known: &mut Knowledge,
-) -> Result<BTreeMap<ObjectId, Value>, TargetError> {
-    let probe = |object: &ApiRef| Probe::Api(ApiProbe::Get(object.clone()));
-    target.look(&objects.iter().map(probe).collect(), known).await?;
-    let one = |object: &ApiRef| match known.answer(&probe(object)) {
-        Some(Answer::Api(live)) => Some((object.object(), live.clone())),
-        _ => None,
-    };
-    Ok(objects.iter().filter_map(one).collect())
 }
 
 /// The fields of these manifests that stay unset.

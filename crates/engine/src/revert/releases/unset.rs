@@ -24,7 +24,11 @@ pub(super) struct InForce {
 
 /// The changes of a cluster's objects that stay in force, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct RetainedChanges(BTreeMap<ObjectId, Vec<InForce>>);
+pub(crate) struct RetainedChanges {
+    changes: BTreeMap<ObjectId, Vec<InForce>>,
+    /// The project's own entries in the objects to revert, before the runs to revert (`metadata.managedFields`).
+    owned: BTreeMap<ObjectId, Vec<Value>>,
+}
 
 impl RetainedChanges {
     /// Those that these reverts of the runs `reverted` leave. Those of other projects keep a release, and those of the project's own that came after it.
@@ -55,7 +59,21 @@ impl RetainedChanges {
                 retained.entry(change.object.clone()).or_default().push(change_in_force);
             }
         }
-        Self(retained)
+        let owned = undos.iter().filter_map(|undo| {
+            let first = undo.owners.first()?.as_ref()?;
+            Some((undo.object.clone(), first.found.clone()))
+        });
+        Self { changes: retained, owned: owned.collect() }
+    }
+
+    /// The project's own entries in an object before the runs to revert.
+    pub(super) fn owned_before(&self, object: &ObjectId) -> &[Value] {
+        self.owned.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    #[cfg(test)]
+    pub(super) fn owning(owned: BTreeMap<ObjectId, Vec<Value>>) -> Self {
+        Self { changes: BTreeMap::new(), owned }
     }
 
     /// Those that other projects manage: they keep the releases that a prune would take away.
@@ -70,12 +88,12 @@ impl RetainedChanges {
                 keeps: Some(format!("run {}, of another project ({})", thing.run, thing.scope)),
             });
         }
-        Self(retained)
+        Self { changes: retained, owned: BTreeMap::new() }
     }
 
     /// The objects, each with its changes in force.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&ObjectId, &[InForce])> {
-        self.0.iter().map(|(object, changes)| (object, changes.as_slice()))
+        self.changes.iter().map(|(object, changes)| (object, changes.as_slice()))
     }
 
     /// Brings the contents of these objects' changes.
@@ -85,7 +103,7 @@ impl RetainedChanges {
         target: &Target,
         known: &mut Knowledge,
     ) -> Result<(), TargetError> {
-        let changes = objects.iter().filter_map(|object| Some((object, self.0.get(object)?)));
+        let changes = objects.iter().filter_map(|object| Some((object, self.changes.get(object)?)));
         let states = changes.flat_map(|(object, all)| {
             all.iter().flat_map(|c| [&c.before, &c.after]).map(move |state| (object, state))
         });
@@ -98,7 +116,7 @@ impl RetainedChanges {
 
     /// Whether anything of it stays in force.
     pub(crate) fn has(&self, object: &ObjectId) -> bool {
-        self.0.contains_key(object)
+        self.changes.contains_key(object)
     }
 
     /// The fields of a manifest that the live object lacks, since these changes have taken them away. An item of a list and a map that would be empty without
@@ -122,7 +140,7 @@ impl RetainedChanges {
     /// The fields that they have taken away of an object, all in all. Those that helm itself took away are no patch of anybody's.
     fn taken_away(&self, object: &ObjectId, known: &Knowledge) -> Vec<Field> {
         let mut gone: Vec<Field> = Vec::new();
-        for change in self.0.get(object).into_iter().flatten() {
+        for change in self.changes.get(object).into_iter().flatten() {
             let text = |state: &State| text_of(object, state, known);
             let (Some(before), Some(after)) = (text(&change.before), text(&change.after)) else {
                 // It has come or gone as a whole, or nobody knows what it was.
@@ -162,7 +180,10 @@ mod tests {
             after: state(after),
             keeps: None,
         });
-        let retained = RetainedChanges(BTreeMap::from([(object.clone(), all.collect())]));
+        let retained = RetainedChanges {
+            changes: BTreeMap::from([(object.clone(), all.collect())]),
+            ..RetainedChanges::default()
+        };
         let data = |data: &Value| json!({"data": data});
         let paths = retained.unset(&object, &data(manifest), &data(live), &known);
         paths.iter().map(|path| fields::shown(path)).collect()
