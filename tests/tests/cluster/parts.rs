@@ -88,6 +88,14 @@ impl Parts<'_> {
         self.lab.world.write("roles/parts_extra/role.yaml", &text.replace("NODE", &self.node)).unwrap();
     }
 
+    /// The second role with this patch alone, of the object of the test.
+    fn patch(&self, kind: &str, set: &str) {
+        let target = format!("target: {{{kind}, namespace: default, name: parts}}");
+        self.extra(&format!(
+            "scope: cluster\nrequires: [parts_base]\nresources:\n  - name: a patch\n    k8s_patch: {{{target}, set: {{{set}}}}}\n"
+        ));
+    }
+
     fn converge(&self, command: &str, more: &[&str]) -> Ran {
         let args: Vec<&str> = [command, "hosts.yaml"].iter().chain(more).copied().collect();
         self.lab.converge(&args)
@@ -209,12 +217,7 @@ fn parts_that_no_role_declares_any_more_go_with_a_prune() {
 fn an_item_of_a_list_that_somebody_has_extended_is_left_by_a_prune() {
     let lab = Lab::get();
     let parts = Parts::new(&lab);
-    let with = |container: &str| {
-        let patch = format!(
-            "scope: cluster\nrequires: [parts_base]\nresources:\n  - name: a sidecar\n    k8s_patch:\n      target: {{apiVersion: apps/v1, kind: DaemonSet, namespace: default, name: parts}}\n      set: {{{container}}}\n"
-        );
-        parts.extra(&patch);
-    };
+    let with = |set: &str| parts.patch("apiVersion: apps/v1, kind: DaemonSet", set);
     let main = "'/spec/template/spec/containers/[name=main]/workingDir': /tmp";
     let side = "'/spec/template/spec/containers/[name=side]': {name: side, image: example.com/side}";
     with(&format!("{main}, {side}"));
@@ -241,12 +244,7 @@ fn an_item_of_a_list_that_somebody_has_extended_is_left_by_a_prune() {
 fn a_part_that_another_manager_has_too_is_given_up_once() {
     let lab = Lab::get();
     let parts = Parts::new(&lab);
-    let with = |set: &str| {
-        let target = "target: {apiVersion: v1, kind: ConfigMap, namespace: default, name: parts}";
-        parts.extra(&format!(
-            "scope: cluster\nresources:\n  - name: keys\n    k8s_patch: {{{target}, set: {{{set}}}}}\n"
-        ));
-    };
+    let with = |set: &str| parts.patch("apiVersion: v1, kind: ConfigMap", set);
     with("/data/both: x, /data/stays: x");
     parts.converge("apply", &["--yes"]).expect(0);
     for value in ["y", "x"] {

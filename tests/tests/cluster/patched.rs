@@ -26,8 +26,13 @@ fn declare(lab: &Lab, own: &str, patched: Option<&str>) {
     lab.role("held", &role);
 }
 
-fn declare_release(lab: &Lab) {
-    declare(lab, "1", None);
+/// The release, and a patch that takes a field of its chart away.
+fn declare_unset(lab: &Lab, own: &str) {
+    declare(lab, own, None);
+    let release = std::fs::read_to_string(lab.world.dir().join("roles/held/role.yaml")).unwrap();
+    let patch =
+        "  - name: a patch\n    k8s_patch: {target: configmap/held, namespace: held, unset: [/data/both]}\n";
+    lab.role("held", &format!("{release}{patch}"));
 }
 
 fn data(lab: &Lab) -> Value {
@@ -154,12 +159,7 @@ fn a_field_that_one_of_chart_and_patch_leaves_out_is_the_others_to_say() {
 fn a_field_that_a_patch_takes_away_stays_away_when_the_release_goes_back() {
     let lab = Lab::get();
     lay_chart(&lab, MAP);
-    let with_patch = |own: &str| {
-        declare(&lab, own, None);
-        let release = std::fs::read_to_string(lab.world.dir().join("roles/held/role.yaml")).unwrap();
-        let patch = "  - name: a patch\n    k8s_patch: {target: configmap/held, namespace: held, unset: [/data/both]}\n";
-        lab.role("held", &format!("{release}{patch}"));
-    };
+    let with_patch = |own: &str| declare_unset(&lab, own);
     declare(&lab, "1", None);
     lab.apply().expect(0);
     with_patch("1");
@@ -249,21 +249,18 @@ fn a_release_that_is_upgraded_and_its_pruned_patch_go_back_together() {
 #[test]
 fn a_field_that_a_patch_takes_away_has_the_value_of_the_older_chart_after_a_rollback() {
     let lab = Lab::get();
-    let declare = |both: &str, unset: bool| {
+    let with = |both: &str, unset: bool| {
         lay_chart(&lab, &MAP.replace("{{ .Values.both | quote }}", &format!("'{both}'")));
-        declare_release(&lab);
-        let role = std::fs::read_to_string(lab.world.dir().join("roles/held/role.yaml")).unwrap();
-        let patch = "  - name: a patch\n    k8s_patch: {target: configmap/held, namespace: held, unset: [/data/both]}\n";
-        lab.role("held", &format!("{role}{}", if unset { patch } else { "" }));
+        if unset { declare_unset(&lab, "1") } else { declare(&lab, "1", None) }
     };
     for at_once in [true, false] {
-        declare("1", false);
+        with("1", false);
         lab.apply().expect(0);
         if !at_once {
-            declare("2", false);
+            with("2", false);
             lab.apply().expect(0);
         }
-        declare("2", true);
+        with("2", true);
         lab.apply().expect(0);
         assert_eq!(data(&lab), json!({"own": "1"}));
         // Of one run the verification expects the new chart's value, which the release then replaces: a false alarm that is known (docs/clusters.md).

@@ -214,10 +214,12 @@ fn settle_steps(undos: &mut [Undo], known: &Knowledge) {
         let shows =
             |undo: &Undo| undo.left == found.state || undo.states.iter().any(|s| s.state == found.state);
         // Nothing of the path is back yet where it is as its newest step left it.
-        let is_as_left = undos.iter().take(at).any(|newer| {
-            newer.object == undo.object && newer.layer == undo.layer && newer.left == found.state
-        });
-        let mut older = (!shows(undo) && !is_as_left).then(|| parts(undos, at)).flatten();
+        let is_as_left = || {
+            undos.iter().take(at).any(|newer| {
+                newer.object == undo.object && newer.layer == undo.layer && newer.left == found.state
+            })
+        };
+        let mut older = (!shows(undo) && !is_as_left()).then(|| parts(undos, at)).flatten();
         while let Some(place) = older {
             if undos.get(place).is_some_and(shows) {
                 if let Some(undo) = undos.get_mut(at) {
