@@ -59,6 +59,8 @@ cv_undo_rows() {
     function lost_path(kind, key) { return at_path(kind) && key !~ /^(\/|\\0057)/ }
     # Whether a row is a step of a path that leads it elsewhere, and whether foreign code has put a link in the place of a directory by it.
     function leads(i) { return kind[i] == "path" && led(before[i], end[i], moved[i]) }
+    # Whether a step takes a link away: what lay behind it is hidden then. The same rule as in crates/ledger/src/lead.rs.
+    function hides(i) { return kind[i] == "path" && lead(before[i]) ~ /^link:/ && lead(end[i]) == "" }
     function replaces(i) { return kind[i] == "path" && moved[i] && lead(before[i]) == "dir" && lead(end[i]) != "dir" && lead(end[i]) != "" }
     function is_behind(i, p) { return at_path(was[i]) && is_below(key[i], key[p]) }
     # Where the paths above an object led when the row was made; with `all` those too that the run has led elsewhere only later, or back.
@@ -92,7 +94,7 @@ cv_undo_rows() {
     }
     # Whether a step of a path is a row of its own, behind this one.
     function is_own(i, older,   m) {
-      if (!leads(i)) return 0
+      if (!leads(i) && !hides(i)) return 0
       if (replaces(i) && !replaces(older)) return 1
       for (m = older + 1; m < i; m++) if (kind[m] != "" && did[m] && is_behind(m, i)) return 1
       return 0
@@ -165,7 +167,7 @@ cv_undo_rows() {
       if (!turn) turn = first
       for (i = n; i > 0; i--) {
         c = command[item[i]]
-        late = kind[i] == "path" && !leads(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !is_behind_link(i) && !of_new(i)
+        late = kind[i] == "path" && !leads(i) && !hides(i) && led_by(i) == "" && (before[i] != "absent" || (after[i] ~ /^dir / && (i < newest || moved[i]))) && key[i] !~ /^\/etc\/apt\// && !(key[i] in made) && !is_behind_link(i) && !of_new(i)
         if (kind[i] == "") continue
         # Else systemd or a boot mounts it once more, and where it is in use the line would stay.
         if (kind[i] == "mount" && after[i] != "absent")

@@ -305,7 +305,7 @@ fn what_lies_behind_a_link_that_a_later_run_removed_goes_back_through_it() {
         let link = format!("  - link: {{path: /srv/l, target: {to}}}\n");
         format!("resources:\n{link}  - file: {{path: /srv/l/f, content: \"new{to}\\n\"}}\n")
     };
-    for targets in [&["A"][..], &["A", "B"][..]] {
+    for (targets, how) in [(&["A"][..], "--to"), (&["A", "B"][..], "--to"), (&["A", "B"][..], "undo.sh")] {
         exec(
             host,
             "rm -rf /srv/* /var/lib/converge; mkdir /srv/A /srv/B; for d in A B; do echo old$d >/srv/$d/f; done",
@@ -321,7 +321,13 @@ fn what_lies_behind_a_link_that_a_later_run_removed_goes_back_through_it() {
         assert_eq!(files(host), before, "{targets:?}: {}", said.all());
         said.expect(0);
         let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
-        rollback(&world, &["--to", &back]).expect(0);
-        assert_eq!(files(host), made, "{targets:?}");
+        let again = match how {
+            "undo.sh" => exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?")),
+            _ => rollback(&world, &["--to", &back]).expect(0).all(),
+        };
+        assert_eq!(files(host), made, "{targets:?} {how}: {again}");
+        assert!(how != "undo.sh" || again.ends_with("status 0"), "{again}");
+        let said = rollback(&world, &["--to", &first]).all();
+        assert_eq!(files(host), before, "{targets:?} {how}: {again}{said}");
     }
 }
