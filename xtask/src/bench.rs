@@ -32,6 +32,9 @@ pub struct BenchArguments {
     /// Measure with this binary instead of a release build.
     #[arg(long)]
     converge: Option<PathBuf>,
+    /// Measure this binary too, such as the one before a change, in turns with the other one.
+    #[arg(long)]
+    beside: Option<PathBuf>,
     /// Write the table to this file too.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -47,12 +50,31 @@ struct BenchRow {
     rtt: u64,
     floor: Vec<f64>,
     converge: Vec<f64>,
+    /// The same with the other binary, where one was named.
+    beside: Vec<f64>,
     aim: f64,
+}
+
+impl BenchRow {
+    fn new(case: &'static str, hosts: u8, rtt: u64, aim: f64) -> Self {
+        Self { case, hosts, rtt, floor: Vec::new(), converge: Vec::new(), beside: Vec::new(), aim }
+    }
+
+    /// A line about the newest times.
+    fn newest(&self, turn: usize) -> String {
+        let last = |times: &[f64]| times.last().map_or_else(|| "-".to_owned(), |time| format!("{time:.2} s"));
+        let Self { case, hosts, rtt, .. } = self;
+        let (floor, converge, other) = (last(&self.floor), last(&self.converge), last(&self.beside));
+        format!(
+            "{case}, {hosts} hosts, {rtt} ms, run {turn}: floor {floor}, converge {converge}, other {other}"
+        )
+    }
 }
 
 struct Bench<'a> {
     lab: &'a Lab,
     converge: &'a Path,
+    beside: Option<&'a Path>,
     scratch: &'a Path,
 }
 
@@ -65,6 +87,9 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         Some(path) => path.clone(),
         None => release("converge-cli", "converge")?,
     };
+    if arguments.beside.is_some() && (arguments.files.is_some() || !arguments.fleet.is_empty()) {
+        return Err("--beside goes with neither --files nor --fleet: it is for the cases without them".into());
+    }
     let scratch = tempfile::tempdir()?;
     let most = match arguments.files {
         Some(_) => 1,
@@ -73,7 +98,12 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     };
     let lab = Lab::open(LabOptions::new("bench"))?;
     let all = lab.up(most)?;
-    let bench = Bench { lab: &lab, converge: &converge, scratch: scratch.path() };
+    let bench = Bench {
+        lab: &lab,
+        converge: &converge,
+        beside: arguments.beside.as_deref(),
+        scratch: scratch.path(),
+    };
     if let (false, [host, ..]) = (arguments.fleet.is_empty(), all.as_slice()) {
         let replay = release("converge-replay", "converge-replay")?;
         let table = bench.fleet(host, &arguments.fleet, arguments.runs.max(1), &replay)?;
@@ -112,33 +142,34 @@ impl Bench<'_> {
     /// The two rows of one fleet; the floor and converge take turns.
     fn measure(&self, hosts: &[Host], count: u8, rtt: u64, runs: usize) -> Result<[BenchRow; 2]> {
         let inventory = self.inventory(hosts)?;
-        let row =
-            |case, aim| BenchRow { case, hosts: count, rtt, floor: Vec::new(), converge: Vec::new(), aim };
+        let row = |case, aim| BenchRow::new(case, count, rtt, aim);
         let (mut first, mut noop) = (row("first apply", 2.0), row("no-op", 1.5));
         let payloads = hosts.iter().map(|host| self.payload(host)).collect::<Result<Vec<_>>>()?;
         for turn in 1..=runs {
             self.fresh(hosts, rtt)?;
-            let floor = self.floor_apply(hosts, &payloads)?;
-            // The last state is converge's own: the no-op below is measured on it.
-            self.fresh(hosts, rtt)?;
-            let converge = self.apply(&inventory)?;
-            println!(
-                "first apply, {count} hosts, {rtt} ms, run {turn}: floor {floor:.2} s, converge {converge:.2} s"
-            );
-            first.floor.push(floor);
-            first.converge.push(converge);
+            first.floor.push(self.floor_apply(hosts, &payloads)?);
+            // The last state is that of the binary itself: the no-op below is measured on it.
+            for (binary, times) in self.binaries(&mut first) {
+                self.fresh(hosts, rtt)?;
+                times.push(apply(binary, &inventory)?);
+            }
+            println!("{}", first.newest(turn));
         }
         for turn in 1..=runs {
-            let floor = self.floor_probe(hosts)?;
-            let converge = self.apply(&inventory)?;
-            println!(
-                "no-op, {count} hosts, {rtt} ms, run {turn}: floor {floor:.3} s, converge {converge:.3} s"
-            );
-            noop.floor.push(floor);
-            noop.converge.push(converge);
+            noop.floor.push(self.floor_probe(hosts)?);
+            for (binary, times) in self.binaries(&mut noop) {
+                times.push(apply(binary, &inventory)?);
+            }
+            println!("{}", noop.newest(turn));
         }
         self.lab.rtt(0)?;
         Ok([first, noop])
+    }
+
+    /// The binaries to measure, each with its times in this row.
+    fn binaries<'r>(&self, row: &'r mut BenchRow) -> impl Iterator<Item = (&Path, &'r mut Vec<f64>)> {
+        let beside = self.beside.map(|binary| (binary, &mut row.beside));
+        beside.into_iter().chain([(self.converge, &mut row.converge)])
     }
 
     /// Hosts on fresh disks, with that round-trip time, and with their boot behind them.
@@ -179,15 +210,6 @@ impl Bench<'_> {
         }
         fs::write(&path, text)?;
         Ok(path)
-    }
-
-    fn apply(&self, inventory: &Path) -> Result<f64> {
-        let mut command = Command::new(self.converge);
-        command.arg("apply").arg(inventory).arg("--playbook");
-        command.arg(workspace().join("bench/workload/playbooks/site.yaml")).arg("--yes");
-        let start = Instant::now();
-        output(&mut command)?;
-        Ok(start.elapsed().as_secs_f64())
     }
 
     /// A tar with the host's files and the script.
@@ -250,25 +272,45 @@ impl Bench<'_> {
     }
 }
 
+/// Seconds of an apply of the workload by this binary.
+fn apply(binary: &Path, inventory: &Path) -> Result<f64> {
+    let mut command = Command::new(binary);
+    command.arg("apply").arg(inventory).arg("--playbook");
+    command.arg(workspace().join("bench/workload/playbooks/site.yaml")).arg("--yes");
+    let start = Instant::now();
+    output(&mut command)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
 fn table(rows: &[BenchRow], runs: usize) -> String {
-    let mut text =
-        format!("Medians of {runs} runs, wall seconds; the floor is OpenSSH with one script a host.\n\n");
-    text.push_str(
-        "| case | hosts | RTT ms | floor | converge | ratio | aim |\n|---|---|---|---|---|---|---|\n",
+    let with_other = rows.iter().any(|row| !row.beside.is_empty());
+    let (head, rule) = if with_other { (" other | converge to other |", "---|---|") } else { ("", "") };
+    let mut text = format!(
+        "Medians of {runs} runs, wall seconds; the floor is OpenSSH with one script a host.\n\n\
+         | case | hosts | RTT ms | floor | converge | ratio | aim |{head}\n|---|---|---|---|---|---|---|{rule}\n"
     );
     for row in rows {
         let (floor, converge) = (median(&row.floor), median(&row.converge));
-        let line = format!(
-            "| {} | {} | {} | {floor:.2} | {converge:.2} | {:.2} | {:.1} |\n",
+        text.push_str(&format!(
+            "| {} | {} | {} | {floor:.2} | {converge:.2} | {:.2} | {:.1} |",
             row.case,
             row.hosts,
             row.rtt,
-            converge / floor.max(Duration::from_millis(1).as_secs_f64()),
+            ratio(converge, floor),
             row.aim
-        );
-        text.push_str(&line);
+        ));
+        if with_other {
+            let other = median(&row.beside);
+            text.push_str(&format!(" {other:.2} | {:.2} |", ratio(converge, other)));
+        }
+        text.push('\n');
     }
     text
+}
+
+/// A time in parts of another one, of which none counts as shorter than a millisecond.
+fn ratio(time: f64, of: f64) -> f64 {
+    time / of.max(Duration::from_millis(1).as_secs_f64())
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -294,10 +336,15 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_ratio() {
-        let row =
-            BenchRow { case: "no-op", hosts: 1, rtt: 20, floor: vec![0.5], converge: vec![0.6], aim: 1.5 };
-        assert!(table(&[row], 1).contains("| no-op | 1 | 20 | 0.50 | 0.60 | 1.20 | 1.5 |"));
+    fn a_row_shows_the_ratios() {
+        let row = |beside| BenchRow {
+            floor: vec![0.5],
+            converge: vec![0.6],
+            beside,
+            ..BenchRow::new("no-op", 1, 20, 1.5)
+        };
+        assert!(table(&[row(Vec::new())], 1).ends_with("| no-op | 1 | 20 | 0.50 | 0.60 | 1.20 | 1.5 |\n"));
+        assert!(table(&[row(vec![0.75])], 1).ends_with("| 1.20 | 1.5 | 0.75 | 0.80 |\n"));
     }
 
     #[test]

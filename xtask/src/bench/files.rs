@@ -17,8 +17,7 @@ impl Bench<'_> {
         let hosts = std::slice::from_ref(host);
         let inventory = self.inventory(hosts)?;
         let project = self.scratch.join("many");
-        let row =
-            |case, aim| BenchRow { case, hosts: 1, rtt: 0, floor: Vec::new(), converge: Vec::new(), aim };
+        let row = |case, aim| BenchRow::new(case, 1, 0, aim);
         let mut rows = [
             row("make many files", 10.0),
             row("no-op, many files", 3.0),

@@ -1,7 +1,7 @@
 //! A fleet of simulated hosts: what its controller costs. `converge-replay` answers for them as a real host of the lab does, in a process
 //! of its own; keys, logins and every byte between the two are real.
 
-use super::{Bench, median};
+use super::{Bench, apply, median};
 use crate::process::{Result, shown, workspace};
 use converge_lab::Host;
 use fs_err as fs;
@@ -46,7 +46,7 @@ impl Bench<'_> {
     /// A Markdown table for these numbers of hosts, each as `host` after the role was applied to it.
     pub(super) fn fleet(&self, host: &Host, numbers: &[usize], runs: usize, replay: &Path) -> Result<String> {
         self.fresh(std::slice::from_ref(host), 0)?;
-        self.apply(&self.inventory(std::slice::from_ref(host))?)?;
+        apply(self.converge, &self.inventory(std::slice::from_ref(host))?)?;
         let fleet = self.replay(host, replay)?;
         let mut table = format!(
             "Medians of {runs} runs, {FORKS} hosts at a time; seconds of wall and processor time, and the most memory of one process in MiB.\n\n\
