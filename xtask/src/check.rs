@@ -33,9 +33,17 @@ struct CheckStep {
 #[derive(Default)]
 struct CheckReport {
     steps: Vec<CheckStep>,
+    /// The time of the steps that only prepare: most of it goes into what the next run finds in the cache.
+    prepared: Duration,
 }
 
 impl CheckReport {
+    /// A step that brings what the others need.
+    fn preparation(&mut self, name: &str, prepare: impl FnOnce() -> CheckOutcome) {
+        self.step(name, prepare);
+        self.prepared += self.steps.last().map_or(Duration::ZERO, |step| step.took);
+    }
+
     fn step(&mut self, name: &str, check: impl FnOnce() -> CheckOutcome) {
         println!("\n== {name}");
         let start = Instant::now();
@@ -80,9 +88,10 @@ impl CheckReport {
         let total: Duration = self.steps.iter().map(|step| step.took).sum();
         let passed = self.steps.len() - failed.len() - skipped;
         println!(
-            "checks: {passed} passed, {} failed, {skipped} skipped, {:.0} s",
+            "checks: {passed} passed, {} failed, {skipped} skipped, {:.0} s; of these {:.0} s brought programs and parts that later runs find in the cache",
             failed.len(),
-            total.as_secs_f64()
+            total.as_secs_f64(),
+            self.prepared.as_secs_f64()
         );
         if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join("; ")).into()) }
     }
@@ -105,14 +114,17 @@ pub fn run(choice: &TestChoice) -> Result<()> {
         return report.finish();
     }
     let mut venv = None;
-    report.step("tools", || {
+    report.preparation("tools", || {
         outcome(tools::debian().and_then(|()| {
             venv = Some(tools::ansible()?);
             Ok(())
         }))
     });
     // Its build takes minutes the first time: beside the rest, at low priority.
-    let deny_build = std::thread::spawn(tools::cargo_deny);
+    let deny_build = std::thread::spawn(|| {
+        let start = Instant::now();
+        (tools::cargo_deny(), start.elapsed())
+    });
     report.command(&cargo(&["fmt", "--all", "--check"]));
     // Beside clippy: it takes a quarter of a minute.
     let shell = std::thread::spawn(shell::check);
@@ -125,10 +137,13 @@ pub fn run(choice: &TestChoice) -> Result<()> {
         ))
     });
     // Minutes the first time, and kept: before the tests, whose own deadlines they would eat.
-    report.step("parts of Kubernetes", || outcome(tools::kubernetes()));
+    report.preparation("parts of Kubernetes", || outcome(tools::kubernetes()));
     report.step("tests, documents, converge test --all", || tests(choice, venv.as_deref(), on_ci));
     report.command(&suite::documentation());
-    let built = deny_build.join().unwrap_or_else(|_| Err("the thread that builds cargo-deny died".into()));
+    let (built, took) = deny_build
+        .join()
+        .unwrap_or_else(|_| (Err("the thread that builds cargo-deny died".into()), Duration::ZERO));
+    println!("cargo-deny was there after {:.0} s, beside the other steps", took.as_secs_f64());
     match built {
         Ok(program) => deny(&mut report, &program),
         Err(error) => report.step("cargo-deny", || CheckOutcome::Failed(error.to_string())),
@@ -142,7 +157,7 @@ pub fn run(choice: &TestChoice) -> Result<()> {
 /// The tests that are chosen, and what they need.
 fn some(choice: &TestChoice, report: &mut CheckReport, on_ci: bool) {
     let mut venv = None;
-    report.step("tools", || {
+    report.preparation("tools", || {
         let unit = choice.tier == Some(Tier::Unit);
         outcome((|| {
             // Whoever is not root has what is installed; what a test lacks it says.

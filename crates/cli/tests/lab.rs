@@ -30,3 +30,15 @@ fn the_lab_of_another_version_is_refused() {
     assert_eq!(code, Some(4), "{text}");
     assert!(text.contains("converge 0.0.1"), "{text}");
 }
+
+/// ADR 26: the names of the lab's functions are in the lab's program alone. They are in a binary that is not stripped, as those of tests are.
+#[test]
+fn converge_holds_nothing_of_the_lab() {
+    let holds = |program: &str| {
+        let search =
+            |name: &str| Command::new("grep").args(["-qaF", name, program]).status().unwrap().success();
+        [search("converge_lab"), search("converge_engine")]
+    };
+    assert_eq!(holds(env!("CARGO_BIN_EXE_converge-lab")), [true, true]);
+    assert_eq!(holds(env!("CARGO_BIN_EXE_converge")), [false, true]);
+}
