@@ -11,7 +11,9 @@ use crate::options::ClusterOptions;
 use crate::record_error::RecordsError;
 use crate::records::{Beside, ChangeEnd};
 use crate::work::{ClusterWork, WorkEnd, WorkResult};
-use converge_objects::k8s as text;
+use converge_objects::k8s::fields::{self, Segment};
+use converge_objects::release as releases;
+use converge_objects::{k8s as text, release_of};
 use converge_resource::{ApiRef, Change, Content, Digest, ObjectId, State};
 use serde_json::Value;
 
@@ -24,6 +26,32 @@ pub(crate) struct Job<'a> {
     pub(crate) work: &'a ClusterWork,
     pub(crate) change: &'a Change,
     pub(crate) tell: Tell<'a>,
+    /// The releases that the item has changed before it.
+    pub(crate) laid: &'a [LaidRelease],
+}
+
+impl Job<'_> {
+    /// Whether a release of the item has given this field of an object this value.
+    pub(crate) fn is_laid(&self, object: &ApiRef, path: &[Segment], found: Option<&Value>) -> bool {
+        self.laid.iter().any(|laid| {
+            let manifest = laid.manifests.iter().find(|m| releases::is(m, object, &laid.namespace));
+            found.is_some() && manifest.is_some_and(|manifest| fields::read(manifest, path) == found)
+        })
+    }
+}
+
+/// A release that was changed, with its manifests since.
+pub(crate) struct LaidRelease {
+    namespace: String,
+    manifests: Vec<Value>,
+}
+
+impl LaidRelease {
+    fn of(object: &ObjectId, contents: &[Content]) -> Option<Self> {
+        let (namespace, _) = release_of(object)?;
+        let manifests = contents.iter().find_map(releases::manifests_of)?;
+        Some(Self { namespace: namespace.to_owned(), manifests })
+    }
 }
 
 /// A content to save, and what stands beside it.
@@ -45,8 +73,9 @@ impl Cluster {
             }
             return worked;
         }
+        let mut laid = Vec::new();
         for change in &work.changes {
-            let job = Job { run, work, change, tell };
+            let job = Job { run, work, change, tell, laid: &laid };
             let result = match change.object.kind.as_str() {
                 "k8s" => self.change_k8s(&job).await,
                 "workload" => self.change_workload(&job).await,
@@ -57,6 +86,7 @@ impl Cluster {
             match result {
                 Ok(done) => {
                     worked.after.push((change.object.clone(), done.after));
+                    laid.extend(LaidRelease::of(&change.object, &done.contents));
                     worked.contents.extend(done.contents);
                 }
                 Err(end) => {
@@ -65,6 +95,8 @@ impl Cluster {
                     {
                         worked.after.push((change.object.clone(), observed.state));
                         worked.contents.extend(contents);
+                    } else if !worked.after.is_empty() {
+                        self.left_alone(&job).await;
                     }
                     worked.end = end;
                     break;
@@ -74,6 +106,18 @@ impl Cluster {
         // A definition of kinds may be among what was done.
         self.inner.api.forget_kinds().await;
         worked
+    }
+
+    /// Records that an object was left alone of which the item has changed others: a rollback with such an item is not whole.
+    async fn left_alone(&self, job: &Job<'_>) {
+        let recorded = async {
+            let (observed, _) = self.look(&job.change.object).await.map_err(failed)?;
+            let seq = self.begin(job, &observed.state, Vec::new(), None).await?;
+            self.end(job, seq, ChangeEnd::Failed, Some((&observed.state, &[])), Left::default()).await
+        };
+        if let Err(end) = recorded.await {
+            tracing::warn!(?end, "it is not recorded that an object was left alone");
+        }
     }
 
     /// Only records are written. Without an owner objects are released; of a workload the inputs with which it runs are recorded.

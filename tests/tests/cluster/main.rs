@@ -5,6 +5,7 @@
 
 mod admitted;
 mod along;
+mod forced;
 mod forged;
 mod forgotten;
 mod formats;

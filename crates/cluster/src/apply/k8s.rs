@@ -103,8 +103,8 @@ impl<'a> PlannedWrite<'a> {
         Left { uid, owners: Some(self.finds(live, had, own).unwrap_or_default()) }
     }
 
-    /// Whether the live object is what the change was planned against. The error names the differences.
-    fn check(&self, live: Option<&Value>) -> Result<(), WorkEnd> {
+    /// Whether the live object is what the change was planned against, but for what a release of the item has set since. The error names the differences.
+    fn check(&self, job: &Job<'_>, live: Option<&Value>) -> Result<(), WorkEnd> {
         let refused = |why: String| Err(WorkEnd::Refused(format!("{} {why}", self.wanted.shown())));
         match (live, &self.from) {
             (None, None) => Ok(()),
@@ -117,11 +117,13 @@ impl<'a> PlannedWrite<'a> {
                 if K8sState::of(&live).0 == self.from_state {
                     return Ok(());
                 }
-                let moved = match self.to {
+                let mut moved = match self.to {
                     // With the whole object everything goes that anybody has put there.
                     None => deviating(&live, &leaf_differences(from, &live), false),
                     Some(_) => elsewhere(&live, &self.fields),
                 };
+                // A rollback takes a release back before its objects.
+                moved.retain(|(path, _, found)| !job.is_laid(&self.wanted, path, found.as_ref()));
                 if moved.is_empty() {
                     return Ok(());
                 }
@@ -249,7 +251,7 @@ impl Cluster {
         planned: &PlannedWrite<'_>,
         live: Option<Value>,
     ) -> Result<Option<Value>, Miss> {
-        planned.check(live.as_ref()).map_err(Miss::End)?;
+        planned.check(job, live.as_ref()).map_err(Miss::End)?;
         let Some(live) = live else { return Ok(None) };
         if planned.to.is_none() {
             planned.may_go(&live, job, self.manager()).map_err(Miss::End)?;
