@@ -95,3 +95,30 @@ fn a_firewall_and_a_checkout_that_stay_keep_their_packages() {
     of("pa", &["plan"], Some(&role)).expect(0);
     exec(host, "rm -rf /srv/*; apt-get purge -qy git >/dev/null 2>&1");
 }
+
+/// A unit of another project starts a program of the package: the package stays while the unit is used, and goes once it has gone.
+#[test]
+fn a_unit_that_is_used_keeps_the_package_of_the_program_that_it_starts() {
+    let world = world();
+    let host = &world.hosts()[0];
+    let of = |name: &str, args: &[&str], role: Option<&str>| world.of_project(name, args, role).unwrap();
+    of("pa", &["apply", "--yes"], Some(CRON)).expect(0);
+    let content = "[Unit]\\nConflicts=cron.service\\n[Service]\\nExecStart=/usr/sbin/cron -f\\n[Install]\\nWantedBy=multi-user.target\\n";
+    let unit = format!("  - unit: {{name: mine, content: \"{content}\", state: started, enabled: true}}\n");
+    of("pb", &["apply", "--yes"], Some(&unit)).expect(0);
+    let works = "systemctl is-active mine; test -x /usr/sbin/cron && echo there || echo gone";
+    for args in [&["rollback", "--yes"][..], &["apply", "--yes", "--prune"][..]] {
+        let left = match args {
+            ["rollback", ..] => of("pa", args, None),
+            _ => converge_tests::prune_by_number(|option| {
+                of("pa", &["apply", "--yes", option], Some("  - file: {path: /srv/other, content: x}\n"))
+            }),
+        };
+        assert_eq!(exec(host, works), "active\nthere", "{}", left.all());
+        left.says("unit:mine.service").says("which needs it, stays");
+    }
+    of("pb", &["rollback", "--yes"], None).expect(0);
+    of("pa", &["rollback", "--yes"], None);
+    of("pa", &["rollback", "--yes"], None);
+    assert_eq!(exec(host, "test -x /usr/sbin/cron && echo there || echo gone"), "gone");
+}

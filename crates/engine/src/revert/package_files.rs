@@ -46,6 +46,8 @@ pub(crate) struct PackageFiles<'a> {
     configuration: Vec<ConfigurationFile<'a>>,
     /// Programs, units and time zones, each behind its package.
     files: BTreeSet<(&'a str, &'a str)>,
+    /// Units of services, each with a program that it starts.
+    units: BTreeSet<(&'a str, &'a str)>,
     /// Directories in /etc that no other package has.
     directories: Vec<(BTreeSet<&'a str>, &'a str)>,
 }
@@ -69,6 +71,9 @@ impl<'a> PackageFiles<'a> {
                 ["file", package, path] => {
                     found.files.insert((package, path));
                     asked.insert(package);
+                }
+                ["unit", unit, path] => {
+                    found.units.insert((unit, path));
                 }
                 ["dir", packages, path] => {
                     found.directories.push((packages.split(' ').filter(|p| !p.is_empty()).collect(), path));
@@ -111,7 +116,16 @@ impl<'a> PackageFiles<'a> {
         if is_there && self.directories.iter().any(holds) {
             return Some(Taken::InDirectory);
         }
-        words.iter().any(|word| self.has(package, word)).then_some(Taken::Program)
+        words
+            .iter()
+            .any(|word| self.has(package, word) || self.starts(package, word))
+            .then_some(Taken::Program)
+    }
+
+    /// Whether this is the file of a unit that starts a program of the package.
+    fn starts(&self, package: &str, word: &str) -> bool {
+        let unit = word.strip_prefix("/lib/systemd/system/");
+        unit.is_some_and(|unit| self.units.iter().any(|(of, path)| *of == unit && self.has(package, path)))
     }
 }
 

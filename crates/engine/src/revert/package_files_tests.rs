@@ -9,7 +9,8 @@ const OTHER: &str = "file 644 root root 2 0263829989b6fd954f72baaf2fc64bc2e2f01d
 const ON: &str = "ufw active deny allow deny";
 const HOST: &str = "conf\tcron\taa\tbb\t/etc/crontab\nconf\tcron\tcc\tcc\t/etc/default/cron\nfile\tcron\t/usr/sbin/cron\n\
                     file\tcron\t/lib/systemd/system/cron.service\nconf\tufw\taa\tbb\t/etc/ufw/ufw.conf\nfile\tufw\t/usr/sbin/ufw\n\
-                    dir\tcron base-files \t/etc/cron.d\ndir\tufw\t/etc/ufw\n";
+                    dir\tcron base-files \t/etc/cron.d\ndir\tufw\t/etc/ufw\n\
+                    unit\tmine.service\t/sbin/cron\nunit\tmine.service\t/bin/sh\n";
 
 /// The host's answer about the packages, and that all objects are as the runs left them, but for these.
 fn known(undos: &[Undo], now: &[(&str, &str)]) -> Knowledge {
@@ -87,6 +88,9 @@ fn a_package_stays_whose_program_unit_or_directory_an_object_of_others_needs() {
     for (kind, key, state, stays) in [
         ("unit", "cron.service", "unit enabled active -", true),
         ("unit", "cron.service", "unit disabled inactive -", false),
+        ("unit", "mine.service", "unit enabled active -", true),
+        ("unit", "mine.service", "unit disabled inactive -", false),
+        ("unit", "other.service", "unit enabled active -", false),
         ("path", "/etc/cron.d/job", FILE, true),
         ("path", "/etc/other", FILE, false),
         ("firewall", "ufw", ON, false),
