@@ -113,8 +113,11 @@ impl Goal {
                     .collect();
                 let mut found = folded(&fresh, known);
                 if !given_back.is_empty() {
-                    let done: Vec<&Change> =
-                        done.flat_map(|(item, _)| item.changes()).map(|c| &c.change).collect();
+                    let done: Vec<&Change> = done
+                        .flat_map(|(item, _)| item.changes())
+                        .map(|c| &c.change)
+                        .chain(lane.moved_last())
+                        .collect();
                     let now = look(target, given_back.into_iter().collect()).await?;
                     let routes = routes_past(target, &now, &done).await?;
                     found.extend(elsewhere(&now, &done, &routes, lane.contents()));
@@ -123,8 +126,8 @@ impl Goal {
             }
             Self::Saved(changes) => {
                 let now = look(target, rolled_back.iter().cloned().collect()).await?;
-                let done: Vec<&Change> =
-                    changes.iter().filter(|change| rolled_back.contains(&change.object)).collect();
+                let done = changes.iter().filter(|change| rolled_back.contains(&change.object));
+                let done: Vec<&Change> = done.chain(lane.moved_last()).collect();
                 let routes = routes_past(target, &now, &done).await?;
                 Ok(elsewhere(&now, &done, &routes, lane.contents()))
             }
