@@ -6,7 +6,7 @@ use crate::apply::routes::routes;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
-use crate::plan::managed::carry_over;
+use crate::plan::managed::{carry_over, lead_releases, pruned_fields};
 use crate::revert::AccountChanges;
 use crate::revert::flags::is_of_begun;
 use crate::revert::undo::same;
@@ -51,8 +51,11 @@ impl Goal {
         match self {
             Self::Declared => {
                 let history = lane.history();
+                let pruned = pruned_fields(lane.remaining(), lane.contents());
                 let mut fresh =
-                    crate::plan::look::plan_again(context, target, &history, other_targets).await?.plan;
+                    crate::plan::look::plan_again(context, target, &history, other_targets, pruned)
+                        .await?
+                        .plan;
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {
@@ -61,6 +64,7 @@ impl Goal {
                             .await?;
                     carry_over(&mut fresh, items, lane.addresses());
                     fresh.contents.extend(contents);
+                    lead_releases(&mut fresh);
                 }
                 Ok(fresh)
             }
