@@ -38,7 +38,7 @@ pub(crate) struct Lane {
     base: BTreeMap<ObjectId, State>,
     /// Objects that foreign code changed in an opaque window: their new state was accepted.
     accepted: BTreeSet<ObjectId>,
-    /// What the foreign code of items changed of the objects of a cluster, each with the number of items that had finished before.
+    /// The changes of objects of a cluster by the foreign code of items, each with the number of items that had finished before.
     moved: Vec<(usize, Change)>,
     /// The facts that every item reads, by its number in the latest plan.
     reads: BTreeMap<u32, BTreeSet<String>>,

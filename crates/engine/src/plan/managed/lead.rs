@@ -9,10 +9,10 @@ use converge_resource::{Change, Content, Digest, ObjectId, PreservedField, State
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-type Contents = BTreeMap<Digest, Content>;
+type ByDigest = BTreeMap<Digest, Content>;
 
 /// The object in this state, if its content is known.
-fn text_of(object: &ObjectId, state: &State, contents: &Contents) -> Option<Value> {
+fn text_of(object: &ObjectId, state: &State, contents: &ByDigest) -> Option<Value> {
     from_text(contents.get(&converge_objects::object(&object.kind)?.content(state)?)?)
 }
 
@@ -25,7 +25,7 @@ fn given_back(item: &Item) -> impl Iterator<Item = &Change> {
 }
 
 /// The fields that these items prune of objects that stay.
-pub(crate) fn pruned_fields(items: &[Item], contents: &Contents) -> Vec<PreservedField> {
+pub(crate) fn pruned_fields(items: &[Item], contents: &ByDigest) -> Vec<PreservedField> {
     let differing = |change: &Change| -> Vec<FieldPath> {
         let text = |state| text_of(&change.object, state, contents);
         let both = text(&change.from).zip(text(&change.to));

@@ -12,12 +12,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The manifests of a release now and before the runs to revert.
-struct Declared {
+struct ReleaseManifests {
     now: Vec<Value>,
     before: Vec<Value>,
 }
 
-impl Declared {
+impl ReleaseManifests {
     fn by(undo: &Undo, known: &Knowledge) -> Option<(ObjectId, Self)> {
         release_of(&undo.object)?;
         let manifests = |state: &State| {
@@ -31,8 +31,8 @@ impl Declared {
 
 /// Takes what the releases to revert have set of an object since for the state in which these runs left it.
 pub(crate) fn follow_upgrades(undos: &mut [Undo], known: &mut Knowledge) {
-    let releases: BTreeMap<ObjectId, Declared> =
-        undos.iter().filter_map(|undo| Declared::by(undo, known)).collect();
+    let releases: BTreeMap<ObjectId, ReleaseManifests> =
+        undos.iter().filter_map(|undo| ReleaseManifests::by(undo, known)).collect();
     for undo in undos.iter_mut().filter(|undo| !releases.is_empty() && is_of_api(&undo.object)) {
         if let Some(left) = with_upgrade(undo, &releases, known) {
             undo.left = left;
@@ -42,7 +42,7 @@ pub(crate) fn follow_upgrades(undos: &mut [Undo], known: &mut Knowledge) {
 
 fn with_upgrade(
     undo: &Undo,
-    releases: &BTreeMap<ObjectId, Declared>,
+    releases: &BTreeMap<ObjectId, ReleaseManifests>,
     known: &mut Knowledge,
 ) -> Option<State> {
     let object = api_ref(&undo.object).filter(|object| object.kind != "Secret")?;
