@@ -380,3 +380,40 @@ fn a_patch_is_planned_as_the_server_keeps_it() {
     assert_eq!(pod(), before);
     lab.kubectl(&["delete", "deployment", "kept"]);
 }
+
+/// A patch is asked about as it is planned: a field that cannot change, a value that is none, and a field that the kind has not.
+#[test]
+fn a_patch_that_the_server_refuses_is_an_error_of_the_plan() {
+    let lab = Lab::get();
+    let template = "{metadata: {labels: {a: r}}, spec: {containers: [{name: c, image: pause}]}}";
+    let spec = format!("{{replicas: 0, selector: {{matchLabels: {{a: r}}}}, template: {template}}}");
+    lab.api
+        .apply(&format!(
+            "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: asked, namespace: default}}, spec: {spec}}}"
+        ))
+        .unwrap();
+    let patch = |set: &str| {
+        let target = "{apiVersion: apps/v1, kind: Deployment, namespace: default, name: asked}";
+        lab.role(
+            "asked",
+            &format!("scope: cluster\nresources:\n  - k8s_patch: {{target: {target}, set: {{{set}}}}}\n"),
+        );
+        lab.converge(&["plan", "hosts.yaml"])
+    };
+    says_all(
+        &patch("/spec/selector/matchLabels/b: c").expect(1),
+        &["the server refuses deployment default/asked", "field is immutable"],
+    );
+    says_all(&patch("/spec/replicas: -1").expect(1), &["must be greater than or equal to 0"]);
+    says_all(
+        &patch("/spec/replica: 1").expect(1),
+        &["the server does not keep .spec.replica as declared: it drops the field"],
+    );
+    // Defaults of the server are in the plan.
+    let added = "'/spec/template/spec/containers/[name=d]': {name: d, image: pause}";
+    says_all(&patch(added).expect(2), &["+      - name: d", "+        terminationMessagePath"]);
+    lab.apply().expect(0);
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    lab.kubectl(&["delete", "deployment", "asked"]);
+}
