@@ -425,6 +425,7 @@ async fn plan_undos(
     }
     revert::saved::learn_contents(target, &mut undos, None, &mut known).await?;
     undos.iter_mut().for_each(|undo| revert::shared::part_from_later_runs(undo, &mut known));
+    revert::releases::follow_upgrades(&mut undos, &mut known);
     let mut asked = changed_probes(&undos, &known);
     asked.extend(revert::shared::own_part_probes(&undos, &known));
     target.look(&asked, &mut known).await?;

@@ -5,8 +5,8 @@ mod reader;
 use crate::k8s::normalised;
 use converge_resource::{
     ApiRef, BroughtObjects, ClusterPart, Content, Contents, Digest, Disruption, DynClusterPart, DynEffects,
-    DynSharedObject, Effects, ErasedObject, Facets, Object, Past, Place, Reversibility, SharedObject, Traits,
-    state_of_words,
+    DynSharedObject, Effects, ErasedObject, Facets, Object, ObjectId, Past, Place, Reversibility,
+    SharedObject, Traits, state_of_words,
 };
 pub use reader::{documents, manifests};
 use serde_json::{Value, json};
@@ -269,6 +269,13 @@ pub fn is(manifest: &Value, object: &ApiRef, namespace: &str) -> bool {
         }
         found == *object
     })
+}
+
+/// The release to which an object belongs, by the marks of helm.
+pub fn marked(object: &Value) -> Option<ObjectId> {
+    let mark = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
+    let (namespace, name) = (mark("meta.helm.sh/release-namespace")?, mark("meta.helm.sh/release-name")?);
+    Some(ObjectId::new(Release::KIND, format!("{namespace}/{name}")))
 }
 
 /// The object.

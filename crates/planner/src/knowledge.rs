@@ -1,6 +1,6 @@
 //! The answers of a host so far.
 
-use converge_resource::{Answer, Content, Digest, ObjectId, Observation, Probe, Stop, Wait};
+use converge_resource::{Answer, Content, Digest, ObjectId, Observation, PreservedField, Probe, Stop, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The roles on other targets that come before a role of this target.
@@ -28,6 +28,8 @@ pub struct Knowledge {
     other_targets: BTreeMap<String, OtherTargets>,
     /// Objects of which a record says that a sensitive item changed them.
     secrets: BTreeSet<ObjectId>,
+    /// The fields of objects of a cluster that this run prunes.
+    pruned_fields: Vec<PreservedField>,
 }
 
 impl Knowledge {
@@ -64,6 +66,16 @@ impl Knowledge {
     /// The same, by role of this target.
     pub fn all_other_targets(&self) -> &BTreeMap<String, OtherTargets> {
         &self.other_targets
+    }
+
+    /// Sets the fields of objects of a cluster that this run prunes.
+    pub fn set_pruned_fields(&mut self, fields: Vec<PreservedField>) {
+        self.pruned_fields = fields;
+    }
+
+    /// The fields of objects of a cluster that this run prunes.
+    pub fn pruned_fields(&self) -> &[PreservedField] {
+        &self.pruned_fields
     }
 
     /// Sets the objects of which a record says that a sensitive item changed them.

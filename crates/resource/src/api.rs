@@ -116,8 +116,9 @@ pub enum ApiProbe {
     /// The same, for what takes it or fields of it away. Answer: `{object, manager, whose, whose_of_release}`: our own field manager, and for people whose
     /// else it is; `whose_of_release` if runs of the project left it as an object of its release; or null.
     Others(ApiRef),
-    /// A dry run of a rollback's write. Answer: `{invalid}` with the server's message where it would refuse the object, `{no_namespace}` or
-    /// `{no_kind}` where these are not there, `{object}` as the server would make it; or null where nothing can be asked.
+    /// A dry run of a write of some fields, as a patch or a rollback makes it. Answer: `{invalid}` with the server's message where it would refuse the object,
+    /// `{no_namespace}` or `{no_kind}` where these are not there, `{object}` as the server would make it, beside it `found`, the object as it was if it was
+    /// there; or null where nothing can be asked.
     Back {
         /// The object.
         object: ApiRef,

@@ -1,8 +1,8 @@
 //! The view of a host that a resource plans with.
 
 use crate::{
-    ApiProbe, Content, Digest, LocalProbe, NamedResource, Object, ObjectId, Probe, RunAnswer, State, Stop,
-    Wait,
+    ApiProbe, Content, Digest, LocalProbe, NamedResource, Object, ObjectId, PreservedField, Probe, RunAnswer,
+    State, Stop, Wait,
 };
 
 /// The items that restart or reload one unit in a run: they share one record of its inputs, and the unit is restarted or reloaded once for
@@ -99,6 +99,11 @@ pub trait View {
     fn gives(&self, object: &ObjectId, facet: &str) -> bool {
         let _ = (object, facet);
         true
+    }
+
+    /// The fields of objects of a cluster that this run prunes: no resource of the project declares them any more.
+    fn pruned_fields(&self) -> &[PreservedField] {
+        &[]
     }
 
     /// Whether all results of earlier items are known. As long as they are not, no item can rely on that nothing is pending.

@@ -1,7 +1,7 @@
 //! Objects of a cluster that a role writes in full: planned by the server's own dry run.
 
 use crate::hands::{hand, is_hand};
-use crate::normal_form::in_normal_form;
+use crate::normal_form::Patch;
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
 use converge_objects::k8s::owners::{owners, staying};
@@ -364,7 +364,7 @@ pub fn set_fields(
         }
     }
     if !fields::differences(&now, &new).is_empty() {
-        new = in_normal_form(view, object, &now, new)?;
+        new = Patch { object, pointer, now: &now, new }.retained(view)?;
     }
     // Items of a list in another order are no difference.
     let differ = !fields::differences(&now, &new).is_empty();

@@ -27,6 +27,8 @@ pub struct ReleaseDrift {
     pub theirs: Vec<Their>,
     /// The objects that are there, as they are.
     live: Vec<(ApiRef, Value)>,
+    /// The fields that this run prunes: they are the release's own when helm runs.
+    pruned: Vec<PreservedField>,
     /// The role takes these fields from their owners.
     force: bool,
     /// Objects as they are with the fields that are taken from others, and nothing else changed.
@@ -74,7 +76,8 @@ impl InstalledRelease<'_> {
     /// `Stop::Ask` until all that it needs is known.
     pub fn drift(&self, view: &dyn View, manifests: &[Value]) -> Result<ReleaseDrift, Stop> {
         let mut asks = Asks::default();
-        let mut drift = ReleaseDrift { force: self.force, ..ReleaseDrift::default() };
+        let pruned = view.pruned_fields().to_vec();
+        let mut drift = ReleaseDrift { force: self.force, pruned, ..ReleaseDrift::default() };
         for manifest in manifests.iter().filter(|m| !is_hook(m)) {
             let Some(is_namespaced) = is_namespaced(&mut asks, view, manifest)? else { continue };
             let manifest = self.marked(manifest, is_namespaced);
@@ -97,6 +100,15 @@ impl InstalledRelease<'_> {
         }
         asks.finish()?;
         Ok(drift)
+    }
+
+    /// Whether this run prunes fields that these manifests declare.
+    pub fn gets_pruned_fields(&self, view: &dyn View, manifests: &[Value]) -> bool {
+        let declares = |field: &PreservedField, manifest: &Value| {
+            release::is(manifest, &field.object, self.namespace)
+                && fields::read(manifest, &field.path).is_some()
+        };
+        view.pruned_fields().iter().any(|field| manifests.iter().any(|manifest| declares(field, manifest)))
     }
 
     /// The manifest as helm lays it: in the namespace of the release, marked as its own.
@@ -156,7 +168,7 @@ impl ReleaseDrift {
     ) -> Result<Vec<PreservedField>, fields::FieldError> {
         let mut preserved = Vec::new();
         self.each_difference(namespace, in_force, manifests, |object, live, manifest, field| {
-            if is_dropped_of_others(&field, live, manifest) {
+            if !self.is_pruned(object, &field) && is_dropped_of_others(&field, live, manifest) {
                 fields::write(manifest, &field.path, fields::read(live, &field.path).cloned())?;
                 preserved.push(PreservedField { object: object.clone(), path: field.path });
             }
@@ -177,14 +189,20 @@ impl ReleaseDrift {
         in_force: &[Value],
     ) -> Result<Vec<Value>, fields::FieldError> {
         let mut manifests = manifests.to_vec();
-        self.each_difference(namespace, in_force, &mut manifests, |_, live, manifest, field| {
+        self.each_difference(namespace, in_force, &mut manifests, |object, live, manifest, field| {
             let is_declared = || field.after.is_some() && !of_others(live, &field).is_empty();
-            if is_declared() || is_dropped_of_others(&field, live, manifest) {
+            let is_others = is_declared() || is_dropped_of_others(&field, live, manifest);
+            if is_others && !self.is_pruned(object, &field) {
                 fields::write(manifest, &field.path, field.before)?;
             }
             Ok(())
         })?;
         Ok(manifests)
+    }
+
+    /// Whether this run prunes a field.
+    fn is_pruned(&self, object: &ApiRef, field: &Field) -> bool {
+        self.pruned.iter().any(|pruned| pruned.object == *object && field.path.starts_with(&pruned.path))
     }
 
     /// Goes over the fields in which manifests differ from those of the revision in force: each with its object, that as it is, and its manifest.
@@ -263,7 +281,7 @@ impl ReleaseDrift {
             fields::differences(&k8s::normalised(live), made).into_iter().filter(|f| f.after.is_some());
         for field in named {
             let owners = owners(live, &field.path);
-            if follows(&owners) {
+            if follows(&owners) || self.is_pruned(object, &field) {
                 continue;
             }
             let other = owners.into_iter().find(|o| o != HELM);

@@ -225,22 +225,69 @@ fn a_patch_comes_back_behind_the_release_that_brings_its_object() {
     lab.kubectl(&["delete", "namespace", "held", "--ignore-not-found"]);
 }
 
-/// One run upgrades the release and prunes a patch of its object; the rollback of that run brings both back.
+/// The managers of the field that chart and patch both set.
+fn owners_of_both(lab: &Lab) -> Vec<String> {
+    let args = ["get", "configmap", "held", "-n", "held", "-o", "json", "--show-managed-fields"];
+    let object: Value = serde_json::from_str(&lab.api.kubectl(&args).unwrap().stdout).unwrap();
+    let entries = object.pointer("/metadata/managedFields").unwrap().as_array().unwrap().clone();
+    let has = |entry: &&Value| entry.pointer("/fieldsV1/f:data/f:both").is_some();
+    entries.iter().filter(has).map(|entry| entry["manager"].as_str().unwrap().to_owned()).collect()
+}
+
+/// One run upgrades the release, whose field has a new value, and prunes a patch of that field; the rollback of that run brings both back.
 #[test]
 fn a_release_that_is_upgraded_and_its_pruned_patch_go_back_together() {
+    let lab = Lab::get();
+    let chart =
+        |both: &str| lay_chart(&lab, &MAP.replace("{{ .Values.both | quote }}", &format!("'{both}'")));
+    // The record of helm has the patched value where an upgrade has left the field to the patch.
+    for is_upgraded_between in [false, true] {
+        chart("1");
+        declare(&lab, "1", Some("patched"));
+        lab.apply().expect(0);
+        if is_upgraded_between {
+            declare(&lab, "2", Some("patched"));
+            lab.apply().expect(0);
+        }
+        let patched =
+            json!({"own": if is_upgraded_between { "2" } else { "1" }, "both": "patched", "extra": "more"});
+        assert_eq!(data(&lab), patched);
+        chart("2");
+        declare(&lab, "3", None);
+        let plan = lab.converge(&["plan", "hosts.yaml"]).expect(2);
+        says_all(&plan, &["orphaned", "k8s:v1/ConfigMap/held/held"]);
+        let pruned = lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+        assert_eq!(data(&lab), json!({"own": "3", "both": "2"}), "{}", pruned.all());
+        assert_eq!(owners_of_both(&lab), ["helm"]);
+        nothing_to_change(&lab);
+        let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+        assert_eq!(data(&lab), patched, "{}", back.all());
+        let owners = owners_of_both(&lab);
+        assert!(owners.len() == 1 && owners[0].starts_with("converge"), "{owners:?}");
+        chart("1");
+        declare(&lab, patched["own"].as_str().unwrap(), Some("patched"));
+        nothing_to_change(&lab);
+        lab.kubectl(&["delete", "namespace", "held"]);
+    }
+}
+
+/// A chart that stays as it is gets its own value with the prune of the patch, in helm's record too.
+#[test]
+fn a_chart_has_its_own_value_again_once_the_patch_is_pruned() {
     let lab = Lab::get();
     lay_chart(&lab, MAP);
     declare(&lab, "1", Some("patched"));
     lab.apply().expect(0);
-    let patched = json!({"own": "1", "both": "patched", "extra": "more"});
-    assert_eq!(data(&lab), patched);
+    declare(&lab, "2", Some("patched"));
+    lab.apply().expect(0);
     declare(&lab, "2", None);
-    // helm's record has the patched value until a second apply.
-    let pruned = lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(1);
-    assert_eq!(data(&lab), json!({"own": "2", "both": "1"}), "{}", pruned.all());
-    let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
-    assert_eq!(data(&lab), patched, "{}", back.all());
-    declare(&lab, "1", Some("patched"));
+    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), json!({"own": "2", "both": "1"}));
+    assert_eq!(owners_of_both(&lab), ["helm"]);
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), json!({"own": "2", "both": "patched", "extra": "more"}));
+    declare(&lab, "2", Some("patched"));
     nothing_to_change(&lab);
     lab.kubectl(&["delete", "namespace", "held"]);
 }
@@ -263,8 +310,8 @@ fn a_field_that_a_patch_takes_away_has_the_value_of_the_older_chart_after_a_roll
         with("2", true);
         lab.apply().expect(0);
         assert_eq!(data(&lab), json!({"own": "1"}));
-        // Of one run the verification expects the new chart's value, which the release then replaces: a false alarm that is known (docs/clusters.md).
-        let mut back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(i32::from(at_once));
+        // Of one run the patch goes back to the new chart's value, which the release then replaces.
+        let mut back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
         if !at_once {
             assert_eq!(data(&lab), json!({"own": "1", "both": "2"}), "{}", back.all());
             back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
@@ -332,4 +379,41 @@ fn a_patch_is_planned_as_the_server_keeps_it() {
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     assert_eq!(pod(), before);
     lab.kubectl(&["delete", "deployment", "kept"]);
+}
+
+/// A patch is asked about as it is planned: a field that cannot change, a value that is none, and a field that the kind has not.
+#[test]
+fn a_patch_that_the_server_refuses_is_an_error_of_the_plan() {
+    let lab = Lab::get();
+    let template = "{metadata: {labels: {a: r}}, spec: {containers: [{name: c, image: pause}]}}";
+    let spec = format!("{{replicas: 0, selector: {{matchLabels: {{a: r}}}}, template: {template}}}");
+    lab.api
+        .apply(&format!(
+            "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: asked, namespace: default}}, spec: {spec}}}"
+        ))
+        .unwrap();
+    let patch = |set: &str| {
+        let target = "{apiVersion: apps/v1, kind: Deployment, namespace: default, name: asked}";
+        lab.role(
+            "asked",
+            &format!("scope: cluster\nresources:\n  - k8s_patch: {{target: {target}, set: {{{set}}}}}\n"),
+        );
+        lab.converge(&["plan", "hosts.yaml"])
+    };
+    says_all(
+        &patch("/spec/selector/matchLabels/b: c").expect(1),
+        &["the server refuses deployment default/asked", "field is immutable"],
+    );
+    says_all(&patch("/spec/replicas: -1").expect(1), &["must be greater than or equal to 0"]);
+    says_all(
+        &patch("/spec/replica: 1").expect(1),
+        &["the server does not keep .spec.replica as declared: it drops the field"],
+    );
+    // Defaults of the server are in the plan.
+    let added = "'/spec/template/spec/containers/[name=d]': {name: d, image: pause}";
+    says_all(&patch(added).expect(2), &["+      - name: d", "+        terminationMessagePath"]);
+    lab.apply().expect(0);
+    nothing_to_change(&lab);
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    lab.kubectl(&["delete", "deployment", "asked"]);
 }

@@ -144,7 +144,7 @@ impl Cluster {
         let recovery = recovery.filter(|recovery| recovery.what != action.what);
         let (saves, no_snapshot) = self.release_to_save(job, &found, content);
         let seq = self.begin(job, &present.state, saves, no_snapshot).await?;
-        let before = self.watched(job.work).await;
+        let (before, _) = self.watched(job.work).await;
         let result = async {
             if let Some(recovery) = recovery {
                 (job.tell)(&tells(&recovery.what));
@@ -159,7 +159,7 @@ impl Cluster {
             self.call(&helm, &action, namespace).await.map_err(late).map_err(|said| (action.what, said))
         }
         .await;
-        let after = self.watched(job.work).await;
+        let (after, moved) = self.watched(job.work).await;
         let noted = self.note_moved(job, &before, &after).await;
         *window = Some((before, after));
         let look = self.release(id).await;
@@ -177,7 +177,10 @@ impl Cluster {
             noted.and(recorded)?;
         }
         match (off, look) {
-            (None, Ok((observed, contents))) => Ok(Done { after: observed.state, contents }),
+            (None, Ok((observed, mut contents))) => {
+                contents.extend(moved);
+                Ok(Done { after: observed.state, contents })
+            }
             (Some(end), _) => Err(end),
             (None, Err(why)) => Err(failed(why)),
         }
@@ -331,14 +334,14 @@ impl Cluster {
     }
 
     /// The states of watched objects, as far as they can be looked at.
-    async fn watched(&self, work: &ClusterWork) -> BTreeMap<ObjectId, State> {
+    async fn watched(&self, work: &ClusterWork) -> (BTreeMap<ObjectId, State>, Vec<Content>) {
         let probes: BTreeSet<Probe> = work.watch.iter().map(|(id, _)| Probe::Object(id.clone())).collect();
         let present = self.answers_to(&probes).await;
         let one = |(probe, answer)| match (probe, answer) {
             (Probe::Object(id), Answer::Object(observed)) => Some((id, observed.state)),
             _ => None,
         };
-        present.answers.into_iter().filter_map(one).collect()
+        (present.answers.into_iter().filter_map(one).collect(), present.contents)
     }
 
     /// Records the watched objects that helm changed.

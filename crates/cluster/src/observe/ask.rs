@@ -106,6 +106,7 @@ impl Cluster {
             secret.remove("data");
         }
         let words = format!("fieldManager={}{DRY}", escaped(self.manager()));
+        let mut found = None;
         let answer = match from.and_then(read) {
             None => {
                 let ApiRef { api_version, kind, namespace, .. } = wanted;
@@ -120,7 +121,9 @@ impl Cluster {
                 let changes = fields::leaf_differences(&from, &to);
                 let Ok(mut new) = fields::with(&live, &changes) else { return Ok(Value::Null) };
                 fields::drop_emptied(&mut new, &changes, &to);
-                api.patch(&format!("{path}?{words}"), MERGE, &merge_patch(&live, &new)).await
+                let patch = merge_patch(&live, &new);
+                found = Some(live);
+                api.patch(&format!("{path}?{words}"), MERGE, &patch).await
             }
         };
         match answer {
@@ -129,7 +132,11 @@ impl Cluster {
                 Ok(why.filter(|why| why.get("conflicts").is_none()).unwrap_or_default())
             }
             Err(fault) => Err(fault.into()),
-            Ok(made) => Ok(json!({"object": made})),
+            Ok(made) => {
+                let found = found.map(|found| ("found".to_owned(), found));
+                let answer = [("object".to_owned(), made)].into_iter().chain(found);
+                Ok(Value::Object(answer.collect()))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::apply::routes::routes;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::event::InProgress;
-use crate::plan::managed::carry_over;
+use crate::plan::managed::{carry_over, lead_releases, pruned_fields};
 use crate::revert::AccountChanges;
 use crate::revert::flags::is_of_begun;
 use crate::revert::undo::same;
@@ -51,8 +51,11 @@ impl Goal {
         match self {
             Self::Declared => {
                 let history = lane.history();
+                let pruned = pruned_fields(lane.remaining(), lane.contents());
                 let mut fresh =
-                    crate::plan::look::plan_again(context, target, &history, other_targets).await?.plan;
+                    crate::plan::look::plan_again(context, target, &history, other_targets, pruned)
+                        .await?
+                        .plan;
                 let back: Vec<Item> =
                     lane.remaining().iter().filter(|i| i.origin == ItemOrigin::Prune).cloned().collect();
                 if !back.is_empty() {
@@ -61,6 +64,7 @@ impl Goal {
                             .await?;
                     carry_over(&mut fresh, items, lane.addresses());
                     fresh.contents.extend(contents);
+                    lead_releases(&mut fresh);
                 }
                 Ok(fresh)
             }
@@ -113,8 +117,11 @@ impl Goal {
                     .collect();
                 let mut found = folded(&fresh, known);
                 if !given_back.is_empty() {
-                    let done: Vec<&Change> =
-                        done.flat_map(|(item, _)| item.changes()).map(|c| &c.change).collect();
+                    let done: Vec<&Change> = done
+                        .flat_map(|(item, _)| item.changes())
+                        .map(|c| &c.change)
+                        .chain(lane.moved_last())
+                        .collect();
                     let now = look(target, given_back.into_iter().collect()).await?;
                     let routes = routes_past(target, &now, &done).await?;
                     found.extend(elsewhere(&now, &done, &routes, lane.contents()));
@@ -123,8 +130,8 @@ impl Goal {
             }
             Self::Saved(changes) => {
                 let now = look(target, rolled_back.iter().cloned().collect()).await?;
-                let done: Vec<&Change> =
-                    changes.iter().filter(|change| rolled_back.contains(&change.object)).collect();
+                let done = changes.iter().filter(|change| rolled_back.contains(&change.object));
+                let done: Vec<&Change> = done.chain(lane.moved_last()).collect();
                 let routes = routes_past(target, &now, &done).await?;
                 Ok(elsewhere(&now, &done, &routes, lane.contents()))
             }

@@ -9,7 +9,7 @@ pub(crate) use beside::ClaimedObject;
 use crate::ItemResult;
 use crate::barriers::Permit;
 use converge_planner::{History, HostPlan, Item, Outcome, place};
-use converge_resource::{Content, Digest, ObjectId, State};
+use converge_resource::{Change, Content, Digest, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The word for a fact among the objects of a window.
@@ -38,6 +38,8 @@ pub(crate) struct Lane {
     base: BTreeMap<ObjectId, State>,
     /// Objects that foreign code changed in an opaque window: their new state was accepted.
     accepted: BTreeSet<ObjectId>,
+    /// The changes of objects of a cluster by the foreign code of items, each with the number of items that had finished before.
+    moved: Vec<(usize, Change)>,
     /// The facts that every item reads, by its number in the latest plan.
     reads: BTreeMap<u32, BTreeSet<String>>,
     /// Facts that foreign code has changed, with the address of the item that did it last.

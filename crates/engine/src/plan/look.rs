@@ -3,7 +3,7 @@
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::facts::ask_others;
-use crate::plan::managed::Declares;
+use crate::plan::managed::{self, Declares};
 use crate::plan::other_hosts::OtherHosts;
 use crate::plan::source::{HostSource, ItemSelection, shown};
 use crate::revert::shared::belongs_to_others;
@@ -12,10 +12,11 @@ use crate::{Activity, Event, TargetError};
 use converge_executor::{Answers, Questions};
 use converge_ledger::OwnedRecords;
 use converge_model::Facts;
+use converge_objects::release_of;
 use converge_planner::{
     FoldResult, History, HostPlan, Item, Knowledge, OtherTargets, OtherTargetsByRole, Outcome, Outputs, fold,
 };
-use converge_resource::{ObjectId, Probe};
+use converge_resource::{ObjectId, PreservedField, Probe};
 use std::collections::BTreeSet;
 
 /// Rounds of questions to one host for one plan. Each answers what was not known before, and what an item asks for follows from
@@ -171,10 +172,12 @@ pub(crate) async fn look_from(
             if asked_for_diffs || folded.diff_asks.is_empty() {
                 complete(context, &source, &mut folded, &known);
                 let narrowed = context.project.is_narrowed();
-                let declares = match records {
-                    Some(_) => Declares::of(&source, &folded.outputs, narrowed),
-                    None => Declares::default(),
-                };
+                let declares = records.as_ref().map(|_| Declares::of(&source, &folded.outputs, narrowed));
+                let declares = declares.unwrap_or_default();
+                let records_read = records.as_ref().and_then(|read| read.as_ref().ok());
+                if gives_back(context, target, &folded.plan, (records_read, &declares), &mut known).await? {
+                    continue;
+                }
                 let reads_others = needs.facts_of_others || read.iter().any(|of| of != host);
                 return Ok(LookResult { folded, known, records, declares, reads_others });
             }
@@ -206,6 +209,24 @@ pub(crate) async fn look_from(
     Err(TargetError::Refused("no plan".to_owned()))
 }
 
+/// Whether it turns out that this run prunes fields of objects that it declares. A release leaves none of these to the patch that goes: it is planned anew.
+async fn gives_back(
+    context: &RunContext,
+    target: &Target,
+    plan: &HostPlan,
+    (records, declares): (Option<&OwnedRecords>, &Declares),
+    known: &mut Knowledge,
+) -> Result<bool, TargetError> {
+    let of_release = |item: &Item| item.claims.iter().any(|object| release_of(object).is_some());
+    let may = context.options.prune && known.pruned_fields().is_empty() && plan.items.iter().any(of_release);
+    let Some(records) = records.filter(|_| may) else { return Ok(false) };
+    let mut with_prune = plan.clone();
+    managed::add_parts(context, target, &mut with_prune, &records.things, declares, known).await?;
+    managed::own(context, target, &mut with_prune, records.clone(), declares, known).await?;
+    known.set_pruned_fields(managed::pruned_fields(&with_prune.items, &with_prune.contents));
+    Ok(!known.pruned_fields().is_empty())
+}
+
 /// The objects with secrets, by the records that were read of a target in this run.
 fn secrets_of(context: &RunContext, target: &Target) -> BTreeSet<ObjectId> {
     context.pool.secrets().get(target.name()).cloned().unwrap_or_default()
@@ -230,18 +251,22 @@ fn stuck(round: usize, open: &Probe) -> TargetError {
     TargetError::Refused(message)
 }
 
-/// Plans anew in the middle of an apply.
+/// Plans anew in the middle of an apply that still prunes these fields.
 pub(crate) async fn plan_again(
     context: &RunContext,
     target: &Target,
     history: &History,
     other_targets: OtherTargetsByRole,
+    pruned: Vec<PreservedField>,
 ) -> Result<FoldResult, TargetError> {
     target.facts_are_stale();
     let look =
         LookScope { part: ItemSelection::Converge, history, diffs: context.options.diffs, records: false };
-    let LookResult { mut folded, mut known, .. } =
-        look_and_plan(context, target, &look, other_targets).await?;
+    let mut known = crate::connect::target::first_knowledge(context, target).await?;
+    known.set_other_targets(other_targets);
+    known.set_pruned_fields(pruned);
+    let start = LookStart { known, records: None };
+    let LookResult { mut folded, mut known, .. } = look_from(context, target, &look, start).await?;
     crate::plan::along::refuse_again(context, target, &mut folded.plan, &mut known).await?;
     Ok(folded)
 }

@@ -5,10 +5,12 @@
 
 mod declares;
 mod fate;
+mod lead;
 mod orphans;
 mod parts;
 
 pub(crate) use declares::Declares;
+pub(crate) use lead::{lead_releases, pruned_fields};
 pub(crate) use orphans::undo_of;
 pub(crate) use parts::add_parts;
 

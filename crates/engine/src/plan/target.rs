@@ -60,6 +60,7 @@ impl HeldPlan {
         let begun = Instant::now();
         let (mut known, records) = (self.looked.known, self.looked.records);
         known.set_other_targets(other_targets);
+        known.set_pruned_fields(Vec::new());
         let from = LookStart { known, records };
         let looked = look_from(context, &self.target, &LookScope::plan(context), from).await;
         end_or_hold(context, self.target, looked, self.took + begun.elapsed()).await
@@ -166,6 +167,7 @@ async fn with_records(
             let parts = managed::add_parts(context, target, &mut plan, things, declares, &mut known).await?;
             managed::own(context, target, &mut plan, records, &looked.declares, &mut known).await?;
             plan.earlier_runs.undeclared.extend(parts);
+            managed::lead_releases(&mut plan);
         }
         Some(Err(message)) => {
             let message = format!("{}: {message}", target.name());

@@ -6,6 +6,7 @@ mod given;
 mod held;
 mod taken;
 mod unset;
+mod upgraded;
 
 use crate::TargetError;
 use crate::connect::target::Target;
@@ -24,6 +25,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use taken::{go_with_their_release, goes_with, taken_with, takes_others};
 pub(crate) use unset::RetainedChanges;
+pub(crate) use upgraded::follow_upgrades;
 
 /// Rounds of questions about one release.
 const ROUNDS: usize = 3;

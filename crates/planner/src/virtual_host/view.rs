@@ -4,7 +4,7 @@ use super::{UnitInput, VirtualHost, key_of, may_be_packaged};
 use crate::OtherTargets;
 use converge_resource::{
     Answer, ApiProbe, Content, Digest, LocalProbe, NamedResource, ObjectId, Observation, PackedContents,
-    Probe, Restarters, RunAnswer, RunsWith, State, Stop, View, Wait,
+    PreservedField, Probe, Restarters, RunAnswer, RunsWith, State, Stop, View, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,10 @@ impl View for VirtualHost<'_> {
     fn observed(&self, object: &ObjectId) -> Result<Observation, Stop> {
         self.need_ancestors(object)?;
         self.found(object)
+    }
+
+    fn pruned_fields(&self) -> &[PreservedField] {
+        self.known.pruned_fields()
     }
 
     fn stages(&self) -> Option<(&[String], usize)> {

@@ -145,8 +145,13 @@ impl HelmRelease {
     }
 
     /// The release as it is: only its objects are looked at.
-    fn unchanged(&self, view: &dyn View, now: ReleaseState, revision: &Value) -> Result<WantedStates, Stop> {
-        let drift = self.installed().drift(view, &deployed(revision)?)?;
+    fn unchanged(
+        &self,
+        view: &dyn View,
+        now: ReleaseState,
+        manifests: &[Value],
+    ) -> Result<WantedStates, Stop> {
+        let drift = self.installed().drift(view, manifests)?;
         drift.conflict()?;
         Ok(self.with_objects(WantedStates::one(self.object(), now), drift))
     }
@@ -401,7 +406,11 @@ impl Resource for HelmRelease {
         let answer = view.api(&probe)?;
         let revisions = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         if let Some(newest) = revisions.first().filter(|r| self.made(r) && now != ReleaseState::Absent) {
-            return self.unchanged(view, now, newest);
+            let manifests = deployed(newest)?;
+            // Of fields that were another's the revision has the values of that one, and not the chart's.
+            if !self.installed().gets_pruned_fields(view, &manifests) {
+                return self.unchanged(view, now, &manifests);
+            }
         }
         let mut spec = self.spec(chart);
         let rendered = match self.rendered(view, &spec) {

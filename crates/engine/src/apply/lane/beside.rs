@@ -2,9 +2,9 @@
 
 use super::Lane;
 use crate::ItemResult;
-use converge_objects::traits_of;
+use converge_objects::{is_of_api, traits_of};
 use converge_planner::{Item, Outcome, place};
-use converge_resource::{ObjectId, State};
+use converge_resource::{Change, ObjectId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that no package moves, but for those behind which the plan defers what reads them.
@@ -102,7 +102,10 @@ impl Lane {
         let mut made = BTreeMap::new();
         for (item, over) in finished.chain(coming) {
             let changes = item.changes().iter().map(|planned| &planned.change);
-            for change in changes.filter(|change| traits_of(&change.object).runs_no_code) {
+            // helm writes objects of a cluster that an item before it has changed.
+            let may_move =
+                |change: &&Change| traits_of(&change.object).runs_no_code || is_of_api(&change.object);
+            for change in changes.filter(may_move) {
                 let state = if over { self.base.get(&change.object) } else { None };
                 made.insert(&change.object, (state.unwrap_or(&change.to), item.role.as_str()));
             }

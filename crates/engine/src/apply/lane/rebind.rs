@@ -3,7 +3,7 @@
 use super::{FACT, Lane, beside, element_of, facts_by_item};
 use crate::ItemResult;
 use crate::apply::outside_plan::OutsidePlan;
-use converge_objects::k8s as text;
+use converge_objects::{is_of_api, k8s as text};
 use converge_planner::{HostPlan, Item, Outcome, Problem, place};
 use converge_resource::{Change, ObjectId, State};
 use std::collections::BTreeMap;
@@ -28,12 +28,29 @@ impl Lane {
             let as_planned = before.get(object).is_some_and(|b| self.base.get(object) == Some(b));
             if before.get(object) != Some(now) {
                 self.look_again = true;
+                if let Some(from) = before.get(object).filter(|_| is_of_api(object)) {
+                    let change = Change { object: object.clone(), from: from.clone(), to: now.clone() };
+                    self.moved.push((self.finished.len(), change));
+                }
                 if as_planned {
                     self.base.insert(object.clone(), now.clone());
                     self.accepted.insert(object.clone());
                 }
             }
         }
+    }
+
+    /// The changes that releases made of objects of a cluster after the run's own last changes of these.
+    pub fn moved_last(&self) -> impl Iterator<Item = &Change> {
+        let own = |change: &Change, (item, _): &(Item, ItemResult)| {
+            item.changes().iter().any(|own| own.change.object == change.object)
+        };
+        let is_last = move |(at, change): &&(usize, Change)| {
+            let mut since = self.finished.iter().skip(*at);
+            let is_done = since.next().is_some_and(|(_, result)| *result == ItemResult::Changed);
+            is_done && !since.any(|finished| own(change, finished))
+        };
+        self.moved.iter().filter(is_last).map(|(_, change)| change)
     }
 
     /// The host has restarted. What that changed is accepted, and the rest is planned again.

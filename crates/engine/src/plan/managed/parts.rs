@@ -35,8 +35,7 @@ struct OrphanedParts<'r> {
 impl OrphanedParts<'_> {
     /// For people, before a prune.
     fn shown(&self) -> Vec<Orphan> {
-        let going: Vec<&ManagedPart> =
-            self.going.iter().copied().chain(self.shared.iter().map(|(part, _)| *part)).collect();
+        let going: Vec<&ManagedPart> = self.dropped().collect();
         let changed: Vec<&ManagedPart> = self.changed.iter().map(|(part, _)| *part).collect();
         let whys: BTreeSet<&str> = self.changed.iter().map(|(_, why)| why.as_str()).collect();
         let why = whys.into_iter().collect::<Vec<_>>().join("; ");
@@ -55,10 +54,14 @@ impl OrphanedParts<'_> {
         [(going, Fate::GivenBack), (changed, Fate::LeftAlone(why))].into_iter().filter_map(one).collect()
     }
 
+    /// Those that the project gives up with a prune.
+    fn dropped(&self) -> impl Iterator<Item = &ManagedPart> {
+        self.going.iter().copied().chain(self.shared.iter().map(|(part, _)| *part))
+    }
+
     /// The place of its newest part in the order in which the project set them.
     fn newest(&self) -> Option<(&str, u32)> {
-        let all = self.going.iter().copied().chain(self.shared.iter().map(|(part, _)| *part));
-        all.map(|part| (part.run.as_str(), part.seq)).max()
+        self.dropped().map(|part| (part.run.as_str(), part.seq)).max()
     }
 }
 
@@ -266,8 +269,7 @@ fn is_as(now: &Value, part: &ManagedPart, value: Option<&Value>) -> bool {
 
 /// The item that gives the orphaned parts of an object back; `None` where all of them stay.
 fn item(id: u32, parts: &OrphanedParts<'_>, known: &Knowledge) -> Option<Item> {
-    let dropped = parts.going.iter().copied().chain(parts.shared.iter().map(|(part, _)| *part));
-    let dropped: Vec<&ManagedPart> = dropped.collect();
+    let dropped: Vec<&ManagedPart> = parts.dropped().collect();
     let role = dropped.last()?.role.clone();
     let object = &parts.thing.object;
     let undo = super::undo_of(parts.thing, &[], &BTreeSet::new(), known);
