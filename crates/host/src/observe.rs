@@ -1,7 +1,7 @@
 //! Questions to a host: many probes, one batch, one round trip.
 
+use crate::connection::HostConnection;
 use crate::facts::Groups;
-use crate::link::Link;
 use crate::records;
 use converge_executor::{Answers, Questions, TargetError};
 use converge_ledger::{OwnedRecords, parse_owned};
@@ -29,7 +29,7 @@ enum HostQuestion {
 }
 
 /// Asks a host all of this at once.
-pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Answers, ShellError> {
+pub(crate) async fn observe(link: &HostConnection, questions: Questions<'_>) -> Result<Answers, ShellError> {
     let (mut items, asked) = items_of(questions.probes, questions.facts);
     if questions.managed {
         items.push(probe_item(OWNED, records::owned_script(), 60));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::State;
 use std::path::Path;
 
@@ -58,7 +58,7 @@ esac
 "#;
 
 struct SnapHost<'a> {
-    shell: &'a Shell,
+    shell: &'a TestShell,
     root: tempfile::TempDir,
     tools: String,
 }

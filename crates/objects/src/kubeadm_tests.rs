@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::{State, quote};
 use std::path::Path;
 
@@ -36,13 +36,13 @@ restart) [ ! -e "$here/broken" ] || exit 1; echo "$*" >>"$here/restarts" ;;
 esac
 "#;
 
-struct Host<'a> {
-    shell: &'a Shell,
+struct FakeHost<'a> {
+    shell: &'a TestShell,
     root: tempfile::TempDir,
     tools: String,
 }
 
-impl Host<'_> {
+impl FakeHost<'_> {
     fn vars(&self) -> String {
         let root = self.root.path().display();
         format!(
@@ -71,12 +71,12 @@ impl Host<'_> {
     }
 }
 
-fn every_host(test: impl Fn(&Host<'_>)) {
+fn every_host(test: impl Fn(&FakeHost<'_>)) {
     let dir = tempfile::tempdir().unwrap();
     for shell in shells(dir.path()) {
         let root = tempfile::tempdir().unwrap();
         let tools = fake_tool(root.path(), "kubeadm", KUBEADM);
-        test(&Host { shell: &shell, root, tools });
+        test(&FakeHost { shell: &shell, root, tools });
     }
 }
 

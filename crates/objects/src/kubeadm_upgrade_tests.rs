@@ -1,7 +1,7 @@
 //! The upgrade of a node in every shell, with stand-ins for kubectl, kubeadm and kubelet.
 
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::{ObjectId, State};
 
 /// A stand-in for kubectl: a node in files beside it. `silent` makes it fail, `budget` keeps a pod, `unmanaged` is a pod that no controller brings back.
@@ -32,13 +32,13 @@ esac
 const KUBEADM: &str = "#!/bin/sh\necho \"kubeadm $*\" >>\"${0%/*}/log\"\n[ ! -e \"${0%/*}/fail\" ]\n";
 const KUBELET: &str = "#!/bin/sh\necho \"Kubernetes $(cat \"${0%/*}/kubelet-version\")\"\n";
 
-struct Node<'a> {
-    shell: &'a Shell,
+struct FakeNode<'a> {
+    shell: &'a TestShell,
     root: tempfile::TempDir,
 }
 
-impl<'a> Node<'a> {
-    fn new(shell: &'a Shell) -> Self {
+impl<'a> FakeNode<'a> {
+    fn new(shell: &'a TestShell) -> Self {
         let node = Self { shell, root: tempfile::tempdir().unwrap() };
         let root = node.root.path();
         for folder in ["kubernetes/manifests", "kubelet", "tools"] {
@@ -91,7 +91,7 @@ impl<'a> Node<'a> {
 fn a_worker_is_drained_upgraded_and_takes_pods_again() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         assert_eq!(node.line("follow"), "at v1.35.1", "{}", shell.name);
         assert_eq!((node.line("drain:w1"), node.line("pods:w1")), ("runs v1.35.1".into(), "open".into()));
         // The cluster comes first.
@@ -134,7 +134,7 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
 fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         let free = "CV_FETCH_FOR=w1; cv_kubeadm_free w1 10.0.0.1:6443";
         node.has("unmanaged", Some(""));
         let (status, said) = node.run(free, "");
@@ -174,7 +174,7 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
 fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_reported() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         node.has("unschedulable", Some("true"));
         node.has("annotation", Some("leave"));
         assert_eq!(node.line("pods:w1"), "cordoned leave");

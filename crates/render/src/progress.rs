@@ -205,9 +205,9 @@ mod tests {
     use std::time::Duration;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Written {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn said(hosts: usize, live: bool, result: &ItemResult) -> String {
-        let written = Written::default();
+        let written = SharedBuffer::default();
         let size: Option<TerminalSize> =
             live.then(|| Box::new(|| Some((80_usize, 24_usize))) as TerminalSize);
         let names: Vec<String> = (0..hosts).map(name).collect();

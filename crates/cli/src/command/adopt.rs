@@ -2,7 +2,7 @@
 
 use super::amending::AmendmentText;
 use super::plan::inventory_names;
-use crate::args::{AmendArgs, Reading, StateAdopt};
+use crate::args::{AmendArgs, ReadArgs, StateAdoptArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -15,9 +15,9 @@ use converge_planner::{HostPlan, Item, Outcome};
 use converge_render as render;
 use std::collections::BTreeSet;
 
-pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
-    let StateAdopt {
-        reading: Reading { target, mut select, connection, timings },
+pub async fn run(args: StateAdoptArgs, console: &Console) -> Result<u8, Failure> {
+    let StateAdoptArgs {
+        reading: ReadArgs { target, mut select, connection, timings },
         resources,
         amend: AmendArgs { host, yes },
     } = args;

@@ -1,6 +1,6 @@
 //! `converge test`: roles, held against their scenarios and the gates that hold for every role.
 
-use crate::args::Test;
+use crate::args::TestArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::prompt::Agreement;
@@ -16,7 +16,7 @@ use std::time::Instant;
 /// A disposable host and its share of the work take about this much memory, in KiB.
 const HOST_KIB: u64 = 512 << 10;
 
-pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: TestArgs, console: &Console) -> Result<u8, Failure> {
     if args.remove_kept {
         return remove_remaining_hosts(console);
     }
@@ -71,7 +71,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
 }
 
 /// Reads all scenarios that are asked for; diagnostics of all of them together.
-fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
+fn cases(args: &TestArgs) -> Result<Vec<Case>, Failure> {
     let folders: Vec<Utf8PathBuf> = match (args.all, args.roles.is_empty()) {
         (true, true) => converge_scenarios::find_roles(&args.roles_folder)?,
         (true, false) => {
@@ -104,7 +104,7 @@ fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
 }
 
 /// Where the scenarios run; refused with what to do where they cannot.
-fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failure> {
+fn hosts(args: &TestArgs, cases: &[Case], console: &Console) -> Result<Where, Failure> {
     if args.pure {
         return Ok(Where::Recorded);
     }
@@ -140,7 +140,7 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
 }
 
 /// Hosts that a user has are changed only when a user says so.
-fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
+fn ask(args: &TestArgs, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
     let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
     let mut roles: Vec<&str> = roles;
     roles.dedup();
@@ -168,7 +168,7 @@ fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Resu
 }
 
 /// Scenarios at once: as many as processors, and as their hosts have room in memory.
-fn jobs(args: &Test, cases: &[Case]) -> usize {
+fn jobs(args: &TestArgs, cases: &[Case]) -> usize {
     if let Some(jobs) = args.jobs {
         return usize::from(jobs);
     }

@@ -1,7 +1,7 @@
 //! An item that destroys what only a copy on this machine can bring back: the copy is made on a host, brought here in pieces and compared,
 //! and only then the item begins.
 
-use super::HostRun;
+use super::TargetRun;
 use super::fetch::last_words;
 use crate::{Activity, Event, ItemResult, NoBackup, StoredBackup, TargetError};
 use converge_host::Aside;
@@ -63,7 +63,7 @@ struct Remote<'a> {
     digest: &'a Digest,
 }
 
-impl HostRun {
+impl TargetRun {
     /// Brings what must be on this machine before this item begins. False where it may not begin: it has failed then, or the run is
     /// stopped.
     pub(super) async fn bring(&mut self, item: &Item) -> bool {

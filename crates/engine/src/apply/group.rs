@@ -1,7 +1,7 @@
 //! Items of a stretch that the host does together: directories and plain files (see `converge_host::records::group_piece`), packages (see
 //! `converge_host::records::together_piece`), and units that are started (see `converge_host::records::units_piece`).
 
-use super::HostRun;
+use super::TargetRun;
 use super::running::ItemProgress;
 use crate::apply::work::Work;
 use crate::{Activity, Event, ItemResult};
@@ -219,7 +219,7 @@ fn first_object(work: &Work) -> Option<&ObjectId> {
     work.item.changes().first().map(|planned| &planned.change.object)
 }
 
-impl HostRun {
+impl TargetRun {
     /// Takes an event of the host about a group.
     pub(super) fn take_group(
         &mut self,

@@ -1,8 +1,8 @@
 //! Guarded items: the host reverts them by itself unless a new session confirms them in time.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_objects::is_action;
 use converge_planner::{Item, ItemGuard};
@@ -89,8 +89,8 @@ enum AutoRevertResult {
     Open(String),
 }
 
-impl HostRun {
-    /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`HostRun::settle`] reaches it anew.
+impl TargetRun {
+    /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`TargetRun::settle`] reaches it anew.
     pub(super) async fn guarded(&mut self, ids: &[u32]) {
         let stretch = || self.lane.remaining().iter().filter(|i| ids.contains(&i.id));
         let windows: u64 = stretch().filter_map(|i| i.guard).map(|g| g.seconds).sum();
@@ -198,7 +198,7 @@ impl HostRun {
     }
 
     /// A new session, tried until the deadline.
-    async fn anew(&self, deadline: Instant) -> Result<Link, NoSession> {
+    async fn anew(&self, deadline: Instant) -> Result<HostConnection, NoSession> {
         let mut why = NoSession::NoAnswer;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -292,7 +292,7 @@ impl HostRun {
     }
 
     /// Waits in a new session until the switch has acted.
-    async fn put_back_by_itself(&self, seconds: u64) -> (AutoRevertResult, Option<Link>) {
+    async fn put_back_by_itself(&self, seconds: u64) -> (AutoRevertResult, Option<HostConnection>) {
         let deadline = self.deadline(seconds) + Duration::from_secs(ACTING);
         loop {
             let link = match self.anew(deadline).await {
@@ -338,7 +338,7 @@ fn acted((status, said): &(Status, String)) -> AutoRevertResult {
 }
 
 /// Runs one script in a session: how it ended and what it said.
-async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), AskError> {
+async fn ask(link: &HostConnection, script: String, within: Duration) -> Result<(Status, String), AskError> {
     let item = converge_ssh::ShellItem { timeout: Some(within), ..converge_ssh::ShellItem::new(1, script) };
     let batch = Batch::of(vec![item]);
     let asked = tokio::time::timeout(within + PAUSE, link.run_to_end(&batch)).await;
@@ -355,6 +355,6 @@ async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, S
 }
 
 /// Ends a session that was for one question.
-async fn leave(link: Link) {
+async fn leave(link: HostConnection) {
     drop(tokio::time::timeout(Duration::from_secs(2), link.close()).await);
 }

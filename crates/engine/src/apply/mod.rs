@@ -37,8 +37,8 @@ use std::time::Instant;
 /// Items that are sent at once. The shell on the host holds them all in memory, and each fork of it costs the more the more there are.
 const STRETCH: usize = 100;
 
-/// One host in an apply.
-struct HostRun {
+/// One target in an apply.
+struct TargetRun {
     context: Arc<RunContext>,
     target: Target,
     lane: Lane,
@@ -66,7 +66,7 @@ fn role_states(lane: &Lane, roles: &BTreeMap<String, usize>) -> BTreeMap<String,
     roles.keys().map(state).collect()
 }
 
-impl HostRun {
+impl TargetRun {
     fn new(
         whole: &Whole<'_>,
         target: Target,

@@ -1,11 +1,11 @@
 //! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
 
-use super::HostRun;
+use super::TargetRun;
 use super::running::ItemProgress;
 use crate::apply::work::Work;
 use crate::connect::target;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_planner::Item;
 use converge_ssh::{Batch, ShellOutcome, Transport};
@@ -19,9 +19,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const DEADLINE: u64 = 600;
 
 /// A host after its restart, or why it is lost; nothing where it has not restarted.
-type ReturnedHost = Result<Arc<Link>, Option<TargetError>>;
+type ReturnedHost = Result<Arc<HostConnection>, Option<TargetError>>;
 
-impl HostRun {
+impl TargetRun {
     /// Restarts the host for this item, and ends the item in another session.
     pub(super) async fn restart(&mut self, id: u32) -> Result<(), TargetError> {
         let Some(item) = self.lane.remaining().iter().find(|i| i.id == id).cloned() else { return Ok(()) };
@@ -201,7 +201,7 @@ impl HostRun {
 }
 
 /// Which boot a host runs; `None` where it cannot say.
-async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
+async fn boot_id(link: &HostConnection) -> Result<Option<String>, TargetError> {
     let script = "cv_boot_now && printf '%s\\n' \"$CV_BOOT\"";
     let item = converge_ssh::ShellItem {
         timeout: Some(Duration::from_secs(30)),

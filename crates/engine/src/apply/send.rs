@@ -1,11 +1,11 @@
 //! Sends a stretch of items to a host, and takes its answers as they come.
 
 use super::running::ItemProgress;
-use super::{HostRun, group};
+use super::{TargetRun, group};
 use crate::apply::work::{ItemReading, Work};
 use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_planner::Item;
 use converge_ssh::{Batch, Because, ShellError, Status};
@@ -29,11 +29,11 @@ pub(super) struct SendState {
     pub(super) resume: bool,
 }
 
-impl HostRun {
+impl TargetRun {
     /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
     pub(super) async fn send(
         &mut self,
-        link: &Link,
+        link: &HostConnection,
         ids: &[u32],
         said: Option<bytes::Bytes>,
     ) -> Result<(), TargetError> {
@@ -82,7 +82,7 @@ impl HostRun {
     }
 
     /// The script that the host runs before the pieces, if there is one.
-    fn prelude(&mut self, link: &Link, works: &BTreeMap<u32, Work>) -> Option<String> {
+    fn prelude(&mut self, link: &HostConnection, works: &BTreeMap<u32, Work>) -> Option<String> {
         let phases = self.context.options.phases;
         let mut prelude = if phases { host::TELL_PHASES.to_owned() } else { String::new() };
         if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
@@ -95,7 +95,7 @@ impl HostRun {
     }
 
     /// Sends pieces, and takes the answers until there is one to each.
-    async fn exchange(&mut self, link: &Link, sent: group::Stretch) -> Result<(), TargetError> {
+    async fn exchange(&mut self, link: &HostConnection, sent: group::Stretch) -> Result<(), TargetError> {
         let mut unanswered = sent.unanswered();
         let group::Stretch { items, works, groups, last_piece, .. } = sent;
         let stop_file = host::stop_file(&self.run);
@@ -268,7 +268,7 @@ impl HostRun {
     /// The link broke in the middle. The host has all that was sent and goes on with it for a while: what it did not answer is unknown.
     pub(super) fn broken(
         &mut self,
-        link: &Link,
+        link: &HostConnection,
         error: &ShellError,
         unanswered: &BTreeSet<u32>,
         running: &BTreeMap<u32, ItemProgress>,

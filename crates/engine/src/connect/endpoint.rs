@@ -3,7 +3,7 @@
 use crate::Options;
 use crate::session::endpoint::{Endpoint, EndpointError};
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_model::inventory::{BecomeMethod, ConnectionSettings, Hop, HostKeyChecking, Transport};
+use converge_model::inventory::{BecomeMethod, ConnectionSettings, ConnectionType, Hop, HostKeyChecking};
 use converge_ssh::{Become, ClientConfig, Method, SshEndpoint};
 use std::pin::Pin;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(crate) async fn access(
         return Err(EndpointError::HostKeyChecking(said));
     }
     let target = match connection.transport {
-        Transport::Local => SshEndpoint::local(host),
-        Transport::Ssh => target(host, connection, inventory, ssh, 0).await?,
+        ConnectionType::Local => SshEndpoint::local(host),
+        ConnectionType::Ssh => target(host, connection, inventory, ssh, 0).await?,
     };
     let become_ = match (&options.become_user, &connection.become_user) {
         (Some(user), _) if target.user.as_ref() == Some(user) => Become::None,

@@ -5,13 +5,13 @@ use proptest::prelude::*;
 /// An object in a test: kind, key, from, to, item, and who changed it first.
 pub(super) type Said = (&'static str, String, String, String, String, Option<String>);
 
-pub(super) struct Host {
+pub(super) struct FakeHost {
     reverts: Vec<(ObjectId, State, State, String, Option<String>)>,
     /// The paths to which links lead, by those of the objects.
     real: BTreeMap<String, String>,
 }
 
-impl Host {
+impl FakeHost {
     pub(super) fn new(said: Vec<Said>) -> Self {
         let one = |(kind, key, from, to, item, moved): Said| {
             (ObjectId::new(kind, key), State::from_line(&from), State::from_line(&to), item, moved)
@@ -63,7 +63,7 @@ pub(super) const DIR: &str = "dir 755 root root";
 /// A release that waits for a node which takes pods again is uninstalled before its namespace takes it along.
 #[test]
 fn a_namespace_goes_after_the_release_in_it_that_waits_for_a_node() {
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("release", "apps/web", "release deployed c-1 d", "absent", "r/web"),
         said("k8s", "v1/Namespace/apps", "object a", "absent", "r/space"),
         said("k8s", "v1/Node/n1", "object b", "object c", "r/node"),
@@ -79,9 +79,9 @@ fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
     let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
     let mount = "mount tmpfs tmpfs rw -";
     for (of_lines, of_mount) in [("r/a", "r/a"), ("r/lines", "r/mount")] {
-        let goes = Host::new(vec![said("mount", "/srv/a", mount, "absent", of_mount), fstab(of_lines)]);
+        let goes = FakeHost::new(vec![said("mount", "/srv/a", mount, "absent", of_mount), fstab(of_lines)]);
         assert_eq!(goes.flat(), ["/etc/fstab", "/srv/a"]);
-        let comes = Host::new(vec![fstab(of_lines), said("mount", "/srv/a", "absent", mount, of_mount)]);
+        let comes = FakeHost::new(vec![fstab(of_lines), said("mount", "/srv/a", "absent", mount, of_mount)]);
         assert_eq!(comes.flat(), ["/srv/a", "/etc/fstab"]);
     }
 }
@@ -90,13 +90,13 @@ fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
 fn a_directory_that_is_mounted_elsewhere_goes_after_the_unmount_and_comes_before_the_mount() {
     let (dir, mount) = ("dir 755 root root", "mount /dev/sda1 ext4 ro /srv/data/in");
     let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
-    let goes = Host::new(vec![
+    let goes = FakeHost::new(vec![
         said("path", "/srv/data", dir, "absent", "r/data"),
         fstab("r/lines"),
         said("mount", "/mnt", mount, "absent", "r/mount"),
     ]);
     assert_eq!(goes.flat(), ["/etc/fstab", "/mnt", "/srv/data"]);
-    let comes = Host::new(vec![
+    let comes = FakeHost::new(vec![
         said("mount", "/mnt", "absent", mount, "r/mount"),
         fstab("r/lines"),
         said("path", "/srv/data", "absent", dir, "r/data"),
@@ -107,7 +107,7 @@ fn a_directory_that_is_mounted_elsewhere_goes_after_the_unmount_and_comes_before
 #[test]
 fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_go() {
     let changed = |key: &str, item: &str| said("path", key, &file(2), &file(1), item);
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("unit", "demo.service", "unit enabled active d2", "unit enabled active d1", "r/svc"),
         changed("/etc/systemd/system/demo.service", "r/svc"),
         changed("/usr/local/bin/demo", "r/program"),
@@ -122,14 +122,14 @@ fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_g
         ]
     );
     // The record goes, and what it ran with before comes back: a restart too.
-    let first = Host::new(vec![
+    let first = FakeHost::new(vec![
         said("unit", "nginx.service", "unit enabled active d1", "unit enabled active -", "r/svc"),
         changed("/etc/nginx/nginx.conf", "r/conf"),
     ]);
     assert_eq!(first.flat(), ["/etc/nginx/nginx.conf", "nginx.service"]);
     let gone = |key: &str, item: &str| said("path", key, &file(2), "absent", item);
     // The later run made the second file: it stands first, and the unit stops before it goes nevertheless.
-    let stops = Host::new(vec![
+    let stops = FakeHost::new(vec![
         gone("/etc/demo/late", "r/late"),
         said("unit", "demo.service", "unit enabled active d2", "absent", "r/svc"),
         gone("/etc/systemd/system/demo.service", "r/svc"),
@@ -164,7 +164,7 @@ fn node(image: (&str, &str), unit: (&str, &str)) -> Vec<Said> {
 
 #[test]
 fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
-    let order = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
+    let order = FakeHost::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
     let at = |key: &str| order.iter().position(|k| k.ends_with(key)).expect("all are in it");
     // A restored file comes after the transaction of the packages.
     let expected = ["kubelet.service", "k8s.io/a:1", "containerd.service", "/etc/containerd/config.toml"];
@@ -173,13 +173,14 @@ fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
     // The unit of another containerd does not matter; an image that stays does not hold containerd.
     let mut said = node(("pinned", "absent"), ("unit enabled active d2", "absent"));
     "ctr /run/k3s/containerd/containerd.sock k8s.io/a:1".clone_into(&mut said[0].1);
-    let order = Host::new(said).flat();
+    let order = FakeHost::new(said).flat();
     let at = |key: &str| order.iter().position(|k| k.ends_with(key));
     assert!(at("containerd.service") < at("k8s.io/a:1"), "{order:?}");
-    let host = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent")));
+    let host = FakeHost::new(node(("pinned", "absent"), ("unit enabled active d2", "absent")));
     assert_eq!(held_back(&host.reverts(), &BTreeSet::from([0])), BTreeMap::new());
     // One that comes back needs it; without the unit it stays away.
-    let comes = Host::new(node(("absent", "pinned"), ("unit enabled inactive -", "unit enabled active d1")));
+    let comes =
+        FakeHost::new(node(("absent", "pinned"), ("unit enabled inactive -", "unit enabled active d1")));
     assert_eq!(held_back(&comes.reverts(), &BTreeSet::from([3])), BTreeMap::from([(0, 3)]));
 }
 
@@ -199,7 +200,7 @@ fn command(user: Option<&str>) -> String {
 #[test]
 fn a_unit_that_started_after_a_command_stops_before_it_is_undone() {
     let key = command(None);
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("path", "/etc/systemd/system/check.timer", &file(1), "absent", "r/check"),
         said("unit", "check.timer", "unit enabled active -", "absent", "r/check"),
         said("path", "/usr/sbin/check", &file(1), "absent", "r/program"),
@@ -214,7 +215,7 @@ fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_a
     let key = command(Some("bob"));
     let mut other = said("path", "/srv/other", &file(1), "absent", "r/edit");
     other.5 = Some("r/command".to_owned());
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("path", "/srv/f", &file(2), "absent", "r/edit"),
         other,
         said("user", "bob", "user 1 bob \\ / / locked", "absent", "r/user"),
@@ -226,7 +227,7 @@ fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_a
 #[test]
 fn all_packages_are_one_item_between_what_runs_of_them_and_what_comes_back() {
     let there = "present 1 auto -";
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("package", "python3-minimal", there, "absent", "r/python"),
         said("path", "/etc/ufw", DIR, "absent", "r/folder"),
         said("package", "ufw", there, "absent", "r/ufw"),
@@ -247,7 +248,7 @@ fn all_packages_are_one_item_between_what_runs_of_them_and_what_comes_back() {
 #[test]
 fn a_node_comes_first_in_its_role_and_what_is_seen_to_last_last() {
     let of = |kind: &'static str, key: &str, item: &str| said(kind, key, "name a", "name b", item);
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         of("workload", "pods", "a/pods"),
         of("hostname", "b1", "b/1"),
         of("hostname", "a1", "a/1"),
@@ -265,7 +266,7 @@ fn a_node_comes_first_in_its_role_and_what_is_seen_to_last_last() {
 
 #[test]
 fn what_something_needs_that_stays_stays_too() {
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         said("path", "/srv/d/x", &file(1), "absent", "r/x"),
         said("path", "/srv/d", DIR, "absent", "r/d"),
         said("path", "/srv", DIR, "absent", "r/srv"),
@@ -281,8 +282,10 @@ fn what_something_needs_that_stays_stays_too() {
 
 #[test]
 fn what_waits_for_each_other_keeps_the_order_of_the_runs() {
-    let host =
-        Host::new(vec![said("path", "/a", "absent", DIR, "r/a"), said("path", "/b", "absent", DIR, "r/b")]);
+    let host = FakeHost::new(vec![
+        said("path", "/a", "absent", DIR, "r/a"),
+        said("path", "/b", "absent", DIR, "r/b"),
+    ]);
     let reverts = host.reverts();
     let both = [Edge { first: 0, then: 1, needed: false }, Edge { first: 1, then: 0, needed: false }];
     assert_eq!(Schedule::new(&reverts, &both).run(), [[0], [1]]);
@@ -342,7 +345,7 @@ proptest! {
             }
             said
         });
-        let host = Host::new(said.collect());
+        let host = FakeHost::new(said.collect());
         let mut runs = units[unit].0.contains(" active ");
         let mut there = true;
         for key in host.flat() {
@@ -371,7 +374,7 @@ proptest! {
         }
         said_of.sort_by_key(|(turn, _)| *turn);
         let said_of = said_of.into_iter().map(|(_, said)| said).collect();
-        let host = Host { real: real.clone(), ..Host::new(said_of) };
+        let host = FakeHost { real: real.clone(), ..FakeHost::new(said_of) };
         let order = host.flat();
         prop_assert!(order.iter().map(|key| real[key].len()).is_sorted_by(|a, b| a > b), "{:?}", order);
     }
@@ -379,7 +382,7 @@ proptest! {
     /// In any order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
     #[test]
     fn directories_hold_their_contents_both_ways(tree in tree()) {
-        let host = Host::new(tree);
+        let host = FakeHost::new(tree);
         let reverts = host.reverts();
         let mut now: BTreeMap<String, State> =
             reverts.iter().map(|r| (r.object.key.clone(), r.from.clone())).collect();
@@ -414,7 +417,7 @@ proptest! {
             let kind = if *kind == 0 { "package" } else { "hostname" };
             said(kind, &format!("k{n}"), "name a", "name b", &format!("r{role}/i{item}"))
         });
-        let host = Host::new(said.collect());
+        let host = FakeHost::new(said.collect());
         let reverts = host.reverts();
         // Only forward: no circle. Packages are one, so an edge of theirs may close one and is left out.
         let hold = |at: usize| reverts.get(at).is_some_and(|r| r.object.kind != "package");
@@ -447,7 +450,7 @@ fn what_lies_behind_a_link_that_commands_led_on_goes_back_after_the_undo_of_the_
         link
     };
     let inside = |n: u8| said("path", "/srv/l/x", &file(n + 1), &file(n), "r/edit");
-    let host = Host::new(vec![
+    let host = FakeHost::new(vec![
         inside(5),
         link("/C", "/B"),
         said("command", &newest, "done", "pending", "r/c"),

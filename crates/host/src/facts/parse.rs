@@ -1,8 +1,8 @@
 //! From the host's lines to facts. Nothing that a host says can do more than make a fact null.
 
 use super::shape::{
-    Accelerator, Cpu, Disk, Firewalld, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network,
-    Os, Program, Route, Snapd, Ufw, Virtualisation,
+    Accelerator, Cpu, Disk, Firewalld, HostFacts, HugePages, Interface, Kubernetes, Machine, MountFact,
+    Network, Os, Program, Route, Snapd, Ufw, Virtualisation,
 };
 use converge_objects::openssl_moment;
 use jiff::Timestamp;
@@ -158,8 +158,8 @@ fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
-    let mut found: Vec<Mount> = Vec::new();
+fn mounts(said: &AnswerLines<'_>) -> Vec<MountFact> {
+    let mut found: Vec<MountFact> = Vec::new();
     for line in said.all("mount") {
         let mut parts = line.split(' ');
         let (Some(device), Some(path)) = (parts.next().and_then(text), parts.next()) else { continue };
@@ -171,7 +171,7 @@ fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
         if found.iter().any(|m| m.device == device) && path != "/" {
             continue;
         }
-        found.push(Mount { path, device, fstype, read_only, size_mib: None, available_mib: None });
+        found.push(MountFact { path, device, fstype, read_only, size_mib: None, available_mib: None });
     }
     for line in said.all("df") {
         let mut parts = line.splitn(3, ' ');

@@ -34,7 +34,7 @@ mod undo;
 mod watchdog;
 
 /// A machine: a directory for its records, one for its files, and the shell that it has.
-struct Host {
+struct FakeHost {
     dir: tempfile::TempDir,
     argv: Vec<PathBuf>,
     path: Option<PathBuf>,
@@ -42,7 +42,7 @@ struct Host {
 
 /// The shells of a test: `sh`, and bash or busybox alone by turns, since each takes minutes; or those that `CONVERGE_SHELLS` names. `ash` is busybox's
 /// shell with the tools of this machine.
-fn hosts() -> Vec<Host> {
+fn hosts() -> Vec<FakeHost> {
     let wanted = std::env::var("CONVERGE_SHELLS").unwrap_or_else(|_| {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         if name.len().is_multiple_of(2) { "sh,bash" } else { "sh,busybox" }.to_owned()
@@ -70,15 +70,15 @@ fn hosts() -> Vec<Host> {
             }
             let ash = applets.join("ash");
             match name {
-                "ash" => Host { dir, argv: vec![ash], path: None },
-                "busybox" => Host { dir, argv: vec![ash], path: Some(applets) },
-                other => Host { dir, argv: vec![PathBuf::from(other)], path: None },
+                "ash" => FakeHost { dir, argv: vec![ash], path: None },
+                "busybox" => FakeHost { dir, argv: vec![ash], path: Some(applets) },
+                other => FakeHost { dir, argv: vec![PathBuf::from(other)], path: None },
             }
         })
         .collect()
 }
 
-impl Host {
+impl FakeHost {
     fn root(&self) -> PathBuf {
         self.dir.path().join("records")
     }

@@ -12,7 +12,7 @@ fn defaults() {
     let (connection, warnings) = resolve("x: 1").unwrap();
     assert!(warnings.is_empty());
     assert_eq!(connection.address, "h1");
-    assert_eq!(connection.transport, Transport::Ssh);
+    assert_eq!(connection.transport, ConnectionType::Ssh);
     assert_eq!((connection.port, connection.timeout), (None, None));
     assert!(connection.become_user.is_none() && connection.host_key_checking.is_none());
 }

@@ -2,7 +2,7 @@ mod attributes;
 mod round_trip;
 
 use super::*;
-use crate::testing::{Shell, shells};
+use crate::testing::{TestShell, shells};
 use proptest::prelude::*;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -35,7 +35,7 @@ fn state_of(path: &FsPath) -> PathState {
     }
 }
 
-fn each(test: impl Fn(&Shell, &FsPath, &FsPath)) {
+fn each(test: impl Fn(&TestShell, &FsPath, &FsPath)) {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,8 +1,8 @@
 //! `group`
 
 use crate::attrs::check_account;
-use crate::kinds::line::Presence;
 use crate::look::{Account, Asks, account_probe, group, group_id};
+use crate::presence::Presence;
 use converge_objects::GroupState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;

@@ -2,7 +2,8 @@
 
 use crate::chart_source::{archive_name, check_login, check_registry, check_repository, exact, source_stop};
 use crate::look::check_deadline;
-use crate::manifest::{Presence, check_name, namespace_comes};
+use crate::manifest::{check_name, namespace_comes};
+use crate::presence::Presence;
 use crate::release_drift::{InstalledRelease, ReleaseDrift};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

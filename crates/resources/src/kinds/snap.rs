@@ -1,7 +1,7 @@
 //! `snap`
 
-use crate::kinds::line::Presence;
 use crate::look::{program_may_come, state};
+use crate::presence::Presence;
 use converge_objects::SnapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;

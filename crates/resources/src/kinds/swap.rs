@@ -3,8 +3,8 @@
 use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
-use crate::kinds::line::Presence;
 use crate::look::{check_path, normal, path_id, state};
+use crate::presence::Presence;
 use crate::size::Size;
 use converge_objects::SwapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};

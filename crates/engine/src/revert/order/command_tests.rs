@@ -1,7 +1,7 @@
 //! Commands between packages, units and what lies in what they make: reverts in an order in which each step can be made.
 
 use super::super::arrange;
-use super::super::tests::{DIR, Host, Said, file, said};
+use super::super::tests::{DIR, FakeHost, Said, file, said};
 use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ proptest! {
     fn a_command_is_undone_between_what_it_stood_on_and_what_stands_on_it(order in orders(), known in any::<bool>()) {
         let mut said = made(&order, known);
         said.reverse();
-        let flat = Host::new(said).flat();
+        let flat = FakeHost::new(said).flat();
         let at = |key: &str| flat.iter().position(|k| k == key).expect("all are in it");
         let command = at(&makes());
         prop_assert!(at("/srv/p/l/x") < command && command < at("/srv/p"), "{:?}", flat);
@@ -82,7 +82,7 @@ proptest! {
         for at in 0..=order.len() {
             let mut said: Vec<Said> = made(&order, known).into_iter().map(back).collect();
             said.insert(at, more.clone());
-            let host = Host::new(said);
+            let host = FakeHost::new(said);
             let flat = host.flat();
             let at = |key: &str| flat.iter().position(|k| k == key).expect("all are in it");
             let command = at(&makes());

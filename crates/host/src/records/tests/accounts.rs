@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     /// Records in the run that it made the user and the group `root` first of all, and gives the host account files that have them.
     fn made_accounts(&self, run: &str) {
         let etc = self.dir.path().join("etc");

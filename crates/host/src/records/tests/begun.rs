@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     /// An item of a command that makes `made` and fails. Its undo takes `made` away, and counts itself.
     fn failing(&self, has_undo: bool) -> ItemSpec {
         let (made, undone) = (self.file("made"), self.file("undone"));

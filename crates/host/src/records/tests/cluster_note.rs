@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     fn undo_beside(&self, cluster: &Path, args: &[&str]) -> String {
         let script = self.dir.path().join("undo.sh");
         std::fs::write(&script, undo_text()).unwrap();

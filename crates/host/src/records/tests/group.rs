@@ -4,7 +4,7 @@ use super::*;
 pub(super) const SAFE: &str = "cv_others_write() { case $3 in */open) return 0 ;; esac; return 1; }";
 
 /// New files in the folder of a host, each an item of its own.
-fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
+fn members(host: &FakeHost, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
     let one = |(seq, (name, text)): (u32, &(&str, &str))| {
         let change = host.change(&host.file(name), host.file_line(text.as_bytes(), 0o640));
         let mut spec = spec(vec![change]);
@@ -20,7 +20,7 @@ fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
 
 /// The output of the group, between these scripts in its run.
 pub(super) fn made(
-    host: &Host,
+    host: &FakeHost,
     members: &[(ItemSpec, PlainFile)],
     before: &str,
 ) -> (String, Vec<Option<ItemRun>>) {
@@ -152,7 +152,7 @@ fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
 }
 
 /// A directory, one in it, and a file in that.
-fn tree(host: &Host) -> Vec<(ItemSpec, PlainFile)> {
+fn tree(host: &FakeHost) -> Vec<(ItemSpec, PlainFile)> {
     let change = |name: &str, to: &str| Change {
         object: ObjectId::new("path", host.file(name).to_str().unwrap()),
         from: State::absent(),

@@ -4,7 +4,7 @@ use super::group::{SAFE, made};
 use super::*;
 
 /// Files that are there (with mode 644), and what becomes of each: `None` is absent. The same text twice: only its mode changes, to 640.
-fn changes(host: &Host, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(ItemSpec, PlainFile)> {
+fn changes(host: &FakeHost, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(ItemSpec, PlainFile)> {
     let one = |(seq, (name, before, after)): (u32, &(&str, Option<&str>, Option<&str>))| {
         let path = host.file(name);
         if let Some(text) = before {
@@ -23,7 +23,7 @@ fn changes(host: &Host, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(It
 }
 
 /// Every file of the host with its mode and content.
-fn tree(host: &Host) -> BTreeMap<String, (u32, String)> {
+fn tree(host: &FakeHost) -> BTreeMap<String, (u32, String)> {
     let entries = std::fs::read_dir(host.file("")).unwrap().map(Result::unwrap);
     entries
         .map(|entry| {

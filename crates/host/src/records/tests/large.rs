@@ -45,7 +45,7 @@ fn a_record_that_is_too_large_is_named_and_all_others_are_read() {
     });
 }
 
-impl Host {
+impl FakeHost {
     /// A run that has made a file: its journal, and the text of that.
     fn one_run(&self) -> (PathBuf, String) {
         let change = self.change(&self.file("a"), self.file_line(b"1", 0o600));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     pub(super) fn owned(&self) -> OwnedRecords {
         let output = self.sh(&owned_script());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

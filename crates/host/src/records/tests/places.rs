@@ -31,7 +31,7 @@ fn text(path: &Path) -> String {
 }
 
 /// A run has changed `l/x` in `A`.
-fn changed(host: &Host, dir: &Path) -> Change {
+fn changed(host: &FakeHost, dir: &Path) -> Change {
     let change = host.change(&dir.join("l/x"), host.file_line(b"new", 0o644));
     let run = host.one("r1", &mut spec(vec![change.clone()]), &[b"new"]);
     assert_eq!(run.reading, Reading::Done, "{:?}", run.output);

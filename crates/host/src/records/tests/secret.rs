@@ -7,7 +7,7 @@ const SECRET: &str = "zqSECRETzq";
 /// The line of a sensitive command that failed.
 const HIDDEN: &str = "FAILED         command:role/an item: its output is sensitive and not shown\n";
 
-impl Host {
+impl FakeHost {
     /// A command that has run, whose guard holds a secret and whose undo prints it, and fails.
     fn secret_command(&self, sensitive: bool) -> ItemSpec {
         let made = self.file("made");

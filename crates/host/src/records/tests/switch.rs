@@ -5,7 +5,7 @@ use super::*;
 /// Takes every order and runs nothing.
 const SYSTEMD: &str = "systemctl() { [ \"$1\" != is-active ]; }\n";
 
-impl Host {
+impl FakeHost {
     fn guarded(&self) -> ItemSpec {
         let mut item = spec(vec![self.change(&self.file("conf"), self.file_line(b"new", 0o600))]);
         item.run = "r1".to_owned();

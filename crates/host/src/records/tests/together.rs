@@ -58,7 +58,7 @@ fn packages(address: &str, seq: u32, changes: &[(&str, &str, &str)]) -> ItemSpec
 }
 
 /// The host's answer for each, and the status; `None`: it must come as an item of its own.
-fn done(host: &Host, members: &[ItemSpec], before: &str) -> (String, Vec<Option<ItemRun>>) {
+fn done(host: &FakeHost, members: &[ItemSpec], before: &str) -> (String, Vec<Option<ItemRun>>) {
     let piece = together_piece("t0k", &members.iter().collect::<Vec<_>>());
     let packages = host.file("");
     let body = format!(
@@ -91,13 +91,13 @@ fn three() -> Vec<ItemSpec> {
     ]
 }
 
-fn there(host: &Host, files: &[(&str, &str)]) {
+fn there(host: &FakeHost, files: &[(&str, &str)]) {
     for (name, text) in files {
         std::fs::write(host.file(name), format!("{text}\n")).unwrap();
     }
 }
 
-fn text(host: &Host, name: &str) -> String {
+fn text(host: &FakeHost, name: &str) -> String {
     std::fs::read_to_string(host.file(name)).unwrap_or_default().trim().to_owned()
 }
 
