@@ -116,8 +116,8 @@ impl HostConnection {
         while !self.session.is_closed() {
             tokio::time::sleep(LOOK).await;
         }
-        let said = "the host sent nothing while it was waiting".to_owned();
-        self.lost(&ShellError::closed(said, Vec::new()))
+        let reply = "the host sent nothing while it was waiting".to_owned();
+        self.lost(&ShellError::closed(reply, Vec::new()))
     }
 
     /// Makes the loop on the host skip items that have not begun.

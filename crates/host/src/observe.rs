@@ -42,22 +42,22 @@ pub(crate) async fn observe(link: &HostConnection, questions: Questions<'_>) -> 
     if let Some(error) = error {
         return Err(error);
     }
-    let mut said = Answers { answers: broken_names(questions.probes), ..Answers::default() };
+    let mut reply = Answers { answers: broken_names(questions.probes), ..Answers::default() };
     for result in results {
         if result.id == OWNED {
-            said.managed = Some(owned(&result));
+            reply.managed = Some(owned(&result));
             continue;
         }
         match asked.get(&result.id) {
             Some(HostQuestion::Facts(groups)) => {
-                said.facts = Some(crate::facts::parse(&text(&result.output), groups));
+                reply.facts = Some(crate::facts::parse(&text(&result.output), groups));
             }
-            Some(HostQuestion::Objects { kind, keys }) => said.answers.extend(answers(kind, keys, &result)),
-            Some(HostQuestion::One(probe)) => said.answers.push((probe.clone(), answer(probe, &result))),
+            Some(HostQuestion::Objects { kind, keys }) => reply.answers.extend(answers(kind, keys, &result)),
+            Some(HostQuestion::One(probe)) => reply.answers.push((probe.clone(), answer(probe, &result))),
             None => {}
         }
     }
-    Ok(said)
+    Ok(reply)
 }
 
 /// The problem with records of runs that are larger than an answer may be. A part of them means something else than the whole.
@@ -150,13 +150,13 @@ fn content_script(path: &str) -> String {
 }
 
 fn failure(result: &ShellItemResult) -> String {
-    let said = text(&result.stderr);
-    let said = said.trim();
+    let reply = text(&result.stderr);
+    let reply = reply.trim();
     match result.outcome {
-        ShellOutcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
+        ShellOutcome::Finished { status: Status::Exited(n), .. } if reply.is_empty() => {
             format!("ended with status {n}")
         }
-        ShellOutcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
+        ShellOutcome::Finished { status: Status::Exited(_), .. } => reply.to_owned(),
         ShellOutcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
         ShellOutcome::Skipped(_) | ShellOutcome::Lost | ShellOutcome::Unknown => {
             "was not answered".to_owned()

@@ -98,11 +98,11 @@ async fn open(link: &HostConnection, meta: &RunMeta) -> Result<(), TargetError> 
     );
     let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
     let (results, error) = link.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
-    let bare = |said: &str| without_name(&link.host, said.trim());
+    let bare = |reply: &str| without_name(&link.host, reply.trim());
     match error {
         // The lock is someone else's, or the host cannot take records: its own words say which.
-        Some(ShellError::Prelude { status: LOCKED, said }) => return Err(TargetError::Locked(bare(&said))),
-        Some(ShellError::Prelude { said, .. }) => return Err(TargetError::Refused(bare(&said))),
+        Some(ShellError::Prelude { status: LOCKED, reply }) => return Err(TargetError::Locked(bare(&reply))),
+        Some(ShellError::Prelude { reply, .. }) => return Err(TargetError::Refused(bare(&reply))),
         Some(error) => return Err(link.lost(&error)),
         None => {}
     }
@@ -132,9 +132,9 @@ async fn demand(link: &HostConnection, item: ShellItem, what: &str) -> Result<()
         (_, Some(error)) => Err(link.lost(&error)),
         (Some(result), None) if result.success() => Ok(()),
         (result, None) => {
-            let said =
+            let reply =
                 result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).unwrap_or_default();
-            Err(TargetError::Refused(format!("{what} cannot be written: {said}")))
+            Err(TargetError::Refused(format!("{what} cannot be written: {reply}")))
         }
     }
 }

@@ -96,9 +96,9 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
         assert_eq!((node.line("drain:w1"), node.line("pods:w1")), ("runs v1.35.1".into(), "open".into()));
         // The cluster comes first.
         let leads = "cv_kubeadm_leads v1.36.2 10.0.0.1:6443";
-        let (status, said) = node.run(leads, "");
-        assert_eq!(status, 75, "{said}");
-        assert!(said.ends_with("the cluster has the version v1.35.1, and v1.36.2 comes first"), "{said}");
+        let (status, reply) = node.run(leads, "");
+        assert_eq!(status, 75, "{reply}");
+        assert!(reply.ends_with("the cluster has the version v1.35.1, and v1.36.2 comes first"), "{reply}");
         node.has("version", Some("v1.36.2"));
         assert_eq!(node.run(leads, ""), (0, "v1.36.2".to_owned()));
         assert_eq!(node.run("cv_apply_kubeadm_upgrade follow 'at v1.36.2'", "").0, 0);
@@ -121,8 +121,8 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
         assert_eq!(node.line("drain:w1"), "runs v1.36.2");
         let open = "CV_KUBEADM_READY=v1.36.2 CV_KUBEADM_SECONDS=0; cv_apply_kubeadm_upgrade pods:w1 open";
         node.has("ready", Some("v1.35.1 True"));
-        let (status, said) = node.run(open, "");
-        assert!(status != 0 && said.ends_with("are: v1.35.1 True"), "{said}");
+        let (status, reply) = node.run(open, "");
+        assert!(status != 0 && reply.ends_with("are: v1.35.1 True"), "{reply}");
         node.has("ready", Some("v1.36.2 True"));
         assert_eq!(node.run(open, "").0, 0);
         assert_eq!(node.line("pods:w1"), "open");
@@ -137,22 +137,25 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
         let node = FakeNode::new(&shell);
         let free = "CV_FETCH_FOR=w1; cv_kubeadm_free w1 10.0.0.1:6443";
         node.has("unmanaged", Some(""));
-        let (status, said) = node.run(free, "");
-        assert_eq!(status, 1, "{said}");
-        assert!(said.contains("declare no controller (unmanaged: true ends them): default/alone"), "{said}");
+        let (status, reply) = node.run(free, "");
+        assert_eq!(status, 1, "{reply}");
+        assert!(
+            reply.contains("declare no controller (unmanaged: true ends them): default/alone"),
+            "{reply}"
+        );
         assert_eq!(node.line("pods:w1"), "open", "it was cordoned before it was asked");
         assert_eq!(node.run(&format!("{free} --force"), "").0, 0);
         assert_eq!(node.run("cv_kubeadm_keep w1 10.0.0.1:6443 upgrade", "").1, "it takes pods again");
         node.has("unmanaged", None);
 
         node.has("budget", Some(""));
-        let (status, said) = node.run(free, "");
-        assert_eq!(status, 74, "{said}");
+        let (status, reply) = node.run(free, "");
+        assert_eq!(status, 74, "{reply}");
         assert!(
-            said.ends_with(
+            reply.ends_with(
                 "the pod default/held-1 stays on the node: no eviction is allowed by the budget stays"
             ),
-            "{said}"
+            "{reply}"
         );
         // A cordon for another purpose stays.
         assert_eq!(node.run("cv_kubeadm_keep w1 10.0.0.1:6443 leave", ""), (0, String::new()));
@@ -165,8 +168,8 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
         assert_eq!(node.line("pods:w1"), "closed");
         assert_eq!(node.run(free, "").0, 0);
         assert_eq!(node.line("pods:w1"), "closed");
-        let (status, said) = node.run("cv_apply_kubeadm_upgrade pods:w1 open", "");
-        assert!(status != 0 && said.contains("it is not cordoned by converge"), "{said}");
+        let (status, reply) = node.run("cv_apply_kubeadm_upgrade pods:w1 open", "");
+        assert!(status != 0 && reply.contains("it is not cordoned by converge"), "{reply}");
     }
 }
 
@@ -190,7 +193,7 @@ fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_reported() {
 }
 
 #[test]
-fn a_node_that_is_drained_is_seen_as_cordoned() {
+fn a_node_that_is_drained_is_read_as_cordoned() {
     let change = |node: &str, to: &str| Change {
         object: ObjectId::new("kubeadm_upgrade", format!("drain:{node}")),
         from: State::from_line("runs v1.35.1"),

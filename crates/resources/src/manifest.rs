@@ -292,9 +292,9 @@ impl Apply<'_> {
             return Stop::invalid_help("", words(&owned), help).openly(words(&open));
         }
         match answer.get("invalid") {
-            Some(said) => {
-                let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-                Stop::invalid("", format!("the server refuses {shown}: {said}"))
+            Some(reply) => {
+                let reply = reply.as_str().map_or_else(|| reply.to_string(), str::to_owned);
+                Stop::invalid("", format!("the server refuses {shown}: {reply}"))
             }
             None => Stop::Failed(format!("{shown}: the answer of the server is not understood")),
         }

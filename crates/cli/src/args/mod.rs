@@ -382,11 +382,11 @@ pub struct TestArgs {
     #[arg(long)]
     pub keep: bool,
     /// Remove hosts that --keep has left
-    #[arg(long, conflicts_with_all = ["roles", "all"])]
-    pub remove_kept: bool,
+    #[arg(long = "remove-kept", conflicts_with_all = ["roles", "all"])]
+    pub remove_remaining: bool,
     /// Do not inject drift into the objects that the roles manage
     #[arg(long = "no-drift", alias = "no-spoil")]
-    pub no_spoil: bool,
+    pub no_drift: bool,
     /// Scenarios at once [default: as processors and memory allow]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub jobs: Option<u8>,

@@ -66,9 +66,9 @@ fn is_of(item: &Item, resource: &str) -> bool {
 /// All resources are declared, for hosts, and none of them has anything to change.
 fn check(plan: &FleetPlan, resources: &[String]) -> Result<(), Failure> {
     let items = || plan.planned().flat_map(|host| host.items.iter().map(move |item| (host, item)));
-    let is_all_seen = plan.planned().count() == plan.hosts.len();
+    let is_whole_plan = plan.planned().count() == plan.hosts.len();
     if let Some(unknown) = resources.iter().find(|name| !items().any(|(_, item)| is_of(item, name)))
-        && is_all_seen
+        && is_whole_plan
     {
         return Err(Failure::usage(
             format!("no resource `{unknown}` is declared here"),

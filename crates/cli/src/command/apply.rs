@@ -219,10 +219,10 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     let pruned = plan.pruned();
     let things = pruned.things;
     match number {
-        Some(said) if pruned.is_covered_by(said) => return Ok(()),
-        Some(said) => {
+        Some(given) if pruned.is_covered_by(given) => return Ok(()),
+        Some(given) => {
             let message = format!(
-                "--prune={said} was given, and the plan removes or restores {}; nothing was changed",
+                "--prune={given} was given, and the plan removes or restores {}; nothing was changed",
                 counted(things, "object")
             );
             return Err(Failure::refused(

@@ -17,7 +17,7 @@ use std::time::Instant;
 const HOST_KIB: u64 = 512 << 10;
 
 pub fn run(args: TestArgs, console: &Console) -> Result<u8, Failure> {
-    if args.remove_kept {
+    if args.remove_remaining {
         return remove_remaining_hosts(console);
     }
     let cases = cases(&args)?;
@@ -35,7 +35,7 @@ pub fn run(args: TestArgs, console: &Console) -> Result<u8, Failure> {
         jobs: jobs(&args, &cases),
         keep: args.keep,
         record: args.record,
-        inject_drift: !args.no_spoil,
+        inject_drift: !args.no_drift,
         catalog: project::catalog(),
         vault: args.vault.vault()?,
         operator: session::operator(),
@@ -144,17 +144,17 @@ fn ask(args: &TestArgs, names: &[String], cases: &[Case], console: &Console) -> 
     let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
     let mut roles: Vec<&str> = roles;
     roles.dedup();
-    let damage = if args.no_spoil {
+    let damage = if args.no_drift {
         ""
     } else {
         " Drift is injected into all objects of these roles, one after another, and corrected."
     };
-    let said = format!(
+    let notice = format!(
         "This changes {}: {} with all that they require are applied, then rolled back.{damage}",
         names.join(", "),
         roles.join(", ")
     );
-    console.remark(render::Tone::Warn, "", &said);
+    console.remark(render::Tone::Warn, "", &notice);
     if args.yes {
         return Ok(());
     }
@@ -199,11 +199,11 @@ fn progress(cases: &[Case], console: &Console) -> render::TestProgress {
 
 fn remove_remaining_hosts(console: &Console) -> Result<u8, Failure> {
     let removed = converge_scenarios::remove_remaining_hosts().map_err(Failure::failed)?;
-    let said = if removed.is_empty() {
+    let notice = if removed.is_empty() {
         "no hosts were left\n".to_owned()
     } else {
         format!("removed: {}\n", removed.join(", "))
     };
-    console.write(&said);
+    console.write(&notice);
     Ok(code::DONE)
 }

@@ -35,8 +35,8 @@ enum OtherHostAnswer {
 }
 
 /// The last line that a script wrote, for people.
-pub(super) fn last_words(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+pub(super) fn last_words(reply: &[u8]) -> String {
+    let text = String::from_utf8_lossy(reply);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("no output").trim().to_owned()
 }
@@ -74,12 +74,12 @@ impl TargetRun {
         // A script that waits there must not wait longer than the time that is left.
         let seconds = left.as_secs().max(1);
         let script = format!("CV_FETCH_SECONDS={seconds} CV_FETCH_FOR={}\n{}", quote(&asks), fetch.script);
-        let said = self.ask_for(&fetch, &script, at_work).await;
+        let reply = self.ask_for(&fetch, &script, at_work).await;
         let late = Instant::now() >= until;
-        match said {
-            OtherHostAnswer::Here(said) => {
+        match reply {
+            OtherHostAnswer::Here(reply) => {
                 self.sending.asking = None;
-                Some(said)
+                Some(reply)
             }
             OtherHostAnswer::NotYet(why) if !late => {
                 if first {
@@ -115,8 +115,8 @@ impl TargetRun {
         let script = fetch.give_up.as_ref()?;
         let link = crate::connect::sessions::link(&self.context, &fetch.host).await.ok()?;
         let result = link.ask_beside(script, ANSWER).await.ok()?;
-        let said = if result.success() { &result.output } else { &result.stderr };
-        let text = String::from_utf8_lossy(said).trim().to_owned();
+        let reply = if result.success() { &result.output } else { &result.stderr };
+        let text = String::from_utf8_lossy(reply).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 

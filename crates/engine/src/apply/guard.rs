@@ -178,11 +178,11 @@ impl TargetRun {
                 Err(reason) => return Err(RevertCause::NoSession { seconds, reason }),
                 Ok(link) => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    let said = ask(&link, host::confirm_script(&self.run), left).await;
+                    let reply = ask(&link, host::confirm_script(&self.run), left).await;
                     leave(link).await;
-                    match said {
+                    match reply {
                         Ok((Status::Exited(0), _)) => return Ok(()),
-                        Ok((_, said)) => return Err(RevertCause::Check(said)),
+                        Ok((_, reply)) => return Err(RevertCause::Check(reply)),
                         Err(error) => error,
                     }
                 }
@@ -222,7 +222,7 @@ impl TargetRun {
         let now = host::put_back_now_script(&self.run, ACTING, self.switch.ended);
         let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
-            Ok(said) => (acted(&said), None),
+            Ok(reply) => (acted(&reply), None),
             // The session went with the change. The host acts by itself when the window is over.
             Err(_) => self.put_back_by_itself(seconds).await,
         };
@@ -236,7 +236,7 @@ impl TargetRun {
             AutoRevertResult::NotArmed => {
                 "the host has no record of the guarded change, so it is not reverted automatically".to_owned()
             }
-            AutoRevertResult::NotYet(said) => said.clone(),
+            AutoRevertResult::NotYet(reply) => reply.clone(),
             AutoRevertResult::Open(why) => {
                 format!("the host reverts it by itself; whether it has is not known: {why}")
             }
@@ -273,8 +273,8 @@ impl TargetRun {
         // Foreign code of the guarded items may have changed more than was reverted.
         self.lane.ask_to_look_again();
         // Nothing else is done on the host meanwhile.
-        if let AutoRevertResult::NotYet(said) = acted {
-            return Err(TargetError::Locked(said));
+        if let AutoRevertResult::NotYet(reply) = acted {
+            return Err(TargetError::Locked(reply));
         }
         match link {
             None => match acted {
@@ -302,7 +302,7 @@ impl TargetRun {
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = host::put_back_script(&self.run, left.as_secs(), self.switch.ended);
             match ask(&link, wait, left + Duration::from_secs(10)).await {
-                Ok(said) => return (acted(&said), Some(link)),
+                Ok(reply) => return (acted(&reply), Some(link)),
                 // A session that came about during the change may go with it.
                 Err(error) if Instant::now() >= deadline => {
                     return (AutoRevertResult::Open(error.to_string()), None);
@@ -324,16 +324,16 @@ fn has_command_without_undo(item: &Item) -> bool {
 }
 
 /// Reads the status of [`host::put_back_script`].
-fn acted((status, said): &(Status, String)) -> AutoRevertResult {
+fn acted((status, reply): &(Status, String)) -> AutoRevertResult {
     match status {
         Status::Exited(0) => AutoRevertResult::Whole,
         Status::Exited(1) => AutoRevertResult::Partly,
         Status::Exited(3) => AutoRevertResult::NotArmed,
         Status::Exited(4) => AutoRevertResult::Nothing,
-        Status::Exited(5) => AutoRevertResult::NotYet(said.clone()),
+        Status::Exited(5) => AutoRevertResult::NotYet(reply.clone()),
         Status::Exited(6) => AutoRevertResult::Confirmed,
-        _ if said.is_empty() => AutoRevertResult::Open("it takes too long".to_owned()),
-        _ => AutoRevertResult::Open(said.clone()),
+        _ if reply.is_empty() => AutoRevertResult::Open("it takes too long".to_owned()),
+        _ => AutoRevertResult::Open(reply.clone()),
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) async fn access(
     ssh: &converge_ssh::SessionOptions,
 ) -> Endpoint {
     if let Some(mode @ (HostKeyChecking::Off | HostKeyChecking::AcceptNew)) = connection.host_key_checking {
-        let said = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
-        return Err(EndpointError::HostKeyChecking(said));
+        let setting = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
+        return Err(EndpointError::HostKeyChecking(setting));
     }
     let target = match connection.transport {
         ConnectionType::Local => SshEndpoint::local(host),

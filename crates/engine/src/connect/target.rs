@@ -115,7 +115,7 @@ impl Target {
         questions: Questions<'_>,
         known: &mut Knowledge,
     ) -> Result<Answers, TargetError> {
-        let mut said = match self.executor().await {
+        let mut reply = match self.executor().await {
             None => Answers::default(),
             Some(executor) => {
                 let others: BTreeSet<Probe>;
@@ -129,14 +129,14 @@ impl Target {
                 executor.observe(Questions { probes, ..questions }).await?
             }
         };
-        controller::answer(self.fetched(), questions.probes, &mut said).await;
-        for (probe, answer) in std::mem::take(&mut said.answers) {
+        controller::answer(self.fetched(), questions.probes, &mut reply).await;
+        for (probe, answer) in std::mem::take(&mut reply.answers) {
             known.learn(probe, answer);
         }
-        for content in std::mem::take(&mut said.contents) {
+        for content in std::mem::take(&mut reply.contents) {
             known.learn_content(content);
         }
-        Ok(said)
+        Ok(reply)
     }
 
     /// The runs that it has recorded, oldest first; none of a cluster that is not there yet.

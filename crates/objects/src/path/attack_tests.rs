@@ -49,21 +49,21 @@ fn attack(name: &str, pair: impl Fn(&AttackField) -> [PathBuf; 2], script: &str)
     let shells: Vec<TestShell> = shells(tools.path()).into_iter().filter(|s| s.name != "ash").collect();
     let times = attempts().div_ceil(shells.len());
     for shell in &shells {
-        let said = Ground::new(&pair).work(shell, 1, script);
-        assert!(said.contains("did it"), "{name}, {}: the work fails even in peace\n{said}", shell.name);
+        let reply = Ground::new(&pair).work(shell, 1, script);
+        assert!(reply.contains("did it"), "{name}, {}: the work fails even in peace\n{reply}", shell.name);
         let ground = Ground::new(&pair);
         let before = ground.field.roots();
-        let said = while_exchanging(&ground.pair, || ground.work(shell, times, script));
-        assert_eq!(ground.field.roots(), before, "{name}, {}: root's own was changed\n{said}", shell.name);
+        let reply = while_exchanging(&ground.pair, || ground.work(shell, times, script));
+        assert_eq!(ground.field.roots(), before, "{name}, {}: root's own was changed\n{reply}", shell.name);
         let secret = Digest::of(SECRET);
-        assert!(!said.contains(secret.as_str()), "{name}, {}: root's digest was said\n{said}", shell.name);
-        assert!(!said.contains("own secret"), "{name}, {}: root's secret was said\n{said}", shell.name);
+        assert!(!reply.contains(secret.as_str()), "{name}, {}: root's digest was said\n{reply}", shell.name);
+        assert!(!reply.contains("own secret"), "{name}, {}: root's secret was said\n{reply}", shell.name);
         assert!(
             !ground.root.path().join("blobs").join(secret.as_str()).exists(),
             "{name}, {}: root's secret was saved",
             shell.name
         );
-        done += said.matches("did it").count();
+        done += reply.matches("did it").count();
     }
     eprintln!(
         "{name}: {:?}, {times} attempts in each of {} shells, {done} went through",
@@ -75,7 +75,7 @@ fn attack(name: &str, pair: impl Fn(&AttackField) -> [PathBuf; 2], script: &str)
 const FILE: &str = "printf x | cv_put_path \"$1/new\" 644 \"$2\" nogroup && rm -f \"$1/new\" && echo did it";
 
 #[test]
-fn the_attack_would_be_seen() {
+fn the_attack_would_be_noticed() {
     // The work as it was done once: it looks, then it goes, then it changes.
     let once = "[ -L \"$1\" ] || { cd \"$1\" && chown \"$2:\" . && chmod 750 .; }";
     let tools = tempfile::tempdir().unwrap();

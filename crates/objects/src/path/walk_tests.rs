@@ -177,9 +177,9 @@ fn a_device_a_pipe_or_a_socket_in_place_of_a_file_is_named_and_not_read() {
         }
         for (name, what) in there {
             let path = place(name);
-            let said = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
+            let reply = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
             let observed =
-                crate::testing::parse::<PathObject>(&[key(&path)], &said).remove(key(&path)).unwrap();
+                crate::testing::parse::<PathObject>(&[key(&path)], &reply).remove(key(&path)).unwrap();
             assert_eq!(
                 observed.unwrap().state,
                 super::PathState::Other { what: what.to_owned() }.into(),

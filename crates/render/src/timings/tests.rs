@@ -184,7 +184,7 @@ fn work_that_overlaps_in_part_gets_threads_of_its_own_and_what_is_open_ends_with
 }
 
 #[test]
-fn nothing_that_a_host_or_a_command_said_is_in_a_trace() {
+fn no_output_of_a_host_or_a_command_is_in_a_trace() {
     let mut recording = RecordedRun::new(&["h1"]);
     recording.started(0, "h1", 1);
     recording.event(1, Event::ItemOutput { host: "h1".into(), id: 1, text: "hunter2".into() });
@@ -253,7 +253,7 @@ fn the_slowest_things_are_those_that_the_run_waited_for() {
 }
 
 #[test]
-fn of_a_short_run_nothing_is_said() {
+fn of_a_short_run_nothing_is_reported() {
     let (_, report) = recording_of_twelve_seconds();
     let mut recording = RecordedRun::new(&["web1"]);
     recording.event(0, Event::Began { host: None, span: 0, activity: Activity::ApplyAll });

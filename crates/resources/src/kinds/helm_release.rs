@@ -236,12 +236,12 @@ impl HelmRelease {
     /// The chart as helm renders it.
     fn rendered(&self, view: &dyn View, spec: &ReleaseSpec) -> Result<Value, Stop> {
         let answer = view.api(&self.question(spec)?)?;
-        let said =
+        let reply =
             |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         if let Some(stop) = source_stop(&answer, if self.oci.is_some() { "/oci" } else { "/repository" }) {
             return Err(stop);
         }
-        if let Some(why) = said("waits") {
+        if let Some(why) = reply("waits") {
             let wait = view.may_appear(&self.object()).or_else(|| namespace_comes(view, &self.namespace));
             return Err(match wait.or_else(|| view.pending()) {
                 Some(wait) => Stop::Deferred(Wait { reason: why, ..wait }),
@@ -252,7 +252,7 @@ impl HelmRelease {
                 ),
             });
         }
-        match said("invalid") {
+        match reply("invalid") {
             Some(why) => Err(Stop::invalid("", format!("helm refuses the chart: {why}"))),
             None => Ok(answer),
         }

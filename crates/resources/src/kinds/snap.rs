@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_not_given_are_kept() {
+    fn attributes_that_are_not_given_are_preserved() {
         let name = json!({"name": "lxd"});
         assert_eq!(line(name.clone(), "absent"), "snap latest/stable ~ strict -");
         assert_eq!(line(name, "snap 5.0/stable 9 strict hold"), "snap 5.0/stable 9 strict hold");

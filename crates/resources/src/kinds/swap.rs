@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_file_is_made_or_kept() {
+    fn a_swap_file_is_made_or_left() {
         let kind = read::<Swap>(json!({"path": "/swapfile", "size": "2GiB", "priority": 5}));
         let after = settle(&kind, host());
         assert_eq!(after.line(&kind.id()), "on 2147483648 5");

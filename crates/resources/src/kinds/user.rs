@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_not_declared_are_kept() {
+    fn attributes_that_are_not_declared_are_preserved() {
         let view = FakeView::strict().user("ops", 7).group("ops", 7).dir("/home/ops").group("adm", 4);
         let kind =
             read::<User>(json!({"name": "ops", "shell": "/bin/bash", "groups": ["adm"], "append": true}));

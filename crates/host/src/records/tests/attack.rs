@@ -83,13 +83,13 @@ impl AttackedMachine {
         let peace = String::from_utf8_lossy(&peace.stdout).into_owned();
         assert!(peace.contains("did it"), "{:?}: the work fails even in peace\n{peace}", self.host.argv);
         let output = while_exchanging(&self.pair, || self.host.sh(&script));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{reply}{}", String::from_utf8_lossy(&output.stderr));
         let shell = &self.host.argv;
-        assert_eq!(self.field.roots(), self.before, "{shell:?}: root's own was changed\n{said}");
-        assert!(!said.contains(secret.as_str()), "{shell:?}: root's digest was said\n{said}");
-        assert!(!said.contains("own secret"), "{shell:?}: root's secret was said\n{said}");
-        said.matches("did it").count()
+        assert_eq!(self.field.roots(), self.before, "{shell:?}: root's own was changed\n{reply}");
+        assert!(!reply.contains(secret.as_str()), "{shell:?}: root's digest was said\n{reply}");
+        assert!(!reply.contains("own secret"), "{shell:?}: root's secret was said\n{reply}");
+        reply.matches("did it").count()
     }
 }
 
@@ -139,8 +139,8 @@ fn undo_sh_changes_nothing_of_roots() {
         "undo.sh",
         |attacked| {
             let output = attacked.host.run("r1", &[], &attacked.host.item(&attacked.item, &[NEW]));
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(said.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{said}");
+            let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(reply.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{reply}");
             attacked.keep("after");
             let retained = attacked.host.dir.path().join("kept/records");
             let copied = Command::new("cp").arg("-a").arg(attacked.host.root()).arg(&retained).status();

@@ -35,8 +35,8 @@ pub(super) fn made(
     let status = text.lines().filter_map(|l| l.strip_prefix("status ")).next_back();
     let status =
         status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
-    let mut said = group_said("t0k", &output.stdout);
-    let mut read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
+    let mut reply = group_answers("t0k", &output.stdout);
+    let mut read = |spec: &ItemSpec| match reply.remove(&spec.rows[0].seq) {
         Some(MemberAnswer::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
         Some(MemberAnswer::Alone) => None,
         None => panic!("nothing was said of {}: {text}", spec.address),
@@ -80,9 +80,9 @@ fn files_that_are_made_together_are_made_and_recorded_as_each_by_itself() {
             .collect();
         assert_eq!(saved, wanted);
         assert_eq!(host.owned().things.len(), files.len());
-        let (code, said) = host.undo(&[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(std::fs::read_dir(host.file("")).unwrap().count(), 0, "{said}");
+        let (code, reply) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert_eq!(std::fs::read_dir(host.file("")).unwrap().count(), 0, "{reply}");
     }
 }
 
@@ -144,8 +144,8 @@ fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
                 .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
             assert_eq!(hidden.count(), 0, "{says}");
             assert!(!host.file("c").exists());
-            let (_, said) = host.undo(&[]);
-            assert!(!host.file("a").exists(), "{said}");
+            let (_, reply) = host.undo(&[]);
+            assert!(!host.file("a").exists(), "{reply}");
             std::fs::remove_dir_all(host.root().join("runs/r1")).unwrap();
         }
     }
@@ -217,9 +217,9 @@ fn a_group_that_is_killed_leaves_before_or_after_of_each_file_and_the_next_run_s
         let names =
             std::fs::read_dir(host.file("")).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
         assert_eq!(names, ["a"]);
-        let (code, said) = host.undo(&[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(!host.file("a").exists(), "{said}");
+        let (code, reply) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert!(!host.file("a").exists(), "{reply}");
     }
 }
 
