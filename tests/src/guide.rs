@@ -75,9 +75,9 @@ pub fn shows(shown: &[String], output: &str) -> Result<(), String> {
             continue;
         }
         let found = if skips {
-            rest.any(|said| fits(line, said))
+            rest.any(|reply| fits(line, reply))
         } else {
-            rest.next().is_some_and(|said| fits(line, said))
+            rest.next().is_some_and(|reply| fits(line, reply))
         };
         if !found {
             return Err(line.to_owned());
@@ -91,10 +91,10 @@ pub fn shows(shown: &[String], output: &str) -> Result<(), String> {
 }
 
 /// Whether a line is the one shown.
-fn fits(shown: &str, said: &str) -> bool {
+fn fits(shown: &str, reply: &str) -> bool {
     let parts: Vec<&str> = shown.split(LEFT_OUT).collect();
-    let [first, middle @ .., last] = parts.as_slice() else { return shown == said };
-    let Some(mut rest) = said.strip_prefix(first) else { return false };
+    let [first, middle @ .., last] = parts.as_slice() else { return shown == reply };
+    let Some(mut rest) = reply.strip_prefix(first) else { return false };
     for part in middle {
         let Some(at) = rest.find(part) else { return false };
         rest = rest.get(at + part.len()..).unwrap_or_default();

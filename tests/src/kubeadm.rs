@@ -191,8 +191,8 @@ impl Cluster {
         let etcdutl = ensure(&[Part::EtcdTools]).unwrap().program("etcdutl").unwrap();
         for path in &found {
             assert_eq!(mode(path), 0o600, "{}", path.display());
-            let said = Command::new(&etcdutl).args(["snapshot", "status"]).arg(path).output().unwrap();
-            assert!(said.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&said.stderr));
+            let reply = Command::new(&etcdutl).args(["snapshot", "status"]).arg(path).output().unwrap();
+            assert!(reply.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&reply.stderr));
         }
         found
     }
@@ -244,6 +244,6 @@ impl Cluster {
     pub fn says(&self, arguments: &str, what: &str) -> bool {
         let script =
             format!("kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout=5s {arguments}");
-        self.host(1).exec(&script).is_ok_and(|said| said.success() && said.stdout.trim() == what)
+        self.host(1).exec(&script).is_ok_and(|reply| reply.success() && reply.stdout.trim() == what)
     }
 }

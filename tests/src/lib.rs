@@ -324,7 +324,7 @@ pub fn ran(command: &mut Command) -> Result<Ran, Error> {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         println!("{:6.1} s  {}", took.as_secs_f64(), words.join(" "));
     }
-    said(output)
+    reply(output)
 }
 
 /// Waits for a command that was started with pipes.
@@ -332,10 +332,10 @@ pub fn ran(command: &mut Command) -> Result<Ran, Error> {
 /// # Errors
 /// The system's.
 pub fn ended(child: Child) -> Result<Ran, Error> {
-    said(child.wait_with_output()?)
+    reply(child.wait_with_output()?)
 }
 
-fn said(output: Output) -> Result<Ran, Error> {
+fn reply(output: Output) -> Result<Ran, Error> {
     Ok(Ran {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -118,9 +118,9 @@ fn devices(lab: &Lab) {
     verify().expect(2).says("/dev/nvidia0 cannot be opened by everyone");
     exec(host, "chmod 666 /dev/nvidia0");
     verify().expect(0);
-    let said = "printf '#!/bin/sh\\necho Enforcing\\n' >/usr/bin/getenforce";
+    let reply = "printf '#!/bin/sh\\necho Enforcing\\n' >/usr/bin/getenforce";
     let off = "printf '#!/bin/sh\\necho container_use_devices: off\\n' >/usr/bin/getsebool";
-    exec(host, &format!("{said} && {off} && chmod 755 /usr/bin/getenforce /usr/bin/getsebool"));
+    exec(host, &format!("{reply} && {off} && chmod 755 /usr/bin/getenforce /usr/bin/getsebool"));
     verify().expect(2).says("SELinux keeps containers from devices");
     exec(host, "sed -i 's/off/on/' /usr/bin/getsebool");
     verify().expect(0);
@@ -188,10 +188,10 @@ fn toolkit(lab: &Lab) {
     let host = lab.host();
     // doctor asks the one for its version, and whether the other is there.
     let version = |version: &str| {
-        let said = format!("echo NVIDIA Container Toolkit CLI version {version}");
+        let reply = format!("echo NVIDIA Container Toolkit CLI version {version}");
         exec(
             host,
-            &format!("printf '#!/bin/sh\n{said}\n' > /usr/bin/nvidia-ctk && chmod 755 /usr/bin/nvidia-ctk"),
+            &format!("printf '#!/bin/sh\n{reply}\n' > /usr/bin/nvidia-ctk && chmod 755 /usr/bin/nvidia-ctk"),
         );
     };
     version("1.18.0");

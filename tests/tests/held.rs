@@ -52,8 +52,11 @@ fn what_others_have_in_it_keeps_a_directory_and_a_file_system_in_memory() {
         let prune = world.prune_all().unwrap();
         world.converge(&prune.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().all()
     };
-    let said = prune();
-    assert!(said.contains("it holds /srv/a/foreign") && said.contains("it holds /mnt/a/foreign"), "{said}");
+    let reply = prune();
+    assert!(
+        reply.contains("it holds /srv/a/foreign") && reply.contains("it holds /mnt/a/foreign"),
+        "{reply}"
+    );
     assert!(mounted());
     exec(host, "rm /srv/a/foreign /mnt/a/foreign");
     prune();
@@ -329,8 +332,8 @@ fn a_mount_that_stays_keeps_its_line_and_goes_when_nothing_is_in_it_any_more() {
                 };
                 ran.expect(code).all()
             };
-            let said = back(4);
-            assert!(said.contains("it holds /mnt/a/bf"), "{said}");
+            let reply = back(4);
+            assert!(reply.contains("it holds /mnt/a/bf"), "{reply}");
             assert_eq!((lines(), mounted()), (left.to_owned(), left.to_owned()), "{role} {way}");
             world.of_project("pb", &["rollback", "--yes"], None).unwrap().expect(0);
             back(0);
@@ -400,11 +403,11 @@ chmod 755 /usr/local/bin/kubeadm",
     };
     let before = stands();
     // Files of other roles go, run by run; then nothing is left that can.
-    for (said, srv) in
+    for (reply, srv) in
         [("restored       path:/srv/b", "a"), ("restored       path:/srv/a", ""), ("LEFT ALONE", "")]
     {
         let undone = exec(host, "sh /var/lib/converge/undo.sh 2>&1; echo \"ended with $?\"");
-        assert!(undone.contains(said) && undone.ends_with("ended with 1"), "{undone}");
+        assert!(undone.contains(reply) && undone.ends_with("ended with 1"), "{undone}");
         assert!(!undone.contains("FAILED") && undone.contains("belongs to it: left alone"), "{undone}");
         assert_eq!((stands(), exec(host, "ls /srv").as_str()), (before.clone(), srv), "{undone}");
     }
@@ -449,14 +452,14 @@ fn a_mount_that_somebody_has_changed_keeps_its_line() {
             }
         };
         for _ in 0..2 {
-            let said = back(true);
-            assert!(said.contains("/mnt/a") && said.contains("/etc/fstab"), "{way}: {said}");
-            assert_eq!(lines(), "/mnt/a", "{way}: {said}");
+            let reply = back(true);
+            assert!(reply.contains("/mnt/a") && reply.contains("/etc/fstab"), "{way}: {reply}");
+            assert_eq!(lines(), "/mnt/a", "{way}: {reply}");
             exec(host, "mountpoint -q /mnt/a");
         }
         exec(host, "umount /mnt/a; mount /mnt/a");
-        let said = back(false);
-        assert_eq!(lines(), "", "{way}: {said}");
+        let reply = back(false);
+        assert_eq!(lines(), "", "{way}: {reply}");
         exec(host, "! mountpoint -q /mnt/a; rm -rf /var/lib/converge");
     }
 }

@@ -34,14 +34,14 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
 
     // The control plane's power is cut in the middle of its init.
     let mut apply = cluster.world.command(&with(&["apply"], &["--yes"])).unwrap();
-    let said = std::fs::File::create(cluster.world.dir().join("said")).unwrap();
-    let mut apply = apply.stdout(said.try_clone().unwrap()).stderr(said).spawn().unwrap();
+    let reply = std::fs::File::create(cluster.world.dir().join("said")).unwrap();
+    let mut apply = apply.stdout(reply.try_clone().unwrap()).stderr(reply).spawn().unwrap();
     let manifest = one.root_dir().join("etc/kubernetes/manifests/kube-apiserver.yaml");
     let end = Instant::now() + Duration::from_secs(600);
     while !manifest.exists() {
         let ended = apply.try_wait().unwrap();
-        let said = || std::fs::read_to_string(cluster.world.dir().join("said")).unwrap();
-        assert!(ended.is_none() && Instant::now() < end, "there is no init ({ended:?}): {}", said());
+        let reply = || std::fs::read_to_string(cluster.world.dir().join("said")).unwrap();
+        assert!(ended.is_none() && Instant::now() < end, "there is no init ({ended:?}): {}", reply());
         std::thread::sleep(Duration::from_millis(50));
     }
     std::thread::sleep(Duration::from_millis(700));

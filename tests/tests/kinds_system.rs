@@ -122,7 +122,7 @@ fn results(document: &Value) -> BTreeMap<String, String> {
     items.iter().map(|item| (word(item, "name"), word(item, "result"))).collect()
 }
 
-fn said(results: &BTreeMap<String, String>, what: &str) -> BTreeSet<String> {
+fn reply(results: &BTreeMap<String, String>, what: &str) -> BTreeSet<String> {
     results.iter().filter(|(_, r)| *r == what).map(|(name, _)| name.clone()).collect()
 }
 
@@ -139,18 +139,18 @@ fn first_run(world: &World, host: &Host) {
     let planned = plan(world, 2);
     // An item that reads the result of an earlier item is deferred; the package may bring a crontab too.
     assert_eq!(
-        said(&planned, "deferred"),
+        reply(&planned, "deferred"),
         names(&["application is there", "cron runs", "firewall", "job of root"]),
         "{planned:#?}"
     );
-    assert_eq!(said(&planned, "change").len(), 12, "{planned:#?}");
+    assert_eq!(reply(&planned, "change").len(), 12, "{planned:#?}");
     let main = exec(host, "git -C /srv/origin.git rev-parse main");
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2).says(&main);
     step("first apply");
     let applied = world.converge(&["apply", "hosts.yaml", "--yes", "--output", "json"]).unwrap().expect(0);
     let applied = applied.json().unwrap();
     assert_eq!(applied["hosts"][0]["differences"], Value::Array(Vec::new()));
-    assert_eq!(said(&results(&applied), "changed").len(), 14, "{:#?}", results(&applied));
+    assert_eq!(reply(&results(&applied), "changed").len(), 14, "{:#?}", results(&applied));
 }
 
 fn as_declared(host: &Host) {
@@ -193,11 +193,11 @@ fn drift(world: &World, host: &Host) {
     }
     let found = plan(world, 2);
     let damaged: BTreeSet<String> = DRIFT.iter().map(|(item, _)| (*item).to_owned()).collect();
-    assert_eq!(said(&found, "change"), damaged, "{found:#?}");
+    assert_eq!(reply(&found, "change"), damaged, "{found:#?}");
     world.converge(&["apply", "hosts.yaml", "--yes"]).unwrap().expect(0);
     as_declared(host);
     let left = plan(world, 0);
-    assert_eq!(said(&left, "unchanged").len(), 16, "{left:#?}");
+    assert_eq!(reply(&left, "unchanged").len(), 16, "{left:#?}");
 }
 
 /// A change that would lose data is refused, and nothing is changed.
@@ -246,7 +246,7 @@ fn the_kinds_of_the_system() {
     step("first run");
     first_run(&world, host);
     as_declared(host);
-    assert_eq!(said(&plan(&world, 0), "unchanged").len(), 16);
+    assert_eq!(reply(&plan(&world, 0), "unchanged").len(), 16);
     world.converge(&["verify", "hosts.yaml"]).unwrap().expect(0);
     step("drift");
     drift(&world, host);

@@ -125,7 +125,7 @@ fn promised(plan: &Value) -> BTreeMap<String, String> {
     out
 }
 
-fn said<'a>(results: &'a BTreeMap<String, String>, what: &str) -> Vec<&'a str> {
+fn reply<'a>(results: &'a BTreeMap<String, String>, what: &str) -> Vec<&'a str> {
     results.iter().filter(|(_, r)| *r == what).map(|(name, _)| name.as_str()).collect()
 }
 
@@ -171,7 +171,7 @@ fn first_run(world: &World) {
     let applied = world.converge(&["apply", "hosts.yaml", "--yes", "--output", "json"]).unwrap();
     let applied = applied.expect(0).json().unwrap();
     assert_eq!(promised, results(&applied), "the plan said, the apply did");
-    assert_eq!(said(&promised, "changed").len(), 34, "{promised:#?}");
+    assert_eq!(reply(&promised, "changed").len(), 34, "{promised:#?}");
     for host in applied["hosts"].as_array().unwrap() {
         assert_eq!(host["differences"], Value::Array(Vec::new()));
     }

@@ -60,12 +60,12 @@ fn files_are_changed_and_rolled_back_together_whatever_comes_between() {
         "systemd-run -q --unit theirs sh -c 'while [ \"$(cat /srv/many/0)\" != \"two 0\" ]; do :; done; echo theirs >/srv/many/59'",
     );
     let output = child.spawn().unwrap().wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let reply = String::from_utf8_lossy(&output.stdout).into_owned();
     until_exec(host, 20, "[ \"$(cat /srv/many/59)\" = theirs ]");
     // Its turn may have come before; a line that somebody adds later is theirs nevertheless.
     world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
-    assert_eq!(exec(host, "cat /srv/many/59"), "theirs", "{said}");
-    assert_eq!(exec(host, "cd /srv/many && cat $(seq 0 58)"), numbered("one", 59), "{said}");
+    assert_eq!(exec(host, "cat /srv/many/59"), "theirs", "{reply}");
+    assert_eq!(exec(host, "cd /srv/many && cat $(seq 0 58)"), numbered("one", 59), "{reply}");
     exec(host, "printf 'one 59\\n' >/srv/many/59");
     assert_eq!(tree(host), first);
 

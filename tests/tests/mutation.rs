@@ -258,12 +258,12 @@ fn all_refused(host: &Host, ran: &Ran, wrong: &mut Vec<String>) {
         let starts =
             |line: &str| line.trim() == case.role || line.contains("refused") && line.contains(&address);
         let lines: Vec<&str> = text.lines().collect();
-        let said = (0..lines.len())
+        let reply = (0..lines.len())
             .filter(|at| starts(lines[*at]))
             .map(|at| lines.iter().skip(at).take(3).copied().collect::<Vec<_>>().join(" "))
-            .find(|said| said.contains("refused"));
-        if !said.as_ref().is_some_and(|s| s.contains(case.named)) {
-            wrong.push(format!("{}: the refusal does not name {}: {said:?}", case.role, case.named));
+            .find(|reply| reply.contains("refused"));
+        if !reply.as_ref().is_some_and(|s| s.contains(case.named)) {
+            wrong.push(format!("{}: the refusal does not name {}: {reply:?}", case.role, case.named));
         }
         if !host.exec(case.stays).unwrap().success() {
             wrong.push(format!("{}: what somebody made is overwritten", case.role));

@@ -35,9 +35,9 @@ fn an_apply_whose_output_cannot_be_written_has_failed() {
             .stdin(Stdio::null())
             .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(74), "{more:?}: {said}");
-        assert!(said.contains("could not be written: No space left on device"), "{more:?}: {said}");
+        let reply = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{more:?}: {reply}");
+        assert!(reply.contains("could not be written: No space left on device"), "{more:?}: {reply}");
     }
     assert!(world.hosts()[0].exec("test -e /srv/f").unwrap().success(), "the change was made");
 }
@@ -172,10 +172,10 @@ fn an_interrupt_is_said_once_and_stops_what_has_not_begun() {
     let id = running.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let ended = running.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert_eq!(said.matches("stopping: running changes are completed").count(), 1, "{said}");
-    assert!(said.contains("1 not begun"), "{said}");
+    let reply = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{reply}");
+    assert_eq!(reply.matches("stopping: running changes are completed").count(), 1, "{reply}");
+    assert!(reply.contains("1 not begun"), "{reply}");
     assert!(!host.exec("test -e /etc/after").unwrap().success());
 }
 

@@ -460,7 +460,7 @@ fn a_package_that_a_second_run_has_settled_goes_with_the_first() {
         exec(host, "touch /srv/mended");
         apply(&world).expect(0);
         assert!(packages(host).contains("t-leans 1 installed"), "{}", packages(host));
-        let mut said = String::new();
+        let mut reply = String::new();
         for _ in 0..3 {
             let ran = match way {
                 "rollback" => converge(&world, &["rollback", "--yes", "hosts.yaml"]).all(),
@@ -469,10 +469,10 @@ fn a_package_that_a_second_run_has_settled_goes_with_the_first() {
                     ran.stdout + &ran.stderr
                 }
             };
-            said = said + "\n--\n" + &ran;
+            reply = reply + "\n--\n" + &ran;
         }
-        assert_eq!(packages(host), before, "{way}: {said}");
-        assert!(!said.contains("someone else"), "{said}");
+        assert_eq!(packages(host), before, "{way}: {reply}");
+        assert!(!reply.contains("someone else"), "{reply}");
         assert!(!host.exec("test -e /srv/after").unwrap().success());
         exec(host, "rm -rf /var/lib/converge");
     }

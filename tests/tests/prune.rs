@@ -136,11 +136,11 @@ fn what_is_no_longer_declared_is_shown_given_back_and_can_be_rolled_back() {
     limited(&["plan"]).expect(0);
 
     role(&world, "mine", &files(&["keep"]));
-    let said = limited(&["plan"]).expect(0).says("orphaned: 10 of 12 resources").stdout;
+    let reply = limited(&["plan"]).expect(0).says("orphaned: 10 of 12 resources").stdout;
     // An action without `undo` is not an object that could be removed.
-    assert!(!said.contains("run/once"), "{said}");
-    assert!(said.contains("- path:/etc/mine/drop · role mine, since "), "{said}");
-    assert!(said.contains("~ path:/etc/issue") && said.contains("was there before"), "{said}");
+    assert!(!reply.contains("run/once"), "{reply}");
+    assert!(reply.contains("- path:/etc/mine/drop · role mine, since "), "{reply}");
+    assert!(reply.contains("~ path:/etc/issue") && reply.contains("was there before"), "{reply}");
     // Nothing goes without being asked for.
     limited(&["apply", "--yes"]).expect(0);
     assert!(has(host, "/etc/mine/drop"));

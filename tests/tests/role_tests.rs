@@ -40,7 +40,7 @@ fn failed(document: &Value, role: &str, scenario: &str) -> Vec<String> {
 }
 
 /// Everything that was said about a gate.
-fn said(document: &Value, role: &str, scenario: &str, gate: &str) -> String {
+fn reply(document: &Value, role: &str, scenario: &str, gate: &str) -> String {
     let all = document["scenarios"].as_array().unwrap();
     let case = all.iter().find(|c| c["role"] == role && c["scenario"] == scenario).unwrap();
     let gates = case["gates"].as_array().unwrap();
@@ -160,12 +160,12 @@ fn broken_roles_are_caught_each_by_its_gate() {
         ("doubtful", "defaults", "verify", "doubtful/never"),
         ("failing", "defaults", "converge", "out of luck"),
     ] {
-        let text = said(&document, role, scenario, gate);
+        let text = reply(&document, role, scenario, gate);
         assert!(text.contains(words), "{role}/{scenario} {gate}: {words:?} is not in {text}");
     }
     // Content, mode and presence of the file, and the command's mark.
     assert!(
-        said(&document, "good", "red", "drift").contains("drift injected, detected, corrected in 4 objects"),
+        reply(&document, "good", "red", "drift").contains("drift injected, detected, corrected in 4 objects"),
         "{}",
         run.all()
     );

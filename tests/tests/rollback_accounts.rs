@@ -139,13 +139,13 @@ fn an_account_that_was_being_made_when_the_power_went_is_the_runs_own() {
             let there = format!("getent {database} crew >/dev/null && echo there; true");
             until_exec(host, 60, &format!("rm -f /usr/local/sbin/{tool}; getent {database} crew"));
             let plan = world.converge(&["plan", "hosts.yaml", "--playbook", "playbooks/a.yaml"]).unwrap();
-            let said = plan.all();
+            let reply = plan.all();
             assert!(
-                said.contains("did not end") && said.contains("was changed as planned"),
-                "{what}: {said}"
+                reply.contains("did not end") && reply.contains("was changed as planned"),
+                "{what}: {reply}"
             );
-            assert!(!said.contains("neither as before nor as planned"), "{what}: {said}");
-            let (code, said) = match way {
+            assert!(!reply.contains("neither as before nor as planned"), "{what}: {reply}");
+            let (code, reply) = match way {
                 "undo.sh" => {
                     let undone = host.exec("sh /var/lib/converge/undo.sh").unwrap();
                     (i32::from(!undone.success()), undone.stdout + &undone.stderr)
@@ -160,7 +160,7 @@ fn an_account_that_was_being_made_when_the_power_went_is_the_runs_own() {
                     (ran.code.unwrap(), ran.all())
                 }
             };
-            assert_eq!((code, exec(host, &there).as_str()), (0, ""), "{what}: {said}");
+            assert_eq!((code, exec(host, &there).as_str()), (0, ""), "{what}: {reply}");
             exec(host, "rm -rf /var/lib/converge; groupdel crew 2>/dev/null; rm -rf /home/crew; true");
         }
     }
@@ -189,11 +189,11 @@ fn a_group_that_came_with_its_user_goes_when_no_other_user_is_in_it_any_more() {
             };
             ran.expect(code)
         };
-        let said = back("a", 4).says("group:nine").all();
-        assert_eq!(accounts(), "crew\nnine", "{way}: {said}");
+        let reply = back("a", 4).says("group:nine").all();
+        assert_eq!(accounts(), "crew\nnine", "{way}: {reply}");
         back("b", 0);
-        let said = back("a", 0).all();
-        assert_eq!(accounts(), "", "{way}: {said}");
+        let reply = back("a", 0).all();
+        assert_eq!(accounts(), "", "{way}: {reply}");
         exec(host, "rm -rf /var/lib/converge");
     }
 }
@@ -226,13 +226,13 @@ fn a_group_that_has_become_the_primary_one_of_somebodys_user_stays() {
         converge(&world, "apply", "a", &[]).expect(0);
         exec(host, "useradd -M -N -g nine crew");
         for _ in 0..2 {
-            let said = back(&world, way, true);
-            assert!(said.contains("group:nine") && said.contains("the primary group of crew"), "{said}");
-            assert_eq!(accounts(), "crew\nnine", "{way}: {said}");
+            let reply = back(&world, way, true);
+            assert!(reply.contains("group:nine") && reply.contains("the primary group of crew"), "{reply}");
+            assert_eq!(accounts(), "crew\nnine", "{way}: {reply}");
         }
         exec(host, "userdel crew");
-        let said = back(&world, way, false);
-        assert_eq!(accounts(), "", "{way}: {said}");
+        let reply = back(&world, way, false);
+        assert_eq!(accounts(), "", "{way}: {reply}");
         exec(host, "rm -rf /var/lib/converge");
     }
 }
@@ -251,9 +251,9 @@ fn a_group_stays_for_the_user_who_is_to_be_there() {
     exec(host, "userdel nine; ! getent group nine");
     converge(&world, "apply", "a", &[]).expect(0);
     for _ in 0..2 {
-        let said = converge(&world, "rollback", "a", &["--to", &first]).expect(4).says("group:nine").all();
-        assert!(said.contains("the primary group of nine"), "{said}");
-        assert_eq!(accounts(), before, "{said}");
+        let reply = converge(&world, "rollback", "a", &["--to", &first]).expect(4).says("group:nine").all();
+        assert!(reply.contains("the primary group of nine"), "{reply}");
+        assert_eq!(accounts(), before, "{reply}");
     }
 }
 

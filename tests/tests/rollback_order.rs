@@ -121,10 +121,10 @@ fn a_unit_runs_with_what_has_come_back() {
         };
         apply(&world, &demo("v2"));
         exec(host, "sed -i s/v2/v3/ /usr/local/bin/demo");
-        let said = back(4);
+        let reply = back(4);
         assert!(
-            said.contains("changed by someone else") || said.contains("someone else has changed"),
-            "{said}"
+            reply.contains("changed by someone else") || reply.contains("someone else has changed"),
+            "{reply}"
         );
         assert!(runs(host).starts_with("v3\nv1\nv1\n"), "{}", runs(host));
         assert!(!host.exec("test -e /var/lib/converge/started/demo.service").unwrap().success());

@@ -84,9 +84,9 @@ impl Sequence<'_> {
             }
             child.kill().unwrap();
         }
-        let said = ended(child).unwrap();
+        let reply = ended(child).unwrap();
         if over {
-            return Some(said);
+            return Some(reply);
         }
         if power {
             self.host.start().unwrap();
@@ -276,8 +276,8 @@ impl Sequence<'_> {
         let ran =
             self.host.exec("[ ! -e /var/lib/converge/undo.sh ] || sh /var/lib/converge/undo.sh").unwrap();
         let left = self.model.undo().unwrap_or_default();
-        let said = format!("left {left:?}\n{}{}\n{}", ran.stdout, ran.stderr, self.story.join("\n"));
-        assert_eq!(ran.success(), left.is_empty(), "{said}");
+        let reply = format!("left {left:?}\n{}{}\n{}", ran.stdout, ran.stderr, self.story.join("\n"));
+        assert_eq!(ran.success(), left.is_empty(), "{reply}");
         let id = self.new_run();
         self.note(id, past);
         self.own_back(past, &found);

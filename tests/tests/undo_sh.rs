@@ -112,30 +112,30 @@ fn what_others_have_added_stays_with_all_that_holds_it() {
     }
     // Two levels of directories that hold a user's file: nothing of the newer run can go, so the older one is undone.
     exec(host, "echo x >/srv/a/b/theirs");
-    let (_, said) = undo(host);
-    assert!(said.contains("restored       path:/srv/older"), "{said}");
+    let (_, reply) = undo(host);
+    assert!(reply.contains("restored       path:/srv/older"), "{reply}");
     assert_eq!(exec(host, "cd /srv; find . | sort"), ".\n./a\n./a/b\n./a/b/theirs");
     exec(host, "rm /srv/a/b/theirs");
-    let (good, said) = undo(host);
-    assert!(good, "{said}");
-    assert_eq!(exec(host, "ls /srv"), "", "{said}");
+    let (good, reply) = undo(host);
+    assert!(good, "{reply}");
+    assert_eq!(exec(host, "ls /srv"), "", "{reply}");
     // A file of a package that a user has edited since: a purge would take it along.
     let cron =
         "resources:\n  - package: {name: cron}\n  - line: {path: /etc/default/cron, line: \"# by a role\"}\n";
     world.only_role("layers", cron).unwrap();
     world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
     exec(host, "echo '# mine' >>/etc/default/cron");
-    let (good, said) = undo(host);
-    assert!(!good && said.contains("LEFT ALONE     package:cron"), "{said}");
+    let (good, reply) = undo(host);
+    assert!(!good && reply.contains("LEFT ALONE     package:cron"), "{reply}");
     assert_eq!(
         exec(host, "tail -n 2 /etc/default/cron; command -v cron"),
         "# by a role\n# mine\n/usr/sbin/cron",
-        "{said}"
+        "{reply}"
     );
     exec(host, "sed -i '$d' /etc/default/cron");
-    let (good, said) = undo(host);
-    assert!(good, "{said}");
-    assert_eq!(exec(host, "ls /etc/default/cron /usr/sbin/cron 2>/dev/null; true"), "", "{said}");
+    let (good, reply) = undo(host);
+    assert!(good, "{reply}");
+    assert_eq!(exec(host, "ls /etc/default/cron /usr/sbin/cron 2>/dev/null; true"), "", "{reply}");
 }
 
 /// A mount that is in use cannot go. Its line in /etc/fstab goes nevertheless: neither a boot nor systemd mounts it once more.
@@ -160,15 +160,15 @@ fn a_busy_mount_loses_its_line_in_fstab_first() {
             host,
             "grep -q /srv/vol /etc/fstab && systemd-run -q --unit busy --property WorkingDirectory=/srv/vol sleep 600",
         );
-        let (good, said) = go_back();
-        assert!(!good && said.contains("(sleep) uses /srv/vol: end it"), "{said}");
+        let (good, reply) = go_back();
+        assert!(!good && reply.contains("(sleep) uses /srv/vol: end it"), "{reply}");
         exec(host, "mountpoint -q /srv/vol");
-        assert_eq!(exec(host, "cat /etc/fstab"), before, "{said}");
+        assert_eq!(exec(host, "cat /etc/fstab"), before, "{reply}");
         exec(host, "systemctl stop busy");
-        let (good, said) = go_back();
-        assert!(good, "{said}");
+        let (good, reply) = go_back();
+        assert!(good, "{reply}");
         exec(host, "! mountpoint -q /srv/vol");
-        assert_eq!(exec(host, "cat /etc/fstab"), before, "{said}");
+        assert_eq!(exec(host, "cat /etc/fstab"), before, "{reply}");
     }
 }
 
@@ -198,8 +198,8 @@ fn what_cannot_be_restored_is_reported_with_its_reason() {
          printf '#!/bin/sh\necho it will not go >&2; exit 1\n' >/var/lib/dpkg/info/sl.prerm; chmod 755 /var/lib/dpkg/info/sl.prerm; \
          printf '#!/bin/sh\n[ \"$2\" = silent ] && exit 9\nexec /usr/sbin/userdel \"$@\"\n' >/usr/local/sbin/userdel; chmod 755 /usr/local/sbin/userdel",
     );
-    let (good, said) = undo(host);
-    assert!(!good, "{said}");
+    let (good, reply) = undo(host);
+    assert!(!good, "{reply}");
     for (object, why) in [
         ("path:/srv/fixed/file", "Read-only file system"),
         ("user:worker", "userdel: user worker is currently used by process"),
@@ -207,12 +207,12 @@ fn what_cannot_be_restored_is_reported_with_its_reason() {
         ("package:sl", "E: Sub-process /usr/bin/dpkg returned an error code"),
         ("command:why/step", "the command ended with status 1"),
     ] {
-        let line = said.lines().find(|line| line.starts_with(&format!("FAILED         {object}")));
-        assert!(line.is_some_and(|line| line.contains(why)), "{object}: {why}\n{said}");
+        let line = reply.lines().find(|line| line.starts_with(&format!("FAILED         {object}")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{object}: {why}\n{reply}");
     }
-    assert!(said.contains("\n               it is stuck\n"), "{said}");
+    assert!(reply.contains("\n               it is stuck\n"), "{reply}");
     // A group that no tool would remove is named before.
-    assert!(said.contains("\nLEFT ALONE     group:crew: it is the primary group of member"), "{said}");
+    assert!(reply.contains("\nLEFT ALONE     group:crew: it is the primary group of member"), "{reply}");
 }
 
 /// A run whose controller is gone works on for a while: nothing is undone meanwhile, even where somebody has removed the file of its lock.
@@ -234,15 +234,15 @@ fn nothing_is_undone_while_a_session_of_the_run_lives() {
         let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
         words.iter().fold(ran, |ran, word| ran.says(word)).expect(4);
     };
-    let (good, said) = undo(host);
-    assert!(!good && said.contains("locked by run") && said.contains("it is still at work"), "{said}");
+    let (good, reply) = undo(host);
+    assert!(!good && reply.contains("locked by run") && reply.contains("it is still at work"), "{reply}");
     rollback(&["locked by run"]);
     exec(host, "rm /var/lib/converge/lock");
-    let (good, said) = undo(host);
+    let (good, reply) = undo(host);
     let why = "has not ended and may still be at work: its session, process";
     assert!(
-        !good && said.contains(why) && said.contains("Wait until it has ended, or end that process"),
-        "{said}"
+        !good && reply.contains(why) && reply.contains("Wait until it has ended, or end that process"),
+        "{reply}"
     );
     let ran = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap();
     ran.says(why).expect(4);
@@ -380,8 +380,8 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
     let refused = |kind: &str, item: &str, why: &str| {
         world.only_role("mallory", &role(kind, item)).unwrap();
         let planned = world.converge(&["plan", "hosts.yaml"]).unwrap();
-        let said = planned.all();
-        assert!(said.contains(why) || said.contains("others than root may write"), "{kind}: {said}");
+        let reply = planned.all();
+        assert!(reply.contains(why) || reply.contains("others than root may write"), "{kind}: {reply}");
         let applied = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap();
         assert_ne!(applied.code, Some(0), "{kind}: {}", applied.all());
         assert_eq!(roots(host), before, "{kind}: {}", applied.all());
@@ -451,16 +451,16 @@ fn the_paths_of_a_user_lead_nowhere(world: &World) {
              && cp -a .ssh/. /etc/victim/ssh && su mallory -c 'mv ~/app ~/app.was && ln -s /etc/victim ~/app && mv ~/.ssh ~/ssh.was && ln -s /etc/victim/ssh ~/.ssh'",
         );
         let before = roots(host);
-        let (good, said) = go_back();
-        assert_eq!(roots(host), before, "{said}");
-        assert!(!good, "{said}");
+        let (good, reply) = go_back();
+        assert_eq!(roots(host), before, "{reply}");
+        assert!(!good, "{reply}");
         exec(
             host,
             "cd /home/mallory && rm app .ssh && mv app.was app && mv ssh.was .ssh && rm -rf /etc/victim/*",
         );
-        let (good, said) = go_back();
-        assert!(good, "{said}");
-        assert_eq!(exec(host, home), start, "{said}");
+        let (good, reply) = go_back();
+        assert!(good, "{reply}");
+        assert_eq!(exec(host, home), start, "{reply}");
     }
     exec(host, "rm -rf /etc/victim && mkdir -p /etc/victim/conf && echo known >/etc/victim/conf/known");
     assert_eq!(roots(host), roots_then);

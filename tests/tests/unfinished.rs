@@ -99,8 +99,8 @@ fn a_step_whose_shells_were_killed_is_waited_for_and_a_daemon_is_not() {
         let refused = world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(4);
         refused.says("a step of it, process ").says("lives, though its session has ended");
         let undo = host.exec("sh /var/lib/converge/undo.sh").unwrap();
-        let said = undo.stdout + &undo.stderr;
-        assert!(said.contains("though its session has ended"), "{said}");
+        let reply = undo.stdout + &undo.stderr;
+        assert!(reply.contains("though its session has ended"), "{reply}");
         exec(host, "touch /etc/cut/go");
         until_exec(host, 60, &format!("! kill -0 {step}"));
         world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);

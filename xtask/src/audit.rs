@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn an_unmaintained_crate_is_a_warning() {
         assert_eq!(verdict(&output(0, "advisories ok")).unwrap(), "no advisory applies");
-        let said = "warning[unmaintained]: x is unmaintained\n   ├ ID: RUSTSEC-2026-0173\n\nadvisories ok";
-        let verdict = verdict(&output(0, said)).unwrap();
+        let reply = "warning[unmaintained]: x is unmaintained\n   ├ ID: RUSTSEC-2026-0173\n\nadvisories ok";
+        let verdict = verdict(&output(0, reply)).unwrap();
         assert_eq!(verdict, "*** WARNING: warning[unmaintained]: x is unmaintained");
     }
 

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skipped_and_ignored_tests_are_seen() {
+    fn skipped_and_ignored_tests_are_counted() {
         assert!(skipped_test("*** SKIPPED: no such tool ***"));
         assert!(skipped_test("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out"));
         assert!(!skipped_test("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"));

@@ -120,8 +120,8 @@ impl ClusterDemo {
 
     /// Shows the output of a command on the control plane.
     fn look(&mut self, what: &str, script: &str) -> Result<()> {
-        let said = self.on("h1", &format!("KUBECONFIG=/etc/kubernetes/admin.conf {script}"))?;
-        println!("\n== {what}\n$ ssh h1 {script}\n{said}");
+        let reply = self.on("h1", &format!("KUBECONFIG=/etc/kubernetes/admin.conf {script}"))?;
+        println!("\n== {what}\n$ ssh h1 {script}\n{reply}");
         Ok(())
     }
 

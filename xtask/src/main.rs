@@ -37,7 +37,7 @@ enum Chore {
     Demo {
         /// The demo to show instead: a cluster from bare hosts, or one of the reference systems.
         #[arg(value_enum)]
-        what: Option<Show>,
+        what: Option<DemoChoice>,
     },
     /// Build the programs of Kubernetes that tests and `demo cluster` run, where they are not built yet: minutes, once.
     Parts,
@@ -67,7 +67,7 @@ enum Chore {
 
 /// The demos besides the main job.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Show {
+enum DemoChoice {
     /// From two bare hosts to a Kubernetes cluster with shared GPUs.
     Cluster,
     /// The GPU operator, GPUs shared by product, a control plane with GPUs.
@@ -85,12 +85,12 @@ enum Show {
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Demo { what: None } => demo::run(),
-        Chore::Demo { what: Some(Show::Cluster) } => demo_cluster::run(),
-        Chore::Demo { what: Some(Show::Thinkube) } => demo_system::run(demo_system::THINKUBE),
-        Chore::Demo { what: Some(Show::SmartScaler) } => demo_system::run(demo_system::SMART_SCALER),
-        Chore::Demo { what: Some(Show::TrainerCi) } => demo_system::run(demo_system::TRAINER),
-        Chore::Demo { what: Some(Show::PytorchCloud) } => demo_system::run(demo_system::PYTORCH),
-        Chore::Demo { what: Some(Show::AmdMi300) } => demo_system::run(demo_system::AMD),
+        Chore::Demo { what: Some(DemoChoice::Cluster) } => demo_cluster::run(),
+        Chore::Demo { what: Some(DemoChoice::Thinkube) } => demo_system::run(demo_system::THINKUBE),
+        Chore::Demo { what: Some(DemoChoice::SmartScaler) } => demo_system::run(demo_system::SMART_SCALER),
+        Chore::Demo { what: Some(DemoChoice::TrainerCi) } => demo_system::run(demo_system::TRAINER),
+        Chore::Demo { what: Some(DemoChoice::PytorchCloud) } => demo_system::run(demo_system::PYTORCH),
+        Chore::Demo { what: Some(DemoChoice::AmdMi300) } => demo_system::run(demo_system::AMD),
         Chore::Parts => tools::kubernetes(),
         Chore::Test(choice) => check::run(&choice),
         Chore::Shell => shell::check().map(|files| println!("{files} files are well")),

@@ -76,8 +76,8 @@ pub fn check() -> Result<usize> {
 
 /// The output of a program, without its command line, which names all files.
 fn without_files(error: &str) -> String {
-    let (line, said) = error.split_once('\n').unwrap_or((error, ""));
-    format!("{}:\n{said}", line.split(' ').next().unwrap_or_default())
+    let (line, reply) = error.split_once('\n').unwrap_or((error, ""));
+    format!("{}:\n{reply}", line.split(' ').next().unwrap_or_default())
 }
 
 /// The files below a folder whose names end so.

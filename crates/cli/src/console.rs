@@ -1,6 +1,6 @@
 //! Output of results, remarks and errors.
 
-use crate::args::{Global, Output};
+use crate::args::{GlobalArgs, OutputFormat};
 use converge_render::{Look, Text, Tone};
 use converge_syntax::{Diagnostics, Severity};
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -32,7 +32,7 @@ fn width(terminal: bool, stream: impl std::os::fd::AsFd) -> Option<usize> {
 
 impl Console {
     /// Asks the streams and the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM`).
-    pub fn new(global: &Global) -> Self {
+    pub fn new(global: &GlobalArgs) -> Self {
         if global.no_color {
             anstream::ColorChoice::Never.write_global();
         }
@@ -51,7 +51,7 @@ impl Console {
             verbose,
             full_diff: global.full_diff,
         };
-        let (json, junit) = (global.output == Output::Json, global.output == Output::Junit);
+        let (json, junit) = (global.output == OutputFormat::Json, global.output == OutputFormat::Junit);
         Self { look, error_look, json, junit, lost: Arc::default() }
     }
 

@@ -120,19 +120,19 @@ fn every_command_line_in_the_documents_is_one() {
         }
     }
     assert!(found > 60, "only {found} command lines");
-    let mut said = 0;
+    let mut checked = 0;
     for (path, text) in sources() {
         for (number, line) in (1..).zip(text.lines()) {
             let named = line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("converge "));
             for code in named {
-                said += 1;
+                checked += 1;
                 // A placeholder that a message fills in.
                 let filled = code.replace("{}", "NAME");
                 bad.extend(wrong(&filled, false).map(|why| format!("{path}:{number}: {code}: {why}")));
             }
         }
     }
-    assert!(said > 60, "only {said} command lines in the sources");
+    assert!(checked > 60, "only {checked} command lines in the sources");
     assert!(bad.is_empty(), "{}", bad.join("\n"));
     assert!(wrong("converge plan --no-such-option x", false).is_some());
     assert!(wrong("converge nosuchcommand x y", true).is_some());
@@ -227,7 +227,7 @@ const OTHERS: &[&str] = &[
 ];
 
 #[test]
-fn what_is_said_of_ansibles_names_is_so() {
+fn the_help_on_ansibles_names_is_true() {
     let kinds: BTreeSet<&str> = converge_resources::KINDS.iter().map(|kind| kind.kind).collect();
     let page = converge_model::ansible_page();
     let mut named = 0;

@@ -20,7 +20,7 @@ mod settings;
 mod timings;
 mod vault;
 
-use args::{Cli, Command};
+use args::{Cli, CommandArgs};
 use clap::{CommandFactory, FromArgMatches};
 use console::Console;
 use failure::{Failure, code};
@@ -30,7 +30,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs the tests of roles that the arguments ask for.
-type TestRoles = fn(args::Test, &Console) -> Result<u8, Failure>;
+type TestRoles = fn(args::TestArgs, &Console) -> Result<u8, Failure>;
 
 /// The program `converge`: hands `converge test` over to `converge-lab`.
 pub fn converge(arguments: Vec<OsString>) -> ExitCode {
@@ -45,7 +45,7 @@ pub fn converge_test(version: &str, arguments: impl Iterator<Item = OsString>) -
             format!("this is converge-lab {own}, and `converge test` of converge {version} called it"),
             "install both programs from one checkout: `cargo install --path crates/cli`",
         );
-        return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+        return ExitCode::from(failure.report(&Console::new(&args::GlobalArgs::default())));
     }
     start([OsString::from("converge")].into_iter().chain(arguments).collect(), command::test::run)
 }
@@ -56,7 +56,7 @@ fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
     }
     let definition = args::definition();
     if let Some(failure) = familiar::unknown_command(&arguments, &definition) {
-        return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+        return ExitCode::from(failure.report(&Console::new(&args::GlobalArgs::default())));
     }
     let arguments = default_command::with_default_command(arguments, &definition);
     let arguments = familiar::translated(arguments, &definition);
@@ -65,7 +65,7 @@ fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
         Ok(cli) => cli,
         Err(mut error) => {
             if let Some(failure) = familiar::unknown_option(&mut error) {
-                return ExitCode::from(failure.report(&Console::new(&args::Global::default())));
+                return ExitCode::from(failure.report(&Console::new(&args::GlobalArgs::default())));
             }
             return printed(error.print(), if error.use_stderr() { code::USAGE } else { code::DONE });
         }
@@ -86,7 +86,7 @@ fn start(arguments: Vec<OsString>, test_roles: TestRoles) -> ExitCode {
 
 /// The exit code behind text of the program itself: its help, its version.
 fn printed(result: std::io::Result<()>, code: u8) -> ExitCode {
-    let console = Console::new(&args::Global::default());
+    let console = Console::new(&args::GlobalArgs::default());
     if let Err(error) = result.and_then(|()| std::io::stdout().flush()) {
         console.not_written("the output", &error);
     }
@@ -104,7 +104,7 @@ fn ended(code: u8, console: &Console) -> ExitCode {
     })
 }
 
-fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result<u8, Failure> {
+fn run(mut command: CommandArgs, test_roles: TestRoles, console: &Console) -> Result<u8, Failure> {
     let mut settings = Settings::default();
     if Settings::concern(&command) {
         let (found, warnings) = Settings::load()?;
@@ -119,31 +119,31 @@ fn run(mut command: Command, test_roles: TestRoles, console: &Console) -> Result
         .build()
         .map_err(|e| Failure::failed(format!("cannot start: {e}")))?;
     let code = match command {
-        Command::Apply(a) => runtime.block_on(command::apply::run(a, console)),
-        Command::Plan(a) => runtime.block_on(command::plan::run(a, console)),
-        Command::Drift(a) => runtime.block_on(command::drift::run(a, console)),
-        Command::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
-        Command::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
-        Command::State(a) => runtime.block_on(command::state::run(a, console)),
-        Command::Verify(a) => runtime.block_on(command::verify::run(a, console)),
-        Command::Doctor(a) => runtime.block_on(command::doctor::run(a, console)),
-        Command::Facts(a) => runtime.block_on(command::facts::run(a, console)),
-        Command::Test(a) => test_roles(a, console),
-        Command::Run(a) => runtime.block_on(command::run::run(a, console)),
-        Command::Settings(a) => command::settings::run(a, &settings, console),
-        Command::Inventory(a) => command::inventory::run(a, console),
-        Command::Vars(a) => command::vars::run(a, console),
-        Command::Vault(a) => command::vault::run(a, console),
-        Command::Validate(a) => command::validate::run(a, console),
-        Command::Init(a) => command::init::run(a, console),
-        Command::Import(a) => command::import::run(a, console),
-        Command::Graph(a) => command::graph::run(a, console),
-        Command::Explain(a) => command::explain::run(a, console),
-        Command::Schema(a) => command::schema::run(a, console),
-        Command::Man(a) => command::man::run(a, console),
-        Command::Completions(a) => command::completions::run(a, console, Cli::command()),
-        Command::Complete(a) => runtime.block_on(command::complete::run(a, console, Cli::command())),
-        Command::Docs(a) => command::docs::run(a, console),
+        CommandArgs::Apply(a) => runtime.block_on(command::apply::run(a, console)),
+        CommandArgs::Plan(a) => runtime.block_on(command::plan::run(a, console)),
+        CommandArgs::Drift(a) => runtime.block_on(command::drift::run(a, console)),
+        CommandArgs::Rollback(a) => runtime.block_on(command::rollback::run(a, console)),
+        CommandArgs::Snapshots(a) => runtime.block_on(command::snapshots::run(a, console)),
+        CommandArgs::State(a) => runtime.block_on(command::state::run(a, console)),
+        CommandArgs::Verify(a) => runtime.block_on(command::verify::run(a, console)),
+        CommandArgs::Doctor(a) => runtime.block_on(command::doctor::run(a, console)),
+        CommandArgs::Facts(a) => runtime.block_on(command::facts::run(a, console)),
+        CommandArgs::Test(a) => test_roles(a, console),
+        CommandArgs::Run(a) => runtime.block_on(command::run::run(a, console)),
+        CommandArgs::Settings(a) => command::settings::run(a, &settings, console),
+        CommandArgs::Inventory(a) => command::inventory::run(a, console),
+        CommandArgs::Vars(a) => command::vars::run(a, console),
+        CommandArgs::Vault(a) => command::vault::run(a, console),
+        CommandArgs::Validate(a) => command::validate::run(a, console),
+        CommandArgs::Init(a) => command::init::run(a, console),
+        CommandArgs::Import(a) => command::import::run(a, console),
+        CommandArgs::Graph(a) => command::graph::run(a, console),
+        CommandArgs::Explain(a) => command::explain::run(a, console),
+        CommandArgs::Schema(a) => command::schema::run(a, console),
+        CommandArgs::Man(a) => command::man::run(a, console),
+        CommandArgs::Completions(a) => command::completions::run(a, console, Cli::command()),
+        CommandArgs::Complete(a) => runtime.block_on(command::complete::run(a, console, Cli::command())),
+        CommandArgs::Docs(a) => command::docs::run(a, console),
     };
     // A host that no longer answers must not hold up the end.
     runtime.shutdown_background();

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_whole_private_and_no_way_into_another_file() {
+    fn a_report_is_whole_private_and_leads_into_no_other_file() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let dir = Utf8Path::from_path(dir.path()).unwrap();

@@ -1,6 +1,6 @@
 //! From arguments to a loaded project.
 
-use crate::args::Select;
+use crate::args::SelectArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -33,23 +33,27 @@ pub fn sources(target: Option<&str>, more: &[String]) -> Result<Vec<InventorySou
 }
 
 /// Reads inventory, playbook and roles, and prints the warnings.
-pub fn load(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
+pub fn load(target: Option<&str>, select: &SelectArgs, console: &Console) -> Result<Project, Failure> {
     read(target, select, false, None, console)
 }
 
 /// Loads a project at the moment of a saved plan, so that it renders as it did then.
-pub fn load_at(moment: Moment, select: &Select, console: &Console) -> Result<Project, Failure> {
+pub fn load_at(moment: Moment, select: &SelectArgs, console: &Console) -> Result<Project, Failure> {
     read(None, select, false, Some(moment), console)
 }
 
 /// Reads the inventory alone: all its hosts, whatever the playbook has.
-pub fn load_inventory(target: Option<&str>, select: &Select, console: &Console) -> Result<Project, Failure> {
+pub fn load_inventory(
+    target: Option<&str>,
+    select: &SelectArgs,
+    console: &Console,
+) -> Result<Project, Failure> {
     read(target, select, true, None, console)
 }
 
 fn read(
     target: Option<&str>,
-    select: &Select,
+    select: &SelectArgs,
     inventory_only: bool,
     moment: Option<Moment>,
     console: &Console,
@@ -102,7 +106,7 @@ fn read(
 }
 
 /// The arguments with paths that mean the same from another folder.
-pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &Select) -> Select {
+pub fn relative_to(folder: &Utf8Path, target: Option<&str>, select: &SelectArgs) -> SelectArgs {
     let mut all = select.clone();
     let target = target.map(str::to_owned);
     all.inventories = target

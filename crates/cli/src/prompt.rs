@@ -191,20 +191,20 @@ pub struct NoEcho(Option<Termios>);
 /// Hides `^C` where standard input is a terminal.
 pub fn hide_interrupts() -> NoEcho {
     let stdin = std::io::stdin();
-    let Some(before) = tcgetattr(&stdin).ok().filter(|_| prompt_is_ours()) else { return NoEcho(None) };
+    let Some(before) = tcgetattr(&stdin).ok().filter(|_| is_own_prompt()) else { return NoEcho(None) };
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHOCTL);
     NoEcho(tcsetattr(&stdin, OptionalActions::Now, &silent).is_ok().then_some(before))
 }
 
 /// A process in the background that touches the terminal is stopped by the kernel.
-fn prompt_is_ours() -> bool {
+fn is_own_prompt() -> bool {
     rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 impl Drop for NoEcho {
     fn drop(&mut self) {
-        if let Some(before) = self.0.take().filter(|_| prompt_is_ours()) {
+        if let Some(before) = self.0.take().filter(|_| is_own_prompt()) {
             // Nothing can be done about a terminal that is gone.
             let _gone = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
         }

@@ -1,6 +1,6 @@
 //! The engine at work, its events shown as they come, and what Ctrl-C does.
 
-use crate::args::{ConnectionArgs, DEFAULT_FORKS, Removal, Step};
+use crate::args::{ConnectionArgs, DEFAULT_FORKS, RemovalArgs, StepUnit};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -39,14 +39,14 @@ pub struct SessionRequest<'a> {
     connection: &'a ConnectionArgs,
     inventory: &'a str,
     become_user: Option<String>,
-    removal: Removal,
+    removal: RemovalArgs,
     no_deferred: bool,
 }
 
 impl<'a> SessionRequest<'a> {
     /// One for this project, named by its inventory, that removes nothing.
     pub fn new(project: Project, connection: &'a ConnectionArgs, inventory: &'a str) -> Self {
-        let removal = Removal::default();
+        let removal = RemovalArgs::default();
         Self { project, connection, inventory, become_user: None, removal, no_deferred: false }
     }
 
@@ -56,7 +56,7 @@ impl<'a> SessionRequest<'a> {
     }
 
     /// With these removals allowed.
-    pub fn with_removal(self, removal: &Removal) -> Self {
+    pub fn with_removal(self, removal: &RemovalArgs) -> Self {
         Self { removal: removal.clone(), ..self }
     }
 
@@ -122,7 +122,7 @@ impl CommandSession {
     }
 
     /// Asks before each item or each role of an apply.
-    pub fn ask_before(&mut self, step: Option<Step>) -> Result<(), Failure> {
+    pub fn ask_before(&mut self, step: Option<StepUnit>) -> Result<(), Failure> {
         let Some(step) = step else { return Ok(()) };
         if !prompt::somebody_is_there() {
             return Err(Failure::refused(
@@ -131,7 +131,7 @@ impl CommandSession {
             ));
         }
         let (ask, questions) = unbounded_channel();
-        self.engine.ask_before(Steps { by_role: step == Step::Role, ask });
+        self.engine.ask_before(Steps { by_role: step == StepUnit::Role, ask });
         self.questions = Some(questions);
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-fn said(command: &mut Command) -> (Option<i32>, String) {
+fn reply(command: &mut Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
@@ -15,18 +15,18 @@ fn without_the_lab_beside_it_converge_says_how_to_install_it() {
     let alone = folder.path().join("converge");
     std::fs::copy(env!("CARGO_BIN_EXE_converge"), &alone).unwrap();
     let (code, text) =
-        said(Command::new(&alone).args(["test", "--pure", "roles/any"]).env("PATH", folder.path()));
+        reply(Command::new(&alone).args(["test", "--pure", "roles/any"]).env("PATH", folder.path()));
     assert_eq!(code, Some(4), "{text}");
     assert!(text.contains("needs the program converge-lab") && text.contains("cargo install"), "{text}");
     // A wrong command line is known without it.
-    let (code, text) = said(Command::new(&alone).args(["test", "--no-such"]).env("PATH", folder.path()));
+    let (code, text) = reply(Command::new(&alone).args(["test", "--no-such"]).env("PATH", folder.path()));
     assert_eq!(code, Some(64), "{text}");
 }
 
 #[test]
 fn the_lab_of_another_version_is_refused() {
     let (code, text) =
-        said(Command::new(env!("CARGO_BIN_EXE_converge-lab")).args(["converge", "0.0.1", "test", "--pure"]));
+        reply(Command::new(env!("CARGO_BIN_EXE_converge-lab")).args(["converge", "0.0.1", "test", "--pure"]));
     assert_eq!(code, Some(4), "{text}");
     assert!(text.contains("converge 0.0.1"), "{text}");
 }

@@ -74,7 +74,7 @@ impl Cluster {
         };
         let api = &self.inner.api;
         let Some(path) = api.path(&wanted).await? else { return Ok(()) };
-        let plainly = self.is_plainly_ours(object).await?;
+        let plainly = self.is_plainly_managed(object).await?;
         let names = [Some(self.manager()), Some(FIELD_MANAGER).filter(|_| plainly)];
         let is_own = |name: &str| names.contains(&Some(name));
         let mut last = Ok(());

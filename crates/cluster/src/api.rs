@@ -216,7 +216,9 @@ impl Api {
                 let again = match &result {
                     Err(Fault::Lost(ClusterError::Unreachable { .. })) => reads,
                     // The server did not begin with it.
-                    Err(Fault::Said(said)) => said.code == 429 || (reads && matches!(said.code, 500..=504)),
+                    Err(Fault::Reply(reply)) => {
+                        reply.code == 429 || (reads && matches!(reply.code, 500..=504))
+                    }
                     _ => false,
                 };
                 match (again, pauses.next()) {
@@ -288,17 +290,17 @@ impl Api {
         if status == StatusCode::UNAUTHORIZED {
             return Err(Fault::Lost(self.unauthorized(&ServerRefusal::of(401, &bytes))));
         }
-        Err(Fault::Said(Box::new(ServerRefusal::of(status.as_u16(), &bytes))))
+        Err(Fault::Reply(Box::new(ServerRefusal::of(status.as_u16(), &bytes))))
     }
 
-    fn unauthorized(&self, said: &ServerRefusal) -> ClusterError {
+    fn unauthorized(&self, reply: &ServerRefusal) -> ClusterError {
         let cluster = self.cluster.clone();
         match self.client_expires.filter(|end| *end < self.now()) {
             Some(end) => ClusterError::ClientExpired { cluster, when: end.to_string() },
             None => ClusterError::Unauthorized {
                 cluster,
                 server: self.server.clone(),
-                said: said.message.clone(),
+                reply: reply.message.clone(),
             },
         }
     }
@@ -312,11 +314,11 @@ impl Api {
         let (cluster, server) = (self.cluster.clone(), self.server.clone());
         match fault {
             Fault::Lost(error) => error,
-            Fault::Said(said) if said.code == 403 => {
-                ClusterError::Forbidden { cluster, server, said: said.message }
+            Fault::Reply(reply) if reply.code == 403 => {
+                ClusterError::Forbidden { cluster, server, reply: reply.message }
             }
-            Fault::Said(said) => ClusterError::Odd { cluster, server, said: said.message },
-            fault => ClusterError::Odd { cluster, server, said: fault.to_string() },
+            Fault::Reply(reply) => ClusterError::Odd { cluster, server, reply: reply.message },
+            fault => ClusterError::Odd { cluster, server, reply: fault.to_string() },
         }
     }
 }
@@ -332,11 +334,11 @@ fn broken(cluster: &str, server: &str, error: &dyn std::error::Error) -> Cluster
     let last = texts.last().cloned().unwrap_or_default();
     let (cluster, server) = (cluster.to_owned(), server.to_owned());
     let has = |word: &str| texts.iter().any(|t| t.contains(word));
-    let said = texts.iter().find(|t| t.contains("certificate")).cloned().unwrap_or_else(|| last.clone());
+    let reply = texts.iter().find(|t| t.contains("certificate")).cloned().unwrap_or_else(|| last.clone());
     if has("certificate expired") || has("certificate: Expired") {
-        ClusterError::ServerExpired { cluster, server, said }
+        ClusterError::ServerExpired { cluster, server, reply }
     } else if has("invalid peer certificate") {
-        ClusterError::Untrusted { cluster, server, said }
+        ClusterError::Untrusted { cluster, server, reply }
     } else {
         ClusterError::Unreachable { cluster, server, why: last }
     }

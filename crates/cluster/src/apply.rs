@@ -148,8 +148,8 @@ impl Cluster {
         open.lease.confirm().await.map_err(|error| WorkEnd::Refused(error.to_string()))?;
         let sealed = self.sealed(job);
         // helm itself keeps what a release was.
-        let kept_by_us = job.change.object.kind == "k8s" && !before.is_absent();
-        let no_snapshot = no_snapshot.or_else(|| sealed.filter(|_| kept_by_us).and_then(not_sealed));
+        let saved_by_run = job.change.object.kind == "k8s" && !before.is_absent();
+        let no_snapshot = no_snapshot.or_else(|| sealed.filter(|_| saved_by_run).and_then(not_sealed));
         for (content, beside) in saves {
             open.save(&content, beside, sealed).await.map_err(not_saved)?;
         }

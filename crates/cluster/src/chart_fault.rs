@@ -38,8 +38,8 @@ const NO_INDEX: [&str; 3] =
     ["error converting YAML to JSON", "error unmarshaling JSON", "json: cannot unmarshal"];
 
 /// The text without lines in which helm reports its progress.
-pub(crate) fn without_progress(said: &str) -> String {
-    let lines = said.lines().filter(|line| !PROGRESS.iter().any(|word| line.trim_start().starts_with(word)));
+pub(crate) fn without_progress(reply: &str) -> String {
+    let lines = reply.lines().filter(|line| !PROGRESS.iter().any(|word| line.trim_start().starts_with(word)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -101,9 +101,13 @@ impl SourceFault {
     }
 
     /// The meaning of what helm said of its failure with a chart of this source; `index` gives the versions of the repository's charts.
-    pub(crate) fn of(said: &str, asked: &AskedChart<'_>, index: impl FnOnce() -> ChartIndex) -> Option<Self> {
+    pub(crate) fn of(
+        reply: &str,
+        asked: &AskedChart<'_>,
+        index: impl FnOnce() -> ChartIndex,
+    ) -> Option<Self> {
         let address = asked.address.to_owned();
-        let line = |words: &[&str]| said.lines().find(|line| words.iter().any(|word| line.contains(word)));
+        let line = |words: &[&str]| reply.lines().find(|line| words.iter().any(|word| line.contains(word)));
         // helm's own wait for the cluster, and a webhook of it, have other words before the cause.
         let asks = |line: &&str| {
             ["Get \"", "Head \"", "failed to fetch", "dial tcp"].iter().any(|word| line.contains(word))
@@ -139,18 +143,18 @@ impl SourceFault {
             let rest = line.rsplit_once("or cannot be reached: ").map_or(line, |(_, rest)| rest);
             NO_INDEX.iter().any(|word| rest.trim_start().starts_with(word))
         };
-        if said.lines().any(is_no_index) {
+        if reply.lines().any(is_no_index) {
             return Some(Self::NoIndex { address, answers: true });
         }
         if let Some(status) = line(&[" : 5", "status code 5"]).and_then(status) {
             return Some(Self::Status { address, status });
         }
         let missing = ["no chart version found", "no chart name found", "chart not found in repo"];
-        let is_missing = missing.iter().any(|word| said.contains(word))
-            || (said.contains("chart \"") && said.contains("not found in"));
+        let is_missing = missing.iter().any(|word| reply.contains(word))
+            || (reply.contains("chart \"") && reply.contains("not found in"));
         let no_tag = asked.chart.is_none()
-            && ["not found", "Unable to locate any tags"].iter().any(|word| said.contains(word))
-            && said.contains(asked.address.trim_start_matches("oci://"));
+            && ["not found", "Unable to locate any tags"].iter().any(|word| reply.contains(word))
+            && reply.contains(asked.address.trim_start_matches("oci://"));
         if !is_missing && !no_tag {
             return None;
         }
@@ -247,11 +251,11 @@ mod tests {
 
     const ADDRESS: &str = "https://charts.example.org";
 
-    fn fault(said: &str, chart: Option<&str>) -> Option<SourceFault> {
+    fn fault(reply: &str, chart: Option<&str>) -> Option<SourceFault> {
         let address = if chart.is_some() { ADDRESS } else { "oci://r.example.org/charts/app" };
         let asked = AskedChart { address, chart, version: Some("9.9.9") };
         let index = "entries: {app: [{version: 1.1.0}, {version: 1.0.0}], other: [{version: 1.0.0}]}";
-        SourceFault::of(&without_progress(said), &asked, || serde_yaml::from_str(index).unwrap())
+        SourceFault::of(&without_progress(reply), &asked, || serde_yaml::from_str(index).unwrap())
     }
 
     #[test]
@@ -313,8 +317,8 @@ mod tests {
         let known = "Error: chart \"app\" matching 9.9.9 not found in converge index. (try 'helm repo update'): no chart version found for app-9.9.9";
         let other =
             "Error: chart \"app\" version \"9.9.9\" not found in https://charts.example.org repository";
-        for said in [known, other] {
-            let found = fault(said, Some("app")).unwrap();
+        for reply in [known, other] {
+            let found = fault(reply, Some("app")).unwrap();
             assert_eq!(
                 found.to_string(),
                 "https://charts.example.org has no version 9.9.9 of the chart: the newest are 1.1.0, 1.0.0"

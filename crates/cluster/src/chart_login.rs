@@ -106,15 +106,15 @@ impl ChartSource {
     }
 
     /// A text of helm without the password, whatever helm may come to print: as it is, and in the header that a server may repeat.
-    pub(crate) fn hide(&self, said: &str) -> String {
-        let Some(login) = &self.login else { return said.to_owned() };
+    pub(crate) fn hide(&self, reply: &str) -> String {
+        let Some(login) = &self.login else { return reply.to_owned() };
         let header = STANDARD.encode(format!("{}:{}", login.username, login.password));
-        said.replace(&header, "…").replace(&login.password, "…")
+        reply.replace(&header, "…").replace(&login.password, "…")
     }
 
     /// The refusal in what helm said of its failure: the status of HTTP, as its two clients write it.
-    pub(crate) fn refusal(&self, said: &str) -> Option<LoginRefusal> {
-        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    pub(crate) fn refusal(&self, reply: &str) -> Option<LoginRefusal> {
+        let has = |words: &[&str]| words.iter().any(|word| reply.contains(word));
         let forbidden = has(&[": 403 Forbidden", "response status code 403"]);
         let unknown = has(&[": 401 Unauthorized", "response status code 401", "basic credential not found"]);
         let address = match &self.chart {
@@ -208,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_from_other_failures() {
+    fn refusals_are_distinguished_from_other_failures() {
         let unknown = "failed to fetch https://charts.example.org/index.yaml : 401 Unauthorized";
-        let said = |source: &ChartSource, said: &str| source.refusal(said).map(|found| found.to_string());
+        let reply = |source: &ChartSource, reply: &str| source.refusal(reply).map(|found| found.to_string());
         let address = "https://charts.example.org";
         let (with, without) = (repository(true), repository(false));
         assert_eq!(
-            said(&with, unknown).unwrap(),
+            reply(&with, unknown).unwrap(),
             format!("{address} does not accept the login (401 Unauthorized)")
         );
         assert_eq!(
-            said(&without, unknown).unwrap(),
+            reply(&without, unknown).unwrap(),
             format!("{address} asks for a login (401 Unauthorized)")
         );
         let denied = "GET \"https://r/v2/x\": response status code 403: denied";
-        assert!(said(&with, denied).unwrap().contains("does not let the login read the chart"));
+        assert!(reply(&with, denied).unwrap().contains("does not let the login read the chart"));
         assert!(with.refusal(denied).unwrap().help().contains("let this user read"));
-        assert_eq!(said(&with, "secrets is forbidden: User \"x\" cannot list"), None);
+        assert_eq!(reply(&with, "secrets is forbidden: User \"x\" cannot list"), None);
         assert_eq!(with.hide("no hunter2 here"), "no … here");
     }
 }

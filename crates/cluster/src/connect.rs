@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     /// The field manager of the project.
     pub(crate) manager: String,
     /// The objects whose fields under the plain name are this project's, once they were asked for.
-    pub(crate) plainly_ours: tokio::sync::OnceCell<BTreeSet<ObjectId>>,
+    pub(crate) plainly_managed: tokio::sync::OnceCell<BTreeSet<ObjectId>>,
     /// The entries of this project's applies in the objects that were read, as they were read last.
     pub(crate) applied: std::sync::Mutex<BTreeMap<ApiRef, Vec<Value>>>,
     pub(crate) access: Access,
@@ -118,7 +118,7 @@ impl Cluster {
                 name: name.to_owned(),
                 api: Arc::new(api),
                 manager: field_manager(options.project.as_deref()),
-                plainly_ours: tokio::sync::OnceCell::new(),
+                plainly_managed: tokio::sync::OnceCell::new(),
                 options,
                 access: Access { road, server, kubeconfig, context, login },
                 run: tokio::sync::Mutex::new(None),
@@ -186,10 +186,10 @@ async fn log_in(config: kube::Config, road: Road, program: &Path) -> Result<kube
     ended.map_err(|e| KubeconfigError::Client(e.to_string()))?.map_err(|error| match error {
         // The library's own message shows all that the program wrote, its answer too.
         kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
-            let said =
+            let reply =
                 String::from_utf8_lossy(&out.stderr).trim().lines().next().unwrap_or_default().to_owned();
-            let said = if said.is_empty() { out.status.to_string() } else { said };
-            LoginError::Failed(own, said).into()
+            let reply = if reply.is_empty() { out.status.to_string() } else { reply };
+            LoginError::Failed(own, reply).into()
         }
         kube::Error::Auth(AuthError::AuthExecParse(_)) => {
             LoginError::Failed(own, "its answer is no ExecCredential".to_owned()).into()

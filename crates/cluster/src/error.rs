@@ -31,7 +31,7 @@ pub enum ClusterError {
     },
     /// The server's certificate has expired.
     #[error(
-        "{cluster}: the certificate of the API server {server} has expired ({said}); on each control plane run `kubeadm certs renew all` and restart its static pods (k8s-snap: `k8s refresh-certs`)"
+        "{cluster}: the certificate of the API server {server} has expired ({reply}); on each control plane run `kubeadm certs renew all` and restart its static pods (k8s-snap: `k8s refresh-certs`)"
     )]
     ServerExpired {
         /// The cluster as shown.
@@ -39,7 +39,7 @@ pub enum ClusterError {
         /// The server's address.
         server: String,
         /// The message of the library.
-        said: String,
+        reply: String,
     },
     /// The certificate in the kubeconfig has expired.
     #[error(
@@ -53,7 +53,7 @@ pub enum ClusterError {
     },
     /// The server's certificate is signed by another authority, or is for another name.
     #[error(
-        "{cluster}: the certificate of the API server {server} is not trusted ({said}); is this kubeconfig of another cluster, or older than its authority? Take the present one from the control plane (/etc/kubernetes/admin.conf); for another name set `tls-server-name` in it"
+        "{cluster}: the certificate of the API server {server} is not trusted ({reply}); is this kubeconfig of another cluster, or older than its authority? Take the present one from the control plane (/etc/kubernetes/admin.conf); for another name set `tls-server-name` in it"
     )]
     Untrusted {
         /// The cluster as shown.
@@ -61,11 +61,11 @@ pub enum ClusterError {
         /// The server's address.
         server: String,
         /// The message of the library.
-        said: String,
+        reply: String,
     },
     /// The server does not know the credentials.
     #[error(
-        "{cluster}: the API server {server} does not accept the credentials of the kubeconfig ({said}); take a present one from the control plane"
+        "{cluster}: the API server {server} does not accept the credentials of the kubeconfig ({reply}); take a present one from the control plane"
     )]
     Unauthorized {
         /// The cluster as shown.
@@ -73,17 +73,17 @@ pub enum ClusterError {
         /// The server's address.
         server: String,
         /// The message of the server.
-        said: String,
+        reply: String,
     },
     /// The credentials are valid and have no permission.
-    #[error("{cluster}: the API server {server} denied the request: {said}")]
+    #[error("{cluster}: the API server {server} denied the request: {reply}")]
     Forbidden {
         /// The cluster as shown.
         cluster: String,
         /// The server's address.
         server: String,
         /// The message of the server.
-        said: String,
+        reply: String,
     },
     /// The kubeconfig cannot be used.
     #[error("{cluster}: its kubeconfig cannot be used: {why}")]
@@ -102,14 +102,14 @@ pub enum ClusterError {
         why: String,
     },
     /// The endpoint does not answer like an API server.
-    #[error("{cluster}: {server} does not answer as an API server does: {said}")]
+    #[error("{cluster}: {server} does not answer as an API server does: {reply}")]
     Odd {
         /// The cluster as shown.
         cluster: String,
         /// The server's address.
         server: String,
         /// The answer.
-        said: String,
+        reply: String,
     },
 }
 

@@ -14,7 +14,7 @@ pub enum Fault {
     Lost(#[from] ClusterError),
     /// The server refused.
     #[error("{0}")]
-    Said(Box<ServerRefusal>),
+    Reply(Box<ServerRefusal>),
     /// The object's kind lives in a namespace, and none is named.
     #[error("{0}: this kind is namespaced: name a namespace")]
     NoNamespace(String),
@@ -39,7 +39,7 @@ impl Fault {
     /// The HTTP status.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
-            Self::Said(said) => Some(said.code),
+            Self::Reply(reply) => Some(reply.code),
             _ => None,
         }
     }
@@ -121,9 +121,9 @@ mod tests {
     fn a_conflict_names_both() {
         let body = json!({"reason": "Conflict", "message": "Apply failed", "details": {"causes": [
             {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"}]}});
-        let said = ServerRefusal::of(409, body.to_string().as_bytes());
-        assert_eq!(said.conflicts(), [("kubectl".to_owned(), ".data.a".to_owned())]);
-        assert!(!said.lacks_namespace());
+        let reply = ServerRefusal::of(409, body.to_string().as_bytes());
+        assert_eq!(reply.conflicts(), [("kubectl".to_owned(), ".data.a".to_owned())]);
+        assert!(!reply.lacks_namespace());
         assert_eq!(ServerRefusal::of(502, b"<html>\nbad gateway").message, "<html>bad gateway");
     }
 }

@@ -56,7 +56,7 @@ pub(crate) enum HelmError {
     #[error("the content of the packaged chart is not at hand; plan again")]
     NoChart,
     #[error("a previous release has no chart to render")]
-    FormerChart,
+    PreviousChart,
     #[error("{} does not start: {error}", program.display())]
     Start { program: PathBuf, error: io::Error },
     #[error("the pipes to helm are missing")]
@@ -71,7 +71,7 @@ pub(crate) enum HelmError {
     Status(ExitStatus),
     /// It failed: what it wrote to its standard error.
     #[error("{0}")]
-    Said(String),
+    Reply(String),
     /// The repository or registry of the chart refuses the login, or asks for one.
     #[error("{0}; {help}", help = .0.help())]
     Refused(LoginRefusal),
@@ -79,8 +79,8 @@ pub(crate) enum HelmError {
     #[error("{0}; {help}", help = .0.help())]
     Source(SourceFault),
     /// It did not come to an end in its time.
-    #[error("{said}: it had {seconds} s; {}", if *declared { "`timeout` of this `helm_release` gives it more (a role that brings a chart says which of its inputs does)" } else { "a rollback and a prune give a release so long: the same command goes on with it" })]
-    TimedOut { said: String, seconds: u64, declared: bool },
+    #[error("{reply}: it had {seconds} s; {}", if *declared { "`timeout` of this `helm_release` gives it more (a role that brings a chart says which of its inputs does)" } else { "a rollback and a prune give a release so long: the same command goes on with it" })]
+    TimedOut { reply: String, seconds: u64, declared: bool },
     #[error("helm's answer is not JSON: {0}")]
     Answer(serde_json::Error),
     #[error("helm's manifests: {0}")]
@@ -95,7 +95,7 @@ impl HelmError {
     /// Words of helm itself: it gives no codes.
     fn words(&self) -> &str {
         match self {
-            Self::Said(said) => said,
+            Self::Reply(reply) => reply,
             _ => "",
         }
     }
@@ -140,8 +140,8 @@ impl HelmError {
         const LATE: [&str; 3] =
             ["timed out waiting", "context deadline exceeded", "client rate limiter Wait returned"];
         match self {
-            Self::Said(said) if LATE.iter().any(|word| said.contains(word)) => {
-                Self::TimedOut { said, seconds, declared }
+            Self::Reply(reply) if LATE.iter().any(|word| reply.contains(word)) => {
+                Self::TimedOut { reply, seconds, declared }
             }
             error => error,
         }
@@ -267,9 +267,9 @@ impl Helm {
         let Some(source) = &self.source else { return Ok(()) };
         if source.lay(&self.folder.path().join(CONFIG))? {
             // It ends well, though it has read nothing.
-            let said = self.run(&source.update(), QUESTION).await?;
+            let reply = self.run(&source.update(), QUESTION).await?;
             if !source.has_index(&self.cache) {
-                return Err(self.failed(&said));
+                return Err(self.failed(&reply));
             }
         }
         Ok(())
@@ -294,7 +294,7 @@ impl Helm {
                 private(&path, content.bytes())?;
                 vec![path.display().to_string()]
             }
-            Chart::SavedRelease(_) => return Err(HelmError::FormerChart),
+            Chart::SavedRelease(_) => return Err(HelmError::PreviousChart),
         };
         if let Some(version) = &spec.version {
             arguments.extend(["--version".to_owned(), version.clone()]);
@@ -352,23 +352,23 @@ impl Helm {
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&stderr);
-        Err(if said.trim().is_empty() { HelmError::Status(status) } else { self.failed(&said) })
+        let reply = String::from_utf8_lossy(&stderr);
+        Err(if reply.trim().is_empty() { HelmError::Status(status) } else { self.failed(&reply) })
     }
 
     /// The meaning of what helm said of its failure.
-    fn failed(&self, said: &str) -> HelmError {
+    fn failed(&self, reply: &str) -> HelmError {
         let folder = self.folder.path().display().to_string();
-        let lines = said.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
-        let said = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
-        let Some(source) = &self.source else { return HelmError::Said(said) };
-        if let Some(refusal) = source.refusal(&said) {
+        let lines = reply.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("WARNING:"));
+        let reply = lines.collect::<Vec<_>>().join("\n").replace(&folder, "…");
+        let Some(source) = &self.source else { return HelmError::Reply(reply) };
+        if let Some(refusal) = source.refusal(&reply) {
             return HelmError::Refused(refusal);
         }
-        let said = without_progress(&source.hide(&said));
+        let reply = without_progress(&source.hide(&reply));
         let index = || ChartIndex::last_read(&self.cache);
-        SourceFault::of(&said, &source.asked(), index)
-            .map_or_else(|| HelmError::Said(said), HelmError::Source)
+        SourceFault::of(&reply, &source.asked(), index)
+            .map_or_else(|| HelmError::Reply(reply), HelmError::Source)
     }
 }
 

@@ -82,8 +82,8 @@ fn remove_abandoned(all: &Path) {
         let process =
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         let Some(pid) = process.and_then(Pid::from_raw) else { continue };
-        let is_ours = entry.path().symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if is_ours && test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        let is_own = entry.path().symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
+        if is_own && test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
             drop(std::fs::remove_dir_all(entry.path()));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_ours_alone_and_those_of_killed_processes_go() {
+    fn a_folder_is_of_one_process_and_those_of_killed_processes_go() {
         use std::os::unix::process::CommandExt as _;
         let all = tempfile::tempdir().unwrap();
         // No process has the ID of the first; the second is this test's.

@@ -370,11 +370,11 @@ mod tests {
         let mut live = map(json!({"a": "9", "beside": "9"}));
         live["metadata"]["managedFields"] =
             json!([{"manager": "kubectl-patch", "fieldsV1": {"f:data": {"f:a": {}}}}]);
-        let said = |live: &Value, before: Option<&Value>| changed_by(live, before, &left);
-        assert_eq!(said(&live, Some(&before)).unwrap(), ".data.a by `kubectl-patch`");
-        assert_eq!(said(&live, None).unwrap(), ".data.a by `kubectl-patch`, .data.beside");
-        assert_eq!(said(&map(json!({"b": "1"})), Some(&before)).unwrap(), ".data.a was taken away");
-        assert_eq!(said(&left, Some(&before)), None);
+        let reply = |live: &Value, before: Option<&Value>| changed_by(live, before, &left);
+        assert_eq!(reply(&live, Some(&before)).unwrap(), ".data.a by `kubectl-patch`");
+        assert_eq!(reply(&live, None).unwrap(), ".data.a by `kubectl-patch`, .data.beside");
+        assert_eq!(reply(&map(json!({"b": "1"})), Some(&before)).unwrap(), ".data.a was taken away");
+        assert_eq!(reply(&left, Some(&before)), None);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) async fn apply(
 ) -> Result<Value, Fault> {
     let with = |force: bool| format!("{path}?fieldManager={}&force={force}{more}", escaped(manager));
     match api.patch(&with(force), APPLY, manifest).await {
-        Err(Fault::Said(said)) if !force && said.conflicts_only_with(manager) => {
+        Err(Fault::Reply(reply)) if !force && reply.conflicts_only_with(manager) => {
             api.patch(&with(true), APPLY, manifest).await
         }
         result => result,
@@ -109,8 +109,8 @@ pub(crate) fn found(live: &Value, fields: Option<&[Field]>, had: &FieldSet, mana
         let touched = fields.iter().map(|field| set.touching(&field.path, live, &all));
         with(entry, &touched.chain([set.and(had)]).collect())
     };
-    let ours_to_say = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
-    entries(live).filter(ours_to_say).filter_map(taken).collect()
+    let is_main_entry = |entry: &&Value| entry.get("subresource").and_then(Value::as_str) != Some("status");
+    entries(live).filter(is_main_entry).filter_map(taken).collect()
 }
 
 /// The fields that a manager owns of an object.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Incomplete {
     #[error("its controller has not observed the change yet")]
-    NotSeen,
+    NotObserved,
     #[error(
         "of {} {updated} have the current template and {available} are ready{}{}",
         counted(usize::try_from(*wanted).unwrap_or_default(), "pod"),
@@ -64,7 +64,7 @@ impl Rollout<'_> {
     pub(crate) fn complete(&self) -> Result<(), Incomplete> {
         let object = self.object;
         if number(object, "/status/observedGeneration") < number(object, "/metadata/generation") {
-            return Err(Incomplete::NotSeen);
+            return Err(Incomplete::NotObserved);
         }
         let (wanted, updated, available) = counts(object);
         let updated = if on_delete(object) { wanted } else { updated };
@@ -199,7 +199,7 @@ mod tests {
         );
         let mut unseen = daemons(2, 2, 2);
         unseen["metadata"]["generation"] = json!(3);
-        assert_eq!(judge(&unseen, &[], &[]), Err(Incomplete::NotSeen));
+        assert_eq!(judge(&unseen, &[], &[]), Err(Incomplete::NotObserved));
         let deployment = json!({"kind": "Deployment", "spec": {"replicas": 2}, "metadata": {"generation": 1},
             "status": {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2}});
         assert!(judge(&deployment, &[], &[]).is_err(), "an old pod is there yet");

@@ -197,7 +197,7 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::records`].
     pub async fn contents(&self, wanted: &BTreeSet<Digest>) -> Result<SavedContents, RecordsError> {
-        let (stored, mut sealed) = self.kept_or_sealed(wanted).await?;
+        let (stored, mut sealed) = self.stored_or_sealed(wanted).await?;
         for (digest, stored) in &stored {
             if let Some(Beside::Sealed(text)) = &stored.beside
                 && let Err(why) = unseal(text, &self.inner.options)
@@ -214,11 +214,11 @@ impl Cluster {
         &self,
         wanted: &BTreeSet<Digest>,
     ) -> Result<BTreeMap<Digest, StoredContent>, RecordsError> {
-        Ok(self.kept_or_sealed(wanted).await?.0)
+        Ok(self.stored_or_sealed(wanted).await?.0)
     }
 
     /// The same, with the reasons why those that are sealed as a whole cannot be read here.
-    async fn kept_or_sealed(&self, wanted: &BTreeSet<Digest>) -> Result<StoredContents, RecordsError> {
+    async fn stored_or_sealed(&self, wanted: &BTreeSet<Digest>) -> Result<StoredContents, RecordsError> {
         let (mut all, mut shut) = StoredContents::default();
         if wanted.is_empty() {
             return Ok((all, shut));

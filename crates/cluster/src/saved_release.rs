@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_with_secrets_is_told_apart() {
+    fn a_release_with_secrets_is_recognized() {
         let secret = "kind: ConfigMap\n---\napiVersion: v1\nkind: Secret\n";
         assert!(SavedRelease::of(&record(secret)).unwrap().holds_secrets());
         assert!(

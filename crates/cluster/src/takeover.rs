@@ -17,13 +17,18 @@ impl Cluster {
     }
 
     /// Whether the fields of an object that have the plain name as manager are this project's, by the records.
-    pub(crate) async fn is_plainly_ours(&self, object: &ObjectId) -> Result<bool, RecordsError> {
+    pub(crate) async fn is_plainly_managed(&self, object: &ObjectId) -> Result<bool, RecordsError> {
         let read = async {
             let (managed, docs) = futures::try_join!(self.managed(), self.docs())?;
             let options = &self.inner.options;
-            Ok::<_, RecordsError>(plainly_ours(&docs, &managed, &options.scope, options.project.as_deref()))
+            Ok::<_, RecordsError>(plainly_managed(
+                &docs,
+                &managed,
+                &options.scope,
+                options.project.as_deref(),
+            ))
         };
-        Ok(self.inner.plainly_ours.get_or_try_init(|| read).await?.contains(object))
+        Ok(self.inner.plainly_managed.get_or_try_init(|| read).await?.contains(object))
     }
 
     /// The object with the fields of the plain name under the project's own, where they are its.
@@ -31,7 +36,7 @@ impl Cluster {
         let api = &self.inner.api;
         if self.manager() == FIELD_MANAGER
             || !ownership::has_plain(&live)
-            || !self.is_plainly_ours(&wanted.object()).await?
+            || !self.is_plainly_managed(&wanted.object()).await?
         {
             return Ok(live);
         }
@@ -50,7 +55,7 @@ pub(crate) enum TakeOverError {
 }
 
 /// The objects that runs of this project were the last to write under the plain name. Where no run is recorded any more, what is managed tells it.
-fn plainly_ours(
+fn plainly_managed(
     docs: &[RunDoc],
     managed: &ManagedObjects,
     scope: &ProjectName,

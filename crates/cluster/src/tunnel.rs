@@ -38,8 +38,8 @@ impl Road {
             }
         };
         tokio::time::timeout(PATIENCE, dialling).await.unwrap_or_else(|_| {
-            let said = format!("{host}:{port} accepts no connection within {} s", PATIENCE.as_secs());
-            Err(io::Error::new(io::ErrorKind::TimedOut, said))
+            let reply = format!("{host}:{port} accepts no connection within {} s", PATIENCE.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, reply))
         })
     }
 }

@@ -43,8 +43,8 @@ async fn values_that_go_back_are_their_managers_again() {
     let other = configmap("theirs", "x", json!({"a": "3"})).to_string();
     let refused =
         api.kubectl_with_input(&["apply", "--server-side", "--field-manager=new", "-f", "-"], &other);
-    let said = format!("{refused:?}");
-    assert!(said.contains("tuner") && !said.contains("\\\"converge\\\""), "{said}");
+    let reply = format!("{refused:?}");
+    assert!(reply.contains("tuner") && !reply.contains("\\\"converge\\\""), "{reply}");
 }
 
 /// A rollback writes values, and leaves the next apply its own fields: it meets no conflict with itself, and takes away what it leaves out.

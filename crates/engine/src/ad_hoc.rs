@@ -3,7 +3,7 @@
 use crate::context::RunContext;
 use crate::tasks::on_each;
 use crate::{Event, HostRan, RanCommand, TargetError};
-use converge_ssh::{Batch, ShellEvent as Said, ShellItem, Status, Stderr};
+use converge_ssh::{Batch, ShellEvent, ShellItem, Status, Stderr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ async fn run_on(
     let mut ended = false;
     while let Some(event) = events.next().await {
         match event.map_err(|e| link.lost(&e))? {
-            Said::Output { bytes, stderr: err, .. } => {
+            ShellEvent::Output { bytes, stderr: err, .. } => {
                 let retained = if err { &mut stderr } else { &mut stdout };
                 let room = RETAINED.saturating_sub(retained.len()).min(bytes.len());
                 ran.cut |= room < bytes.len();
@@ -79,7 +79,7 @@ async fn run_on(
                 // The caller has gone: so has this task, soon.
                 let _gone = output.send((err, bytes.into())).await;
             }
-            Said::Finished { status, cut, .. } => {
+            ShellEvent::Finished { status, cut, .. } => {
                 ran.status = match status {
                     Status::Exited(code) => Some(code),
                     Status::TimedOut => None,
@@ -87,7 +87,7 @@ async fn run_on(
                 ran.cut |= cut;
                 ended = true;
             }
-            Said::Started(_) | Said::Skipped { .. } => {}
+            ShellEvent::Started(_) | ShellEvent::Skipped { .. } => {}
         }
     }
     if !ended {

@@ -127,8 +127,8 @@ async fn amend_on(target: &Target, run: &str, amendment: &Amendment) -> Result<V
         Amendment::Rename(renaming) => cluster.rename(run, renaming).await.map(|()| Vec::new()),
         Amendment::Adopt(_) => Ok(Vec::new()),
     };
-    let said = |still: Vec<RemainingFields>| still.iter().map(ToString::to_string).collect();
-    still.map(said).map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
+    let texts = |still: Vec<RemainingFields>| still.iter().map(ToString::to_string).collect();
+    still.map(texts).map_err(|why| TargetError::Refused(format!("its records cannot be written: {why}")))
 }
 
 /// The first of the objects that is not as it was planned.

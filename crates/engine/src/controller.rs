@@ -42,20 +42,20 @@ pub(crate) fn is_asked_here(probe: &Probe) -> bool {
 }
 
 /// Answers those of the questions that are for this machine.
-pub(crate) async fn answer(fetched: Option<&FetchedFiles>, probes: &BTreeSet<Probe>, said: &mut Answers) {
+pub(crate) async fn answer(fetched: Option<&FetchedFiles>, probes: &BTreeSet<Probe>, reply: &mut Answers) {
     for probe in probes {
         let answer = match (probe, fetched) {
             (Probe::Local(question), _) => Answer::Local(crate::local::answer(question).await),
             (Probe::Object(object), Some(fetched)) if is_here(object) => match look(fetched, object) {
                 Ok((state, content)) => {
-                    said.contents.extend(content);
+                    reply.contents.extend(content);
                     Answer::Object(Observation::new(state.into(), None))
                 }
                 Err(error) => Answer::Failed(error.to_string()),
             },
             _ => continue,
         };
-        said.answers.push((probe.clone(), answer));
+        reply.answers.push((probe.clone(), answer));
     }
 }
 

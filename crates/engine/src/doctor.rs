@@ -219,18 +219,18 @@ async fn ask(session: &Session, become_: &Become, what: &str) -> Result<CheckAns
     if let Some(error) = error {
         return Err(error);
     }
-    let said = results
+    let reply = results
         .first()
         .map(|result| String::from_utf8_lossy(&result.output).into_owned())
         .unwrap_or_default();
-    let mut answer: CheckAnswers = said
+    let mut answer: CheckAnswers = reply
         .lines()
         .filter_map(|line| line.split_once('\t'))
         .map(|(key, value)| (key.to_owned(), value.trim().chars().filter(|c| !c.is_control()).collect()))
         .collect();
     if !answer.contains_key("end") {
         return Err(ShellError::NotStarted {
-            said: format!("the questions were not answered: {}", said.trim()),
+            reply: format!("the questions were not answered: {}", reply.trim()),
         });
     }
     let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.as_secs());

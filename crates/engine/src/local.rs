@@ -16,7 +16,7 @@ const SECONDS: u64 = 120;
 const MOST: usize = 16 << 20;
 
 /// Characters of the words of a program that failed.
-const SAID: usize = 2000;
+const REPLY_CHARS: usize = 2000;
 
 /// The reason why this machine gave no text.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ enum LocalError {
     Late,
     /// The program failed: its words.
     #[error("{0}")]
-    Said(String),
+    Reply(String),
     #[error("the content found has the SHA-256 {0}, not the declared one")]
     Differs(Digest),
     #[error("it is more than {} MiB", MOST >> 20)]
@@ -78,7 +78,7 @@ async fn kustomize(files: &BTreeMap<String, String>, overlay: &str) -> Result<St
     command.arg(verb).arg(root.join(overlay)).current_dir(folder.path());
     let output = ran(command, folder.path()).await.map_err(|error| match error {
         // The folder has another name each time, and nobody finds it afterwards.
-        LocalError::Said(said) => LocalError::Said(said.replace(&format!("{}/", root.display()), "")),
+        LocalError::Reply(reply) => LocalError::Reply(reply.replace(&format!("{}/", root.display()), "")),
         error => error,
     })?;
     String::from_utf8(output.stdout).map_err(|_| LocalError::NoText)
@@ -107,7 +107,7 @@ async fn ran(mut command: Command, home: &Path) -> Result<Output, LocalError> {
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said: String = said.trim().chars().take(SAID).collect();
-    Err(LocalError::Said(if said.is_empty() { format!("it ended with {}", output.status) } else { said }))
+    let reply = String::from_utf8_lossy(&output.stderr);
+    let reply: String = reply.trim().chars().take(REPLY_CHARS).collect();
+    Err(LocalError::Reply(if reply.is_empty() { format!("it ended with {}", output.status) } else { reply }))
 }

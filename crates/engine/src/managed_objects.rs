@@ -108,7 +108,7 @@ async fn read(
         target.look(&probes, &mut known).await?;
         let whole = |thing| undo_of(thing, &[], &BTreeSet::new(), &known);
         undos.extend(records.things.iter().map(whole));
-        layers::settle_what_is_seen(&mut undos, &known);
+        layers::settle_observed_layers(&mut undos, &known);
         saved::learn_contents(&target, &mut undos, None, &mut known).await?;
     }
     let project = context.project_of(host);
@@ -131,7 +131,7 @@ async fn read(
 
 /// Judged as by a prune.
 fn present(thing: &OwnedObject, undo: &Undo, known: &Knowledge) -> Present {
-    if !layers::is_seen(&thing.lies_in, known) {
+    if !layers::is_visible(&thing.lies_in, known) {
         return Present::Unknown("something else is mounted above it".to_owned());
     }
     match known.observed(&thing.object) {

@@ -35,7 +35,7 @@ pub struct FleetPlan {
 impl FleetPlan {
     /// The IDs that `--allow-destroy` may name: those of all objects of the plan, `kind:key`. `None` where a host could not be looked at: it may have others.
     pub fn object_ids(&self) -> Option<BTreeSet<String>> {
-        let all_seen = self.hosts.iter().all(|host| matches!(host.result, HostResult::Planned(_)));
+        let is_whole = self.hosts.iter().all(|host| matches!(host.result, HostResult::Planned(_)));
         let ids = |plan: &HostPlan| -> Vec<String> {
             let of_items = plan.items.iter().flat_map(|item| {
                 let deferred = match &item.outcome {
@@ -54,7 +54,7 @@ impl FleetPlan {
         if all.iter().any(|id| id.starts_with("kubeadm:")) {
             all.insert(converge_objects::kubeadm::WITHOUT_SNAPSHOT.to_owned());
         }
-        all_seen.then_some(all)
+        is_whole.then_some(all)
     }
 }
 
@@ -76,8 +76,8 @@ pub struct PruneExtent {
 
 impl PruneExtent {
     /// Whether the number of objects that a user has agreed to covers this: it is theirs, or a prune that was cut off has left fewer of them.
-    pub fn is_covered_by(&self, said: usize) -> bool {
-        said == self.things || (said > self.things && (self.cut_off || self.things == 0))
+    pub fn is_covered_by(&self, given: usize) -> bool {
+        given == self.things || (given > self.things && (self.cut_off || self.things == 0))
     }
 }
 

@@ -403,7 +403,7 @@ async fn plan_undos(
     target: &Target,
     mut undos: Vec<Undo>,
     accounts: &Accounts,
-    (retained, seen, holders): (&RetainedChanges, ProjectRuns<'_, '_>, &[StayingObject]),
+    (retained, runs, holders): (&RetainedChanges, ProjectRuns<'_, '_>, &[StayingObject]),
     again: &str,
 ) -> Result<RollbackPlan, TargetError> {
     let mut known = Knowledge::default();
@@ -419,7 +419,7 @@ async fn plan_undos(
     revert::shared::go_with_the_last_part(&mut undos, &known);
     without_gone_workloads(&mut undos);
     revert::translate_accounts(target, accounts, &mut undos, &mut known).await?;
-    layers::settle_what_is_seen(&mut undos, &known);
+    layers::settle_observed_layers(&mut undos, &known);
     if let Some(probe) = saved {
         revert::saved::mark_missing(&mut undos, &probe, &known);
     }
@@ -432,7 +432,7 @@ async fn plan_undos(
     revert::shared::bring_own_part_back(&mut undos, &mut known);
     let allowed = &context.options.allow_destroy;
     let mut along = leave_those_that_hold_others(target, &mut undos, retained, allowed, &mut known).await?;
-    let ledger = Some(seen.ledger);
+    let ledger = Some(runs.ledger);
     along.extend(
         leave_those_that_others_need(target, &mut undos, holders, ledger, allowed, &mut known).await?,
     );
@@ -443,7 +443,7 @@ async fn plan_undos(
         halts.filter_map(|(undo, sight)| Some((undo.object.clone(), halt(undo, sight, &known)?))).collect();
     let mut groups = revert::arrange(undos, &mut known, allowed);
     name_what_goes_along(&mut groups, &along);
-    let takers = seen.takers(target, &taken_away(&groups, &known), &mut known).await?;
+    let takers = runs.takers(target, &taken_away(&groups, &known), &mut known).await?;
     name_takers(&mut groups, &takers);
     let hidden = groups.iter().flat_map(|group| &group.members).filter_map(hidden).collect();
     revert::leave_what_cannot_go(target, &mut groups, &[], again, &mut known).await?;

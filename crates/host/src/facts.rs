@@ -69,22 +69,22 @@ pub fn watch_script() -> String {
 
 /// Makes facts of the answer. What is missing or odd is `null`.
 pub fn parse(answer: &str, groups: &Groups) -> Value {
-    let said = AnswerLines::new(answer);
-    let mut facts = parse::base(&said);
+    let reply = AnswerLines::new(answer);
+    let mut facts = parse::base(&reply);
     for group in groups {
         match *group {
-            "nvidia" => facts.nvidia = Some(gpu::nvidia(&said, &facts.accelerators)),
-            "amd" => facts.amd = Some(gpu::amd(&said, &facts.accelerators)),
-            "containerd" => facts.containerd = Some(containerd::read(&said)),
+            "nvidia" => facts.nvidia = Some(gpu::nvidia(&reply, &facts.accelerators)),
+            "amd" => facts.amd = Some(gpu::amd(&reply, &facts.accelerators)),
+            "containerd" => facts.containerd = Some(containerd::read(&reply)),
             "docker" => {
                 let usual = "/etc/docker/daemon.json";
-                facts.docker = Some(parse::program(&said, "docker", &["--config-file"], usual));
+                facts.docker = Some(parse::program(&reply, "docker", &["--config-file"], usual));
             }
             "kubelet" => {
                 let usual = "/var/lib/kubelet/config.yaml";
-                facts.kubelet = Some(parse::program(&said, "kubelet", &["--config"], usual));
+                facts.kubelet = Some(parse::program(&reply, "kubelet", &["--config"], usual));
             }
-            "kubernetes" => facts.kubernetes = Some(parse::kubernetes(&said)),
+            "kubernetes" => facts.kubernetes = Some(parse::kubernetes(&reply)),
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Questions to a host: many probes, one batch, one round trip.
 
+use crate::connection::HostConnection;
 use crate::facts::Groups;
-use crate::link::Link;
 use crate::records;
 use converge_executor::{Answers, Questions, TargetError};
 use converge_ledger::{OwnedRecords, parse_owned};
@@ -29,7 +29,7 @@ enum HostQuestion {
 }
 
 /// Asks a host all of this at once.
-pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Answers, ShellError> {
+pub(crate) async fn observe(link: &HostConnection, questions: Questions<'_>) -> Result<Answers, ShellError> {
     let (mut items, asked) = items_of(questions.probes, questions.facts);
     if questions.managed {
         items.push(probe_item(OWNED, records::owned_script(), 60));
@@ -42,22 +42,22 @@ pub(crate) async fn observe(link: &Link, questions: Questions<'_>) -> Result<Ans
     if let Some(error) = error {
         return Err(error);
     }
-    let mut said = Answers { answers: broken_names(questions.probes), ..Answers::default() };
+    let mut reply = Answers { answers: broken_names(questions.probes), ..Answers::default() };
     for result in results {
         if result.id == OWNED {
-            said.managed = Some(owned(&result));
+            reply.managed = Some(owned(&result));
             continue;
         }
         match asked.get(&result.id) {
             Some(HostQuestion::Facts(groups)) => {
-                said.facts = Some(crate::facts::parse(&text(&result.output), groups));
+                reply.facts = Some(crate::facts::parse(&text(&result.output), groups));
             }
-            Some(HostQuestion::Objects { kind, keys }) => said.answers.extend(answers(kind, keys, &result)),
-            Some(HostQuestion::One(probe)) => said.answers.push((probe.clone(), answer(probe, &result))),
+            Some(HostQuestion::Objects { kind, keys }) => reply.answers.extend(answers(kind, keys, &result)),
+            Some(HostQuestion::One(probe)) => reply.answers.push((probe.clone(), answer(probe, &result))),
             None => {}
         }
     }
-    Ok(said)
+    Ok(reply)
 }
 
 /// The problem with records of runs that are larger than an answer may be. A part of them means something else than the whole.
@@ -150,13 +150,13 @@ fn content_script(path: &str) -> String {
 }
 
 fn failure(result: &ShellItemResult) -> String {
-    let said = text(&result.stderr);
-    let said = said.trim();
+    let reply = text(&result.stderr);
+    let reply = reply.trim();
     match result.outcome {
-        ShellOutcome::Finished { status: Status::Exited(n), .. } if said.is_empty() => {
+        ShellOutcome::Finished { status: Status::Exited(n), .. } if reply.is_empty() => {
             format!("ended with status {n}")
         }
-        ShellOutcome::Finished { status: Status::Exited(_), .. } => said.to_owned(),
+        ShellOutcome::Finished { status: Status::Exited(_), .. } => reply.to_owned(),
         ShellOutcome::Finished { status: Status::TimedOut, .. } => "took too long and was ended".to_owned(),
         ShellOutcome::Skipped(_) | ShellOutcome::Lost | ShellOutcome::Unknown => {
             "was not answered".to_owned()

@@ -10,7 +10,7 @@ mod lean;
 mod parts;
 mod together;
 mod units;
-pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_piece, group_said};
+pub use group::{MOST_FILES, MemberAnswer, PlainFile, group_answers, group_piece};
 pub use item::{ItemRun, ItemSpec, OtherPlace, Piece, Reading, Row, Switch, WindowRow, adopt_script};
 pub(crate) use parts::{KnownParts, Lesson};
 pub use together::{joins, together_piece};

@@ -1,6 +1,6 @@
 //! A host as an executor: one look, a run's beginning and end, and the records of runs.
 
-use crate::link::Link;
+use crate::connection::HostConnection;
 use crate::observe::{TOO_LARGE, observe};
 use crate::records::{self, LOCKED, Piece};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-impl Executor for Link {
+impl Executor for HostConnection {
     fn name(&self) -> &str {
         &self.host
     }
@@ -45,7 +45,7 @@ impl Executor for Link {
     }
 }
 
-impl Link {
+impl HostConnection {
     /// Ends the run's record and gives the lock back.
     async fn end(&self, run: &str, end: RunEnd) {
         let batch = Batch { prelude: Some(records::close_script(run, end)), ..Batch::default() };
@@ -89,7 +89,7 @@ impl Link {
     }
 }
 
-async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
+async fn open(link: &HostConnection, meta: &RunMeta) -> Result<(), TargetError> {
     let base = link.base.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut items = vec![item(1, records::undo_question(), None)];
     items.extend(
@@ -98,11 +98,11 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
     );
     let batch = Batch { prelude: Some(records::open_script(meta)), stop_file: None, items };
     let (results, error) = link.run_to_end(&batch).await.map_err(|e| link.lost(&e))?;
-    let bare = |said: &str| without_name(&link.host, said.trim());
+    let bare = |reply: &str| without_name(&link.host, reply.trim());
     match error {
         // The lock is someone else's, or the host cannot take records: its own words say which.
-        Some(ShellError::Prelude { status: LOCKED, said }) => return Err(TargetError::Locked(bare(&said))),
-        Some(ShellError::Prelude { said, .. }) => return Err(TargetError::Refused(bare(&said))),
+        Some(ShellError::Prelude { status: LOCKED, reply }) => return Err(TargetError::Locked(bare(&reply))),
+        Some(ShellError::Prelude { reply, .. }) => return Err(TargetError::Refused(bare(&reply))),
         Some(error) => return Err(link.lost(&error)),
         None => {}
     }
@@ -120,21 +120,21 @@ async fn open(link: &Link, meta: &RunMeta) -> Result<(), TargetError> {
 }
 
 /// Gives the host the `undo.sh` of this program: in its first run, and in the first of another version.
-async fn install_undo(link: &Link) -> Result<(), TargetError> {
+async fn install_undo(link: &HostConnection) -> Result<(), TargetError> {
     let (piece, text) = records::undo_piece();
     demand(link, item(1, piece, Some(&text)), "/var/lib/converge/undo.sh").await
 }
 
 /// Runs an item that writes `what`: the host is refused where it fails.
-async fn demand(link: &Link, item: ShellItem, what: &str) -> Result<(), TargetError> {
+async fn demand(link: &HostConnection, item: ShellItem, what: &str) -> Result<(), TargetError> {
     let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     match (results.first(), error) {
         (_, Some(error)) => Err(link.lost(&error)),
         (Some(result), None) if result.success() => Ok(()),
         (result, None) => {
-            let said =
+            let reply =
                 result.map(|r| String::from_utf8_lossy(&r.output).trim().to_owned()).unwrap_or_default();
-            Err(TargetError::Refused(format!("{what} cannot be written: {said}")))
+            Err(TargetError::Refused(format!("{what} cannot be written: {reply}")))
         }
     }
 }
@@ -147,7 +147,7 @@ fn item(id: u32, piece: Piece, input: Option<&Content>) -> ShellItem {
     }
 }
 
-async fn history(link: &Link) -> Result<Records, TargetError> {
+async fn history(link: &HostConnection) -> Result<Records, TargetError> {
     let item = ShellItem { stderr: Stderr::Separate, ..ShellItem::new(1, records::list_script()) };
     let (results, error) = link.run_to_end(&Batch::of(vec![item])).await.map_err(|e| link.lost(&e))?;
     if let Some(error) = error {

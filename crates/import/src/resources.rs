@@ -82,7 +82,7 @@ impl Build<'_> {
         let free = task.free.as_deref().map(|text| names.template(text)).transpose().map_err(fail)?;
         let converted =
             convert(&task.module, Params::new(&task.module, &args, free.clone()), &context).map_err(fail)?;
-        can_be_said(task, &read, &converted, &context).map_err(fail)?;
+        can_be_expressed(task, &read, &converted, &context).map_err(fail)?;
         let notifies = self.handlers_of(task).map_err(fail)?;
         let made =
             self.made(task, &converted, &read, each.map(|each| each.each), &context.follows).map_err(fail)?;
@@ -241,7 +241,7 @@ impl Build<'_> {
 }
 
 /// Whether the resources mean what the task does: as which user, and when.
-fn can_be_said(
+fn can_be_expressed(
     task: &Task,
     read: &Common,
     converted: &Conversion,

@@ -435,8 +435,8 @@ fn stays(thing: &OwnedObject, run: &RunRecord, change: &SavedChange, reverts: &B
     let put_back = || thing.between.iter().any(|(_, found)| *found == thing.before);
     let returns = || run.is_rollback() && !reverts.contains(thing.run.as_str()) && !put_back();
     let of_fields = is_by_fields(&change.object) && !change.after.is_absent() && (is_declared || returns());
-    let is_kept = is_declared || run.is_rollback();
-    let adopted_by = thing.adopted_by.as_deref().filter(|_| is_kept);
+    let is_retained = is_declared || run.is_rollback();
+    let adopted_by = thing.adopted_by.as_deref().filter(|_| is_retained);
     of_fields || adopted_by.is_some_and(|by| !reverts.contains(by))
 }
 

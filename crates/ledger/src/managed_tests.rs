@@ -314,9 +314,9 @@ fn what_somebody_else_did_between_runs_is_noted() {
 
 #[test]
 fn a_run_with_a_line_of_its_journal_damaged_counts_with_the_others() {
-    let said = "converge-managed\t1\nrecorded\tr1\nbase\t-\nrun\tr1\nscope\tp\ti\nbegin\tone\tpath\t/x\n\
+    let reply = "converge-managed\t1\nrecorded\tr1\nbase\t-\nrun\tr1\nscope\tp\ti\nbegin\tone\tpath\t/x\n\
                 begin\t1\tpath\t/a\tabsent\tv 1\tr/i\t-\nowns\t1\tr\ndone\t1\tv 1\n";
-    let records = crate::parse_owned(said);
+    let records = crate::parse_owned(reply);
     assert_eq!(records.things.len(), 1);
     assert!(records.broken[0].contains("run r1 is damaged"), "{:?}", records.broken);
     assert_eq!(records.cut_off.map(|r| r.id).as_deref(), Some("r1"));
@@ -331,10 +331,10 @@ fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
         gone\tpath\t/etc/b\tsite.yaml\thosts.yaml\tone\tone/item\t2026-11-21T04:05:06Z\tr1\tabsent\tabsent\t-\t-\tr2\t-\t-\n\
         gone\tpath\t/etc/c\tsite.yaml\thosts.yaml\tone\tone/item\t2026-11-21T04:05:06Z\tr1\tabsent\tabsent\t-\t-\tdropped\t-\t-\n\
         own\tbad\n";
-    let said = |runs: &str| {
+    let reply = |runs: &str| {
         format!("converge-managed\t1\nrecorded\tr1\nrecorded\tr2\nrecorded\tr3\nbase\tabc\n{old}{runs}")
     };
-    let records = crate::parse_owned(&said(""));
+    let records = crate::parse_owned(&reply(""));
     assert_eq!(records.broken.len(), 1, "{:?}", records.broken);
     assert_eq!(records.base, None, "there is nothing to fold");
     let [thing] = records.things.as_slice() else { panic!("{:?}", records.things) };
@@ -343,7 +343,7 @@ fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
     assert_eq!(thing.node_removal.as_ref().map(|w| (w.host.as_str(), w.name.as_str())), Some(("cp", "h2")));
     // A run brings back what r2 gave back; the new base has the form of the old one.
     let runs = "run\tr3\npurpose\trollback\nundoes\tr2\nbegin\t1\tpath\t/etc/b\tabsent\tv 1\tone/item\t-\ndone\t1\tv 1\nclose\tfinished\t1\n";
-    let records = crate::parse_owned(&said(runs));
+    let records = crate::parse_owned(&reply(runs));
     assert_eq!(records.things.len(), 2);
     let base = records.base.expect("r3 is closed");
     assert_eq!((base.of.as_str(), base.runs.as_slice()), ("abc", ["r3".to_owned()].as_slice()));
@@ -363,7 +363,7 @@ fn a_base_that_the_fold_on_the_host_wrote_means_the_same() {
 }
 
 #[test]
-fn a_change_that_was_cut_off_and_how_it_was_guarded_are_kept_in_the_base() {
+fn a_change_that_was_cut_off_and_how_it_was_guarded_stay_in_the_base() {
     let runs = "run\tr1\ntime\tt\nscope\tp\ti\nbegin\t1\tpath\t/a\tv 1\tv 2\tr/a\t-\nowns\t1\tr\nguard\t1\tnetwork\t12\n\
         close\tcut-off\t1\n";
     let first = crate::parse_owned(&format!("converge-managed\t1\nrecorded\tr1\nbase\t-\n{runs}"));

@@ -318,8 +318,8 @@ fn draw_of<T: std::fmt::Debug>(
         ..ProptestConfig::default()
     };
     let drawn = TestRunner::new(config).run(&cases, |case| judge(&case));
-    let said = drawn.map_err(|error| format!("{error}\nCONVERGE_SEED={seed} draws it again"));
-    assert!(said.is_ok(), "{}", said.unwrap_err());
+    let reply = drawn.map_err(|error| format!("{error}\nCONVERGE_SEED={seed} draws it again"));
+    assert!(reply.is_ok(), "{}", reply.unwrap_err());
 }
 
 /// An operation of two projects with the same objects.
@@ -384,9 +384,9 @@ fn two_projects_with_the_same_objects_find_a_way_out() {
                 break;
             }
         }
-        let said = format!("left alone: {left:?}; the runs:\n{}", host.runs.join("\n"));
-        prop_assert_eq!(host.now, Values::default(), "{}", said);
-        prop_assert!(left.iter().flatten().all(BTreeSet::is_empty), "{}", said);
+        let reply = format!("left alone: {left:?}; the runs:\n{}", host.runs.join("\n"));
+        prop_assert_eq!(host.now, Values::default(), "{}", reply);
+        prop_assert!(left.iter().flatten().all(BTreeSet::is_empty), "{}", reply);
         Ok(())
     });
 }

@@ -186,7 +186,7 @@ impl DeclaredItem {
     }
 
     /// The names of the results that it may read: those that items before it in its role register.
-    pub fn results_seen(&self) -> &[String] {
+    pub fn visible_results(&self) -> &[String] {
         &self.sees
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use camino::Utf8Path;
 use converge_syntax::{Diagnostic, Diagnostics};
 
-use crate::inventory::{ConnectionSettings, Transport};
+use crate::inventory::{ConnectionSettings, ConnectionType};
 use crate::project::Project;
 
 /// The variables that name a key file.
@@ -40,7 +40,7 @@ impl Project {
             Err(more) => found.extend(more),
             // An agent may hold the key nevertheless, and a password needs none.
             Ok((connection, _))
-                if connection.transport == Transport::Ssh
+                if connection.transport == ConnectionType::Ssh
                     && connection.password.is_none()
                     && !has_agent() =>
             {

@@ -206,8 +206,8 @@ fn add_inventory(layers: &mut Layers, inventory: &Inventory, host: &str) {
     for found in inventory.host_vars(host) {
         let candidate = Candidate {
             layer: match found.layer {
-                inventory::Layer::Group(name) => Layer::Group(name),
-                inventory::Layer::Host => Layer::Host,
+                inventory::InventoryLayer::Group(name) => Layer::Group(name),
+                inventory::InventoryLayer::Host => Layer::Host,
             },
             within: None,
             sensitive: inventory::is_encrypted(&found.node),

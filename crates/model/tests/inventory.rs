@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_model::inventory::{Inventory, InventorySource, Layer, is_encrypted};
+use converge_model::inventory::{Inventory, InventoryLayer, InventorySource, is_encrypted};
 use converge_model::vault::Vault;
 use converge_syntax::{Diagnostics, Node, Severity, Span};
 use proptest::prelude::*;
@@ -96,8 +96,8 @@ fn every_candidate_names_its_layer_and_place() {
         ]
     );
     let winner = inventory.merged_vars("w1");
-    assert_eq!(winner["who"].layer, Layer::Host);
-    assert_eq!(winner["nested"].layer, Layer::Group("web".to_owned()));
+    assert_eq!(winner["who"].layer, InventoryLayer::Host);
+    assert_eq!(winner["nested"].layer, InventoryLayer::Group("web".to_owned()));
     assert!(inventory.host_vars("nobody").is_empty());
 }
 
@@ -120,7 +120,7 @@ fn an_implicit_localhost_is_local() {
     assert_eq!(selection.hosts, ["localhost"]);
     let vars = inventory.merged_vars("localhost");
     assert_eq!(vars["ansible_connection"].node.as_str(), Some("local"));
-    assert_eq!(vars["level"].layer, Layer::Group("all".to_owned()));
+    assert_eq!(vars["level"].layer, InventoryLayer::Group("all".to_owned()));
 }
 
 #[test]

@@ -167,8 +167,8 @@ mod tests {
             shell.good(root.path(), &script("good"), &[], b"");
             let output = shell.run(root.path(), &script("bad"), &[], b"");
             assert!(!output.status.success());
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains("bad is failed, not active"), "{}: {said}", shell.name);
+            let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(reply.contains("bad is failed, not active"), "{}: {reply}", shell.name);
         }
     }
 }

@@ -9,9 +9,9 @@ pub const KUBEADM_FILES: &str =
     concat!(include_str!("read_certificates.sh"), "\n", include_str!("read_open.sh"));
 
 /// A moment as openssl writes it: `Nov 22 03:45:01 2027 GMT`.
-pub fn openssl_moment(said: &str) -> Option<Timestamp> {
-    let said = said.trim().strip_suffix(" GMT")?;
-    let moment = DateTime::strptime("%b %d %H:%M:%S %Y", said).ok()?;
+pub fn openssl_moment(reply: &str) -> Option<Timestamp> {
+    let reply = reply.trim().strip_suffix(" GMT")?;
+    let moment = DateTime::strptime("%b %d %H:%M:%S %Y", reply).ok()?;
     Some(moment.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 

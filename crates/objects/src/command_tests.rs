@@ -135,8 +135,8 @@ fn a_script_has_its_surroundings_and_no_process_list_shows_them() {
             assert_eq!(see(), CommandState::Done, "{}", shell.name);
             found();
             // Its undo has no input.
-            let said = shell.good(root.path(), "cv_restore_command \"$1\" pending", &[&key], b"");
-            assert_eq!((said.as_str(), see()), ("", CommandState::Pending));
+            let reply = shell.good(root.path(), "cv_restore_command \"$1\" pending", &[&key], b"");
+            assert_eq!((reply.as_str(), see()), ("", CommandState::Pending));
         }
         let mut asked = surroundings;
         asked.env.insert("END".to_owned(), "7".to_owned());
@@ -165,10 +165,10 @@ fn a_directory_that_cannot_be_entered_is_named() {
             whole.surroundings.chdir = Some(dir.path().join(name).to_str().unwrap().to_owned());
             let steps = Command::steps(&[(&whole.key(), CommandState::Pending, CommandState::Done)]);
             let output = shell.run(root.path(), &steps[0].script, &[], b"");
-            let said = String::from_utf8_lossy(&output.stderr);
+            let reply = String::from_utf8_lossy(&output.stderr);
             assert!(
-                !output.status.success() && output.stdout.is_empty() && said.contains(why),
-                "{}: {said}",
+                !output.status.success() && output.stdout.is_empty() && reply.contains(why),
+                "{}: {reply}",
                 shell.name
             );
             let asked = shell.run(root.path(), &whole.surroundings.around("echo ran", None), &[], b"");
@@ -209,8 +209,8 @@ fn what_goes_on_past_its_time_is_killed_with_all_that_it_has_started() {
                         Command::steps(&[(&endless.key(), CommandState::Pending, CommandState::Done)]);
                     let begun = std::time::Instant::now();
                     let output = shell.run(root.path(), &steps[0].script, &[], b"");
-                    let said = String::from_utf8_lossy(&output.stderr);
-                    assert!(said.contains("did not end within 1 s"), "{}: {said}", shell.name);
+                    let reply = String::from_utf8_lossy(&output.stderr);
+                    assert!(reply.contains("did not end within 1 s"), "{}: {reply}", shell.name);
                     assert!(begun.elapsed().as_secs() < 30, "{}: {mark}", shell.name);
                     let size = || std::fs::metadata(dir.path().join(mark)).unwrap().len();
                     let left = size();

@@ -226,8 +226,8 @@ esac
             ] {
                 let script = with(&format!("{archives}cv_apply_container_image \"$1\" pinned"));
                 let output = shell.run(root.path(), &script, &[&key("registry.example/c:3")], b"");
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert!(!output.status.success() && said.contains(&says), "{}: {said}", shell.name);
+                let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(!output.status.success() && reply.contains(&says), "{}: {reply}", shell.name);
             }
         }
     }
@@ -258,18 +258,18 @@ esac
                 folder.join("b.tar").display().to_string(),
             ];
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
-            let said = shell.good(root.path(), "cv_container_image_archives \"$@\"", &places, b"");
-            let said = said.lines().map(|line| match line.split_once(' ').unwrap() {
+            let reply = shell.good(root.path(), "cv_container_image_archives \"$@\"", &places, b"");
+            let reply = reply.lines().map(|line| match line.split_once(' ').unwrap() {
                 (word @ ("archive" | "missing"), path) => {
                     let path = converge_resource::decode_field(path).unwrap();
                     format!("{word} {}", path.rsplit('/').next().unwrap())
                 }
                 _ => line.to_owned(),
             });
-            let said: Vec<String> = said.collect();
+            let reply: Vec<String> = reply.collect();
             let index = "index {\"manifests\":[]}";
             assert_eq!(
-                said,
+                reply,
                 [
                     "archive a.tar",
                     "manifest [{\"RepoTags\":[\"a:1\"]}]",

@@ -149,8 +149,8 @@ mod tests {
             // Once more it is the same, and another one is not put in its place.
             assert!(apply("fs ext4 scratch ~ empty").0);
             assert_eq!(line(), made);
-            let (done, said) = apply("fs ext3 - ~ empty");
-            assert!(!done && said.contains("left as it is"), "{said}");
+            let (done, reply) = apply("fs ext3 - ~ empty");
+            assert!(!done && reply.contains("left as it is"), "{reply}");
             // Taken away while it is empty, and made again as it was.
             assert!(apply("blank").0);
             assert_eq!(line(), "blank\n", "{}", shell.name);
@@ -165,8 +165,8 @@ mod tests {
             let wrote = Command::new("debugfs").args(["-w", "-R", "mkdir data", key]).output().unwrap();
             assert!(wrote.status.success());
             assert_eq!(line(), made.replace("empty", "used"), "{}", shell.name);
-            let (done, said) = apply("blank");
-            assert!(!done && said.contains("it holds data"), "{said}");
+            let (done, reply) = apply("blank");
+            assert!(!done && reply.contains("it holds data"), "{reply}");
             assert_eq!(line(), made.replace("empty", "used"));
             // A partition table is nothing to write over: the signature of an MBR with one partition.
             blank();

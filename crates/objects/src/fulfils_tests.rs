@@ -83,8 +83,8 @@ fn controller_and_host_agree_on_whether_a_planned_state_was_reached() {
         let fulfils = object.fulfils(&State::from_line(now), &State::from_line(planned));
         assert_eq!(fulfils, *is, "{kind}: {now} for {planned}");
         for shell in shells(dir.path()) {
-            let said = shell.good(dir.path(), script, &[kind, now, planned], b"");
-            assert_eq!(said.trim() == "yes", *is, "{}: {kind}: {now} for {planned}", shell.name);
+            let reply = shell.good(dir.path(), script, &[kind, now, planned], b"");
+            assert_eq!(reply.trim() == "yes", *is, "{}: {kind}: {now} for {planned}", shell.name);
         }
     }
     // No kind has a rule of its own on the host alone.

@@ -158,10 +158,10 @@ fn fields_back(past: &Past<'_, K8sState>, content: &Contents<'_>) -> Option<Vec<
     let step = |(before, left)| Some(fields::leaf_differences(&found(left)?, &found(before)?));
     let steps: Option<Vec<Vec<Field>>> = begun.zip(ended).map(step).collect();
     let touched: Vec<Field> = steps?.into_iter().flatten().collect();
-    let is_ours = |field: &Field| {
+    let is_managed = |field: &Field| {
         touched.iter().any(|t| t.path.starts_with(&field.path) || field.path.starts_with(&t.path))
     };
-    Some(all.into_iter().filter(is_ours).collect())
+    Some(all.into_iter().filter(is_managed).collect())
 }
 
 /// The object.

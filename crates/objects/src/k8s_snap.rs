@@ -3,8 +3,9 @@
 use crate::kubeadm::{is_node_name, let_go_note, removal};
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, BroughtObjects, Disruption, DynEffects, DynNodePart, Effects, ErasedObject, Facets, Fetch,
-    NodePart, NodeRemoval, NodeRemovalRequest, Object, Reversibility, quote, state_of_words,
+    AlteredFact, BroughtObjects, Disruption, DynEffects, DynNodePart, Effects, ErasedObject, Facets,
+    NodePart, NodeRemoval, NodeRemovalRequest, Object, OtherHostQuestion, Reversibility, quote,
+    state_of_words,
 };
 
 /// The role of the host in a cluster, read from the files that the snap leaves on it.
@@ -59,7 +60,12 @@ impl K8sSnapState {
 state_of_words!(K8sSnapState);
 
 /// The request to a control plane to remove a node, within so many seconds. The API must confirm that the node is the host that asks.
-pub fn let_go_of_snap(control_plane: &str, node: &str, seconds: u64, delete_emptydir_data: bool) -> Fetch {
+pub fn let_go_of_snap(
+    control_plane: &str,
+    node: &str,
+    seconds: u64,
+    delete_emptydir_data: bool,
+) -> OtherHostQuestion {
     let quoted = quote(node);
     let scripts = (format!("cv_k8s_snap_let_go {quoted}"), format!("cv_k8s_snap_keep {quoted}"));
     removal(control_plane, node, seconds, delete_emptydir_data, scripts)

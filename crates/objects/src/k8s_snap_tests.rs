@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::State;
 use std::path::Path;
 
@@ -58,7 +58,7 @@ esac
 "#;
 
 struct SnapHost<'a> {
-    shell: &'a Shell,
+    shell: &'a TestShell,
     root: tempfile::TempDir,
     tools: String,
 }
@@ -72,15 +72,15 @@ impl SnapHost<'_> {
             quote(&self.tools)
         );
         let output = self.shell.run(self.root.path(), &text, &[], stdin.as_bytes());
-        let said =
+        let reply =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        (output.status.code().unwrap(), said)
+        (output.status.code().unwrap(), reply)
     }
 
     fn good(&self, script: &str, stdin: &str) -> String {
-        let (status, said) = self.run(script, stdin);
-        assert_eq!(status, 0, "{}: {script}: {said}", self.shell.name);
-        said
+        let (status, reply) = self.run(script, stdin);
+        assert_eq!(status, 0, "{}: {script}: {reply}", self.shell.name);
+        reply
     }
 
     fn line(&self) -> String {
@@ -145,8 +145,8 @@ fn only_the_way_out_destroys() {
 fn a_host_makes_a_cluster_and_invites_others_in_every_shell() {
     every_host(|host| {
         assert_eq!(host.line(), "absent", "{}", host.shell.name);
-        let (status, said) = host.run("cv_k8s_snap_invite worker w1", "");
-        assert_eq!(status, 75, "{said}");
+        let (status, reply) = host.run("cv_k8s_snap_invite worker w1", "");
+        assert_eq!(status, 75, "{reply}");
         host.good(&format!("{SETTINGS} CV_K8S_SNAP_HOW=bootstrap; cv_apply_k8s_snap node control-plane"), "");
         assert_eq!(
             (host.line().as_str(), host.tool("config").as_str()),
@@ -161,8 +161,8 @@ fn a_host_makes_a_cluster_and_invites_others_in_every_shell() {
         assert!(!host.root.path().join("run").exists(), "nothing is left in memory");
         assert_eq!(host.good("cv_k8s_snap_invite worker w1", ""), TOKEN);
         assert!(host.tool("log").contains("get-join-token w1 --expires-in 15m --timeout 50s --worker"));
-        let (status, said) = host.run("cv_restore_k8s_snap node absent", "");
-        assert!(status == 1 && said.contains("snap remove"), "undo.sh destroys nothing: {said}");
+        let (status, reply) = host.run("cv_restore_k8s_snap node absent", "");
+        assert!(status == 1 && reply.contains("snap remove"), "undo.sh destroys nothing: {reply}");
     });
 }
 
@@ -172,15 +172,15 @@ fn a_join_hides_its_token_and_a_refused_one_has_begun_nothing() {
         let join = format!("{SETTINGS} CV_K8S_SNAP_HOW=join; cv_apply_k8s_snap node worker");
         host.mark("fail", "bad dG9rZW4tb2Ytb25lLWpvaW4=");
         host.mark("starts", "");
-        let (status, said) = host.run(&join, TOKEN);
+        let (status, reply) = host.run(&join, TOKEN);
         assert!(
-            status == 1 && said.contains("refuses the join (500)") && said.contains("no: bad <secret>"),
-            "{said}"
+            status == 1 && reply.contains("refuses the join (500)") && reply.contains("no: bad <secret>"),
+            "{reply}"
         );
-        assert!(!said.contains("dG9"), "{said}");
+        assert!(!reply.contains("dG9"), "{reply}");
         assert_eq!(host.line(), "absent", "{}", host.shell.name);
-        let (status, said) = host.run(&join, "");
-        assert!(status == 1 && said.contains("sent no token"), "{said}");
+        let (status, reply) = host.run(&join, "");
+        assert!(status == 1 && reply.contains("sent no token"), "{reply}");
         std::fs::remove_file(Path::new(&host.tools).join("fail")).unwrap();
         host.good(&join, TOKEN);
         assert_eq!(host.line(), "worker");
@@ -209,8 +209,8 @@ fn a_node_has_the_address_that_the_snap_would_choose() {
             let found = host.good(&format!("CV_K8S_SNAP_ADDRESS={given} cv_k8s_snap_address"), "");
             assert_eq!(found.trim_end(), address, "{}: {given}", host.shell.name);
         }
-        let (status, said) = host.run("CV_K8S_SNAP_ADDRESS=172.16.0.0/12; cv_k8s_snap_address", "");
-        assert!(status == 1 && said.contains("no address in 172.16.0.0/12"), "{said}");
+        let (status, reply) = host.run("CV_K8S_SNAP_ADDRESS=172.16.0.0/12; cv_k8s_snap_address", "");
+        assert!(status == 1 && reply.contains("no address in 172.16.0.0/12"), "{reply}");
     });
 }
 
@@ -219,8 +219,8 @@ fn a_node_goes_once_the_cluster_has_let_it_go_and_its_snap_comes_again_as_it_was
     every_host(|host| {
         host.good(&format!("{SETTINGS} CV_K8S_SNAP_HOW=join; cv_apply_k8s_snap node worker"), TOKEN);
         let leave = "CV_K8S_SNAP_HOW=leave; cv_apply_k8s_snap node absent";
-        let (status, said) = host.run(leave, "");
-        assert!(status == 1 && said.contains("no control plane says"), "{said}");
+        let (status, reply) = host.run(leave, "");
+        assert!(status == 1 && reply.contains("no control plane says"), "{reply}");
         assert_eq!((host.line().as_str(), host.tool("snaps").as_str()), ("worker", ""));
         // It is cut off after the snap has gone: what it was is on record.
         host.mark("cut", "");

@@ -3,7 +3,8 @@
 use crate::programs::not_known;
 use converge_resource::{
     AlteredFact, Backup, BroughtObjects, Disruption, DynEffects, DynNodePart, Effects, ErasedObject, Facets,
-    Fetch, NodePart, NodeRemoval, NodeRemovalRequest, Object, Reversibility, quote, state_of_words,
+    NodePart, NodeRemoval, NodeRemovalRequest, Object, OtherHostQuestion, Reversibility, quote,
+    state_of_words,
 };
 
 /// The role of the host in a cluster, read from the files that kubeadm leaves on it.
@@ -95,7 +96,7 @@ pub fn let_go(
     endpoint: &str,
     seconds: u64,
     delete_emptydir_data: bool,
-) -> Fetch {
+) -> OtherHostQuestion {
     let (quoted, endpoint) = (quote(node), quote(endpoint));
     let script = format!("cv_kubeadm_let_go {quoted} {endpoint}");
     let keep = format!("cv_kubeadm_keep {quoted} {endpoint} leave");
@@ -109,9 +110,9 @@ pub(crate) fn removal(
     seconds: u64,
     delete_emptydir_data: bool,
     (script, keep): (String, String),
-) -> Fetch {
+) -> OtherHostQuestion {
     let flags = if delete_emptydir_data { " --delete-emptydir-data" } else { "" };
-    Fetch {
+    OtherHostQuestion {
         host: control_plane.to_owned(),
         script: script + flags,
         seconds,

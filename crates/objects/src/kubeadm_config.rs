@@ -200,10 +200,10 @@ esac
     fn people_read_the_fields_that_differ() {
         let (from, to) = (text("a: {b: '', c: [x]}\nd: 2\nf: {}"), text("a: {b: '1', c: [x, y]}\ne: 1m0s"));
         let all = KubeadmConfig::attributes(&from, &to);
-        let said: Vec<_> =
+        let reply: Vec<_> =
             all.iter().map(|a| (a.name.as_str(), a.before.as_deref(), a.after.as_deref())).collect();
         assert_eq!(
-            said,
+            reply,
             [
                 ("a.b", Some("''"), Some("'1'")),
                 ("a.c", Some("[\"x\"]"), Some("[\"x\",\"y\"]")),

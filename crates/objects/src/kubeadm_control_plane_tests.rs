@@ -52,13 +52,13 @@ fn people_read_argument_by_argument() {
         with: vec!["kube-apiserver:--v=4".to_owned(), "name:a".to_owned()],
         without: vec!["kube-apiserver:--v=2".to_owned()],
     };
-    let said: Vec<(String, Option<String>, Option<String>)> = KubeadmControlPlane::attributes(&from, &to)
+    let reply: Vec<(String, Option<String>, Option<String>)> = KubeadmControlPlane::attributes(&from, &to)
         .into_iter()
         .map(|change| (change.name, change.before, change.after))
         .collect();
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(
-        said,
+        reply,
         [
             ("certificate a".to_owned(), None, some("yes")),
             ("kube-apiserver --gone".to_owned(), some("x"), None),

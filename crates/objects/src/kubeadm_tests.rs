@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::{State, quote};
 use std::path::Path;
 
@@ -36,13 +36,13 @@ restart) [ ! -e "$here/broken" ] || exit 1; echo "$*" >>"$here/restarts" ;;
 esac
 "#;
 
-struct Host<'a> {
-    shell: &'a Shell,
+struct FakeHost<'a> {
+    shell: &'a TestShell,
     root: tempfile::TempDir,
     tools: String,
 }
 
-impl Host<'_> {
+impl FakeHost<'_> {
     fn vars(&self) -> String {
         let root = self.root.path().display();
         format!(
@@ -71,12 +71,12 @@ impl Host<'_> {
     }
 }
 
-fn every_host(test: impl Fn(&Host<'_>)) {
+fn every_host(test: impl Fn(&FakeHost<'_>)) {
     let dir = tempfile::tempdir().unwrap();
     for shell in shells(dir.path()) {
         let root = tempfile::tempdir().unwrap();
         let tools = fake_tool(root.path(), "kubeadm", KUBEADM);
-        test(&Host { shell: &shell, root, tools });
+        test(&FakeHost { shell: &shell, root, tools });
     }
 }
 
@@ -118,20 +118,20 @@ fn only_the_way_out_destroys() {
 fn a_host_is_made_a_control_plane_invites_others_and_is_reset_in_every_shell() {
     every_host(|host| {
         assert_eq!(host.line(), "absent", "{}", host.shell.name);
-        let (status, said) = host.run("cv_kubeadm_invite worker 10.0.0.1:6443");
-        assert_eq!(status, 75, "{said}");
+        let (status, reply) = host.run("cv_kubeadm_invite worker 10.0.0.1:6443");
+        assert_eq!(status, 75, "{reply}");
         host.good(INIT, "");
         assert_eq!(host.line(), "control-plane 10.0.0.1:6443");
         assert!(host.tool("log").contains("init --config"), "{}", host.tool("log"));
         assert!(!host.root.path().join("run").exists(), "nothing is left in memory");
-        let said = host.good("cv_kubeadm_invite worker 10.0.0.1:6443", "");
-        assert_eq!(said, "token abcdef.0123456789abcdef\nca Q0E=\n");
-        let (status, said) = host.run("cv_kubeadm_invite worker 10.0.0.2:6443");
-        assert!(status == 1 && said.contains("not of 10.0.0.2:6443"), "{said}");
+        let reply = host.good("cv_kubeadm_invite worker 10.0.0.1:6443", "");
+        assert_eq!(reply, "token abcdef.0123456789abcdef\nca Q0E=\n");
+        let (status, reply) = host.run("cv_kubeadm_invite worker 10.0.0.2:6443");
+        assert!(status == 1 && reply.contains("not of 10.0.0.2:6443"), "{reply}");
         std::fs::create_dir_all(host.root.path().join("cni")).unwrap();
         std::fs::write(host.root.path().join("cni/10-pods.conflist"), "{}").unwrap();
-        let (status, said) = host.run("cv_restore_kubeadm node absent");
-        assert!(status == 1 && said.contains("kubeadm reset"), "undo.sh destroys nothing: {said}");
+        let (status, reply) = host.run("cv_restore_kubeadm node absent");
+        assert!(status == 1 && reply.contains("kubeadm reset"), "undo.sh destroys nothing: {reply}");
         host.good("cv_apply_kubeadm node absent >/dev/null", "");
         assert_eq!(host.line(), "absent");
         assert!(!host.root.path().join("cni/10-pods.conflist").exists());
@@ -139,10 +139,10 @@ fn a_host_is_made_a_control_plane_invites_others_and_is_reset_in_every_shell() {
 }
 
 #[test]
-fn a_token_is_in_a_file_of_its_own_and_never_said() {
+fn a_token_is_in_a_file_of_its_own_and_never_printed() {
     every_host(|host| {
-        let said = host.good(JOIN, "token abcdef.0123456789abcdef\nca Q0E=\nkey fedcba9876\n");
-        assert_eq!(said, "the token <secret> is fine\n", "{}", host.shell.name);
+        let reply = host.good(JOIN, "token abcdef.0123456789abcdef\nca Q0E=\nkey fedcba9876\n");
+        assert_eq!(reply, "the token <secret> is fine\n", "{}", host.shell.name);
         assert_eq!(host.line(), "worker 10.0.0.1:6443");
         assert!(!host.tool("log").contains("abcdef"), "{}", host.tool("log"));
         assert!(
@@ -159,7 +159,7 @@ fn a_token_is_in_a_file_of_its_own_and_never_said() {
 }
 
 #[test]
-fn what_was_begun_is_seen_and_goes_on() {
+fn what_was_begun_is_found_and_goes_on() {
     every_host(|host| {
         let fail = Path::new(&host.tools).join("fail");
         std::fs::write(&fail, "").unwrap();
@@ -192,13 +192,13 @@ fn a_reset_that_is_cut_off_is_on_record_and_goes_on() {
         let (status, _) = host.run("cv_apply_kubeadm node absent");
         assert_eq!((status, host.line().as_str()), (1, "begun leave 10.0.0.1:6443"), "{}", host.shell.name);
         for end in ["absent", "'worker 10.0.0.1:6443'"] {
-            let (status, said) = host.run(&format!("cv_restore_kubeadm node {end}"));
-            assert!(status == 1 && said.contains("run converge"), "{said}");
+            let (status, reply) = host.run(&format!("cv_restore_kubeadm node {end}"));
+            assert!(status == 1 && reply.contains("run converge"), "{reply}");
         }
         std::fs::remove_file(&fail).unwrap();
         // Where it is to stay after all, it joins again.
-        let said = host.good(JOIN, token);
-        assert!(said.starts_with("a leave was begun here"), "{said}");
+        let reply = host.good(JOIN, token);
+        assert!(reply.starts_with("a leave was begun here"), "{reply}");
         assert!(host.tool("log").contains("reset --force\njoin"), "{}", host.tool("log"));
         assert_eq!(host.line(), "worker 10.0.0.1:6443");
         host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'leave 10.0.0.1:6443'; cv_apply_kubeadm node absent >/dev/null", "");
@@ -217,8 +217,8 @@ fn a_reset_that_fails_before_it_changes_anything_begins_no_leave() {
         std::fs::write(&fail, "").unwrap();
         let leave = "CV_KUBEADM_HOW=leave; cv_apply_kubeadm node absent";
         let asked = |script: &str| host.run(&format!("printf 'gone w1\\n' | ({script})"));
-        let (status, said) = asked(leave);
-        assert!(status == 1 && said.contains("kubeadm reset ended with status 1"), "{name}: {said}");
+        let (status, reply) = asked(leave);
+        assert!(status == 1 && reply.contains("kubeadm reset ended with status 1"), "{name}: {reply}");
         // The cluster has let the worker go: its kubelet registers it again.
         assert_eq!(
             (host.line().as_str(), host.tool("restarts").as_str()),
@@ -287,7 +287,7 @@ esac
 "#;
 
 #[test]
-fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
+fn a_snapshot_of_etcd_is_checked_and_errors_are_reported() {
     every_host(|host| {
         host.good(INIT, "");
         fake_tool(host.root.path(), "ctr", CTR);
@@ -305,11 +305,14 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         let take = || host.run("cv_kubeadm_snapshot");
         // Whose etcd it is.
         server("https://127.0.0.1:2379");
-        let (status, said) = take();
-        assert!(status == 1 && said.contains("etcd does not run here"), "{}: {said}", host.shell.name);
+        let (status, reply) = take();
+        assert!(status == 1 && reply.contains("etcd does not run here"), "{}: {reply}", host.shell.name);
         server("https://10.0.0.9:2379");
-        let said = host.good("cv_kubeadm_snapshot", "");
-        assert!(said.starts_with("none ") && said.contains("yours to save: https://10.0.0.9:2379"), "{said}");
+        let reply = host.good("cv_kubeadm_snapshot", "");
+        assert!(
+            reply.starts_with("none ") && reply.contains("yours to save: https://10.0.0.9:2379"),
+            "{reply}"
+        );
         let data_dir =
             format!("printf '    - --data-dir={}\\n' >\"$CV_KUBE_DIR/manifests/etcd.yaml\"", data.display());
         host.good(&data_dir, "");
@@ -321,16 +324,16 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         ] {
             let mark = Path::new(&host.tools).join(what);
             std::fs::write(&mark, "").unwrap();
-            let (status, said) = take();
-            assert!(status == 1 && said.contains(says), "{}: {what}: {said}", host.shell.name);
+            let (status, reply) = take();
+            assert!(status == 1 && reply.contains(says), "{}: {what}: {reply}", host.shell.name);
             assert_eq!(left(), 0, "{what}: a file stays");
             std::fs::remove_file(&mark).unwrap();
         }
-        let said = host.good("cv_kubeadm_snapshot", "");
+        let reply = host.good("cv_kubeadm_snapshot", "");
         let Some(converge_resource::BackupResult::File { digest, size, path, remark }) =
-            converge_resource::BackupResult::read(&said)
+            converge_resource::BackupResult::read(&reply)
         else {
-            panic!("{}: {said}", host.shell.name)
+            panic!("{}: {reply}", host.shell.name)
         };
         assert_eq!(
             (digest, size, remark.as_str()),
@@ -339,14 +342,14 @@ fn a_snapshot_of_etcd_is_checked_and_what_is_wrong_is_said() {
         assert!(path.starts_with(&data.display().to_string()) && Path::new(&path).exists(), "{path}");
         // A disk that etcd needs itself is not filled.
         let full = fake_tool(host.root.path(), "df", "#!/bin/sh\necho head\necho 'x 1 1 100 1% /'\n");
-        let (status, said) = take();
-        assert!(status == 1 && said.contains("no disk space for a snapshot: 100 KiB are free"), "{said}");
+        let (status, reply) = take();
+        assert!(status == 1 && reply.contains("no disk space for a snapshot: 100 KiB are free"), "{reply}");
         std::fs::remove_file(Path::new(&full).join("df")).unwrap();
     });
 }
 
 #[test]
-fn the_version_is_seen_in_the_files_and_goes_up() {
+fn the_version_is_read_in_the_files_and_goes_up() {
     every_host(|host| {
         let line = || host.good("cv_line_kubeadm version", "").trim_end().to_owned();
         assert_eq!(line(), "absent", "{}", host.shell.name);
@@ -375,8 +378,8 @@ fn the_version_is_seen_in_the_files_and_goes_up() {
             "{}",
             host.tool("log")
         );
-        let (status, said) = host.run("cv_restore_kubeadm version 'version v1.35.4 v1.35.4'");
-        assert!(status == 1 && said.contains("takes no version back"), "{said}");
+        let (status, reply) = host.run("cv_restore_kubeadm version 'version v1.35.4 v1.35.4'");
+        assert!(status == 1 && reply.contains("takes no version back"), "{reply}");
         host.good("cv_write_record \"$CV_ROOT/kubeadm\" 'init 10.0.0.1:6443'", "");
         assert_eq!(line(), "absent", "an init that did not end is not upgraded");
     });
@@ -438,8 +441,8 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
             (true, "", "unknown"),
         ] {
             mark("known", known);
-            let (ended, said) = host.run(&format!("{asks}cv_kubeadm_let_go h2 10.0.0.1:6443"));
-            assert!(ended == 1 && said.contains("addresses 10.0.0.2") && said.contains(knows), "{said}");
+            let (ended, reply) = host.run(&format!("{asks}cv_kubeadm_let_go h2 10.0.0.1:6443"));
+            assert!(ended == 1 && reply.contains("addresses 10.0.0.2") && reply.contains(knows), "{reply}");
             let asked = host.tool("asked");
             assert!(
                 !asked.contains("drain") && !asked.contains("delete") && !asked.contains("member/remove"),
@@ -455,8 +458,8 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
             ("budget", 74, "pod shop/web-1 stays on the node: no eviction is allowed by the budget web"),
         ] {
             mark(what, true);
-            let (ended, said) = ask();
-            assert!(ended == status && said.contains(says), "{}: {what}: {ended}: {said}", host.shell.name);
+            let (ended, reply) = ask();
+            assert!(ended == status && reply.contains(says), "{}: {what}: {ended}: {reply}", host.shell.name);
             assert!(!host.tool("asked").contains("member/remove"), "{what}");
             mark(what, false);
         }
@@ -484,8 +487,8 @@ fn a_node_is_let_go_when_its_pods_and_its_member_may_go() {
         assert_eq!(ask(), (0, "gone h2\n".to_owned()), "asked again it says the same");
         assert_eq!(host.run("cv_kubeadm_let_go h2 10.0.0.9:6443").0, 1);
         let leave = "CV_KUBEADM_HOW=leave; cv_apply_kubeadm node absent";
-        let (status, said) = host.run(leave);
-        assert!(status == 1 && said.contains("it is not reset"), "{said}");
+        let (status, reply) = host.run(leave);
+        assert!(status == 1 && reply.contains("it is not reset"), "{reply}");
         host.good(leave, "gone h2\n");
         assert_eq!(host.line(), "absent");
     });

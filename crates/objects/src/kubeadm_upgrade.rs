@@ -3,8 +3,8 @@
 
 use crate::programs::not_known;
 use converge_resource::{
-    AlteredFact, Change, Disruption, DynEffects, DynRelations, Effects, ErasedObject, Facets, Fetch, Object,
-    Relations, Reversibility, Traits, quote, state_of_words,
+    AlteredFact, Change, Disruption, DynEffects, DynRelations, Effects, ErasedObject, Facets, Object,
+    OtherHostQuestion, Relations, Reversibility, Traits, quote, state_of_words,
 };
 
 /// A part of the upgrade of a node.
@@ -64,8 +64,8 @@ impl KubeadmUpgradeState {
 state_of_words!(KubeadmUpgradeState);
 
 /// The question to a control plane whether the cluster at this endpoint has this version yet.
-pub fn leads(control_plane: &str, version: &str, endpoint: &str, seconds: u64) -> Fetch {
-    Fetch {
+pub fn leads(control_plane: &str, version: &str, endpoint: &str, seconds: u64) -> OtherHostQuestion {
+    OtherHostQuestion {
         host: control_plane.to_owned(),
         script: format!("cv_kubeadm_leads {} {}", quote(version), quote(endpoint)),
         seconds,
@@ -84,11 +84,11 @@ pub struct MayEnd {
 }
 
 /// The request to a control plane to free a node of pods, within so many seconds.
-pub fn free(control_plane: &str, node: &str, endpoint: &str, seconds: u64, may: MayEnd) -> Fetch {
+pub fn free(control_plane: &str, node: &str, endpoint: &str, seconds: u64, may: MayEnd) -> OtherHostQuestion {
     let (quoted, endpoint) = (quote(node), quote(endpoint));
     let flags = [(may.unmanaged, " --force"), (may.with_emptydir, " --delete-emptydir-data")];
     let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-    Fetch {
+    OtherHostQuestion {
         host: control_plane.to_owned(),
         script: format!("cv_kubeadm_free {quoted} {endpoint}{flags}"),
         seconds,

@@ -1,7 +1,7 @@
 //! The upgrade of a node in every shell, with stand-ins for kubectl, kubeadm and kubelet.
 
 use super::*;
-use crate::testing::{Shell, fake_tool, shells};
+use crate::testing::{TestShell, fake_tool, shells};
 use converge_resource::{ObjectId, State};
 
 /// A stand-in for kubectl: a node in files beside it. `silent` makes it fail, `budget` keeps a pod, `unmanaged` is a pod that no controller brings back.
@@ -32,13 +32,13 @@ esac
 const KUBEADM: &str = "#!/bin/sh\necho \"kubeadm $*\" >>\"${0%/*}/log\"\n[ ! -e \"${0%/*}/fail\" ]\n";
 const KUBELET: &str = "#!/bin/sh\necho \"Kubernetes $(cat \"${0%/*}/kubelet-version\")\"\n";
 
-struct Node<'a> {
-    shell: &'a Shell,
+struct FakeNode<'a> {
+    shell: &'a TestShell,
     root: tempfile::TempDir,
 }
 
-impl<'a> Node<'a> {
-    fn new(shell: &'a Shell) -> Self {
+impl<'a> FakeNode<'a> {
+    fn new(shell: &'a TestShell) -> Self {
         let node = Self { shell, root: tempfile::tempdir().unwrap() };
         let root = node.root.path();
         for folder in ["kubernetes/manifests", "kubelet", "tools"] {
@@ -91,14 +91,14 @@ impl<'a> Node<'a> {
 fn a_worker_is_drained_upgraded_and_takes_pods_again() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         assert_eq!(node.line("follow"), "at v1.35.1", "{}", shell.name);
         assert_eq!((node.line("drain:w1"), node.line("pods:w1")), ("runs v1.35.1".into(), "open".into()));
         // The cluster comes first.
         let leads = "cv_kubeadm_leads v1.36.2 10.0.0.1:6443";
-        let (status, said) = node.run(leads, "");
-        assert_eq!(status, 75, "{said}");
-        assert!(said.ends_with("the cluster has the version v1.35.1, and v1.36.2 comes first"), "{said}");
+        let (status, reply) = node.run(leads, "");
+        assert_eq!(status, 75, "{reply}");
+        assert!(reply.ends_with("the cluster has the version v1.35.1, and v1.36.2 comes first"), "{reply}");
         node.has("version", Some("v1.36.2"));
         assert_eq!(node.run(leads, ""), (0, "v1.36.2".to_owned()));
         assert_eq!(node.run("cv_apply_kubeadm_upgrade follow 'at v1.36.2'", "").0, 0);
@@ -121,8 +121,8 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
         assert_eq!(node.line("drain:w1"), "runs v1.36.2");
         let open = "CV_KUBEADM_READY=v1.36.2 CV_KUBEADM_SECONDS=0; cv_apply_kubeadm_upgrade pods:w1 open";
         node.has("ready", Some("v1.35.1 True"));
-        let (status, said) = node.run(open, "");
-        assert!(status != 0 && said.ends_with("are: v1.35.1 True"), "{said}");
+        let (status, reply) = node.run(open, "");
+        assert!(status != 0 && reply.ends_with("are: v1.35.1 True"), "{reply}");
         node.has("ready", Some("v1.36.2 True"));
         assert_eq!(node.run(open, "").0, 0);
         assert_eq!(node.line("pods:w1"), "open");
@@ -134,25 +134,28 @@ fn a_worker_is_drained_upgraded_and_takes_pods_again() {
 fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         let free = "CV_FETCH_FOR=w1; cv_kubeadm_free w1 10.0.0.1:6443";
         node.has("unmanaged", Some(""));
-        let (status, said) = node.run(free, "");
-        assert_eq!(status, 1, "{said}");
-        assert!(said.contains("declare no controller (unmanaged: true ends them): default/alone"), "{said}");
+        let (status, reply) = node.run(free, "");
+        assert_eq!(status, 1, "{reply}");
+        assert!(
+            reply.contains("declare no controller (unmanaged: true ends them): default/alone"),
+            "{reply}"
+        );
         assert_eq!(node.line("pods:w1"), "open", "it was cordoned before it was asked");
         assert_eq!(node.run(&format!("{free} --force"), "").0, 0);
         assert_eq!(node.run("cv_kubeadm_keep w1 10.0.0.1:6443 upgrade", "").1, "it takes pods again");
         node.has("unmanaged", None);
 
         node.has("budget", Some(""));
-        let (status, said) = node.run(free, "");
-        assert_eq!(status, 74, "{said}");
+        let (status, reply) = node.run(free, "");
+        assert_eq!(status, 74, "{reply}");
         assert!(
-            said.ends_with(
+            reply.ends_with(
                 "the pod default/held-1 stays on the node: no eviction is allowed by the budget stays"
             ),
-            "{said}"
+            "{reply}"
         );
         // A cordon for another purpose stays.
         assert_eq!(node.run("cv_kubeadm_keep w1 10.0.0.1:6443 leave", ""), (0, String::new()));
@@ -165,8 +168,8 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
         assert_eq!(node.line("pods:w1"), "closed");
         assert_eq!(node.run(free, "").0, 0);
         assert_eq!(node.line("pods:w1"), "closed");
-        let (status, said) = node.run("cv_apply_kubeadm_upgrade pods:w1 open", "");
-        assert!(status != 0 && said.contains("it is not cordoned by converge"), "{said}");
+        let (status, reply) = node.run("cv_apply_kubeadm_upgrade pods:w1 open", "");
+        assert!(status != 0 && reply.contains("it is not cordoned by converge"), "{reply}");
     }
 }
 
@@ -174,7 +177,7 @@ fn a_pod_that_stays_is_named_and_the_node_takes_pods_again() {
 fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_reported() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let node = Node::new(&shell);
+        let node = FakeNode::new(&shell);
         node.has("unschedulable", Some("true"));
         node.has("annotation", Some("leave"));
         assert_eq!(node.line("pods:w1"), "cordoned leave");
@@ -190,7 +193,7 @@ fn a_removal_that_is_no_longer_wanted_ends_and_a_silent_api_is_reported() {
 }
 
 #[test]
-fn a_node_that_is_drained_is_seen_as_cordoned() {
+fn a_node_that_is_drained_is_read_as_cordoned() {
     let change = |node: &str, to: &str| Change {
         object: ObjectId::new("kubeadm_upgrade", format!("drain:{node}")),
         from: State::from_line("runs v1.35.1"),

@@ -161,8 +161,8 @@ esac
             ] {
                 let output = shell.run(dir.path(), &go(key, to), &[], b"");
                 assert!(!output.status.success(), "{}: {key}", shell.name);
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert!(said.contains(why), "{}: {key}: {said}", shell.name);
+                let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(reply.contains(why), "{}: {key}: {reply}", shell.name);
             }
         }
     }

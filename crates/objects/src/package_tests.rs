@@ -68,7 +68,7 @@ fn an_interrupted_dpkg_is_between_both_ends_of_a_step_that_moves_a_package() {
 }
 
 #[test]
-fn undo_sh_takes_the_same_states_for_ours() {
+fn undo_sh_takes_the_same_states_for_managed() {
     let lines = [
         "absent",
         "config 1",
@@ -91,10 +91,10 @@ fn undo_sh_takes_the_same_states_for_ours() {
     let script = "while IFS='\t' read -r n f t; do cv_amid_package \"$n\" \"$f\" \"$t\" && echo true || echo false; done";
     let dir = tempfile::tempdir().unwrap();
     for shell in shells(dir.path()) {
-        let said = shell.good(dir.path(), script, &[], table.as_bytes());
-        assert_eq!(said.lines().count(), wanted.len(), "{}", shell.name);
-        for ((found, from, to, managed_here), said) in wanted.iter().zip(said.lines()) {
-            assert_eq!(managed_here.to_string(), said, "{}: {found} between {from} and {to}", shell.name);
+        let reply = shell.good(dir.path(), script, &[], table.as_bytes());
+        assert_eq!(reply.lines().count(), wanted.len(), "{}", shell.name);
+        for ((found, from, to, managed_here), reply) in wanted.iter().zip(reply.lines()) {
+            assert_eq!(managed_here.to_string(), reply, "{}: {found} between {from} and {to}", shell.name);
         }
     }
 }
@@ -155,12 +155,12 @@ fn a_missing_package_file_is_reported_with_cause_and_remedy() {
     let gone = "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_2.1.0-1_amd64.deb  404  Not Found [IP: 192.0.2.1 80]";
     let other =
         "E: Failed to fetch http://deb.example.org/debian/pool/main/t/tree/tree_404.deb  Could not connect";
-    for (said, stale) in [(gone, true), (other, false)] {
+    for (reply, stale) in [(gone, true), (other, false)] {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         crate::testing::fake_tool(root, "flock", "#!/bin/sh\nexit 0\n");
         crate::testing::fake_tool(root, "dpkg", "#!/bin/sh\nexit 0\n");
-        let tools = crate::testing::fake_tool(root, "apt", &format!("#!/bin/sh\necho '{said}'\nexit 100\n"));
+        let tools = crate::testing::fake_tool(root, "apt", &format!("#!/bin/sh\necho '{reply}'\nexit 100\n"));
         for shell in shells(root) {
             let script = format!(
                 "PATH='{tools}':$PATH CV_APT_TOOL='{tools}/apt' CV_POLICY='{0}/policy' CV_ROOT='{0}/records'; cv_apt_transaction install tree",
@@ -169,7 +169,7 @@ fn a_missing_package_file_is_reported_with_cause_and_remedy() {
             let output = shell.run(root, &script, &[], b"");
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(100), "{}: {text}", shell.name);
-            assert!(text.contains(said), "{}: {text}", shell.name);
+            assert!(text.contains(reply), "{}: {text}", shell.name);
             let last = text.lines().next_back().unwrap_or_default();
             let reported =
                 last.contains("package index of this host is stale") && last.contains("`max_age: 3600`");
@@ -241,9 +241,9 @@ fn items_are_simulated_over_each_other_in_every_shell() {
                 dir.path().display()
             );
             std::fs::write(at("asked"), "").unwrap();
-            let said = shell.good(dir.path(), &script, stages, b"");
+            let reply = shell.good(dir.path(), &script, stages, b"");
             let of = |n: usize| {
-                let own = said.split("stage ").find(|s| s.starts_with(&n.to_string())).unwrap_or_default();
+                let own = reply.split("stage ").find(|s| s.starts_with(&n.to_string())).unwrap_or_default();
                 own.lines()
                     .skip(1)
                     .take_while(|l| !l.starts_with("was "))
@@ -252,7 +252,7 @@ fn items_are_simulated_over_each_other_in_every_shell() {
                     .collect::<Vec<_>>()
             };
             let asked = std::fs::read_to_string(at("asked")).unwrap().lines().count();
-            ((1..=stages.len()).map(of).collect::<Vec<_>>(), asked, said.clone())
+            ((1..=stages.len()).map(of).collect::<Vec<_>>(), asked, reply.clone())
         };
         let (parts, asked, _) = plan(&["present - index old", "absent - index app"]);
         assert_eq!(
@@ -266,24 +266,24 @@ fn items_are_simulated_over_each_other_in_every_shell() {
         assert_eq!(parts[0], ["dpkg settled", "index index absent", "end 72"], "{}", shell.name);
         std::fs::write(at("lists/a_Packages"), "").unwrap();
         // At once: what both need is the first's.
-        let (parts, asked, said) =
+        let (parts, asked, reply) =
             plan(&["present - index solo", "present - index tool", "present - index app lib"]);
-        assert_eq!(asked, 1, "{}: {said}", shell.name);
-        assert_eq!(parts[0], ["inst solo 2", "end 0"], "{}: {said}", shell.name);
-        assert_eq!(parts[1], ["inst lib 2", "inst tool 1", "end 0"], "{}: {said}", shell.name);
-        assert_eq!(parts[2], ["inst app 1", "end 0"], "{}: {said}", shell.name);
-        assert!(said.contains("was lib absent\n"), "{}: {said}", shell.name);
+        assert_eq!(asked, 1, "{}: {reply}", shell.name);
+        assert_eq!(parts[0], ["inst solo 2", "end 0"], "{}: {reply}", shell.name);
+        assert_eq!(parts[1], ["inst lib 2", "inst tool 1", "end 0"], "{}: {reply}", shell.name);
+        assert_eq!(parts[2], ["inst app 1", "end 0"], "{}: {reply}", shell.name);
+        assert!(reply.contains("was lib absent\n"), "{}: {reply}", shell.name);
         // Each over what the one before leaves, where they cannot be asked for at once.
-        let (parts, asked, said) =
+        let (parts, asked, reply) =
             plan(&["present -h index app", "present - index lib tool", "absent - index app old"]);
-        assert_eq!(asked, 3, "{}: {said}", shell.name);
-        assert_eq!(parts[1], ["inst tool 1", "end 0"], "{}: {said}", shell.name);
-        assert_eq!(&parts[2][..2], ["remv app", "remv old"], "{}: {said}", shell.name);
+        assert_eq!(asked, 3, "{}: {reply}", shell.name);
+        assert_eq!(parts[1], ["inst tool 1", "end 0"], "{}: {reply}", shell.name);
+        assert_eq!(&parts[2][..2], ["remv app", "remv old"], "{}: {reply}", shell.name);
         // An unknown package does not affect the results of the others.
-        let (parts, _, said) = plan(&["present - index solo", "present - index tol"]);
-        assert_eq!(parts[0].last().unwrap(), "end 0", "{}: {said}", shell.name);
-        assert!(parts[1].contains(&"near tol app solo tool ".to_owned()), "{}: {said}", shell.name);
-        assert_eq!(parts[1].last().unwrap(), "end 100", "{}: {said}", shell.name);
+        let (parts, _, reply) = plan(&["present - index solo", "present - index tol"]);
+        assert_eq!(parts[0].last().unwrap(), "end 0", "{}: {reply}", shell.name);
+        assert!(parts[1].contains(&"near tol app solo tool ".to_owned()), "{}: {reply}", shell.name);
+        assert_eq!(parts[1].last().unwrap(), "end 100", "{}: {reply}", shell.name);
     }
 }
 

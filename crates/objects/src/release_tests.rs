@@ -84,7 +84,7 @@ fn what_is_in_force_is_what_was_deployed_last_or_applied_since() {
 }
 
 #[test]
-fn a_way_back_ends_in_what_was_in_force() {
+fn a_rollback_ends_in_what_was_in_force() {
     let state = |revisions: &[Value]| ReleaseState::now(revisions).unwrap().0;
     let one = state(&[revision(1, "deployed", None)]);
     let mut hung = vec![revision(2, "pending-upgrade", None), revision(1, "deployed", None)];

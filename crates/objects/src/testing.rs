@@ -15,14 +15,14 @@ pub(crate) fn parse<O: Object>(
 
 /// A shell with its tools.
 #[derive(Clone, Debug)]
-pub(crate) struct Shell {
+pub(crate) struct TestShell {
     pub name: &'static str,
     argv: &'static [&'static str],
     path: Option<PathBuf>,
 }
 
 /// `sh` (dash on Debian), bash as `sh` of RPM hosts, and busybox ash with nothing but busybox; on demand that with the tools of this machine.
-pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
+pub(crate) fn shells(dir: &Path) -> Vec<TestShell> {
     let applets = dir.join("applets");
     std::fs::create_dir_all(&applets).unwrap();
     let made = Command::new("busybox").arg("--install").arg("-s").arg(&applets).status();
@@ -34,10 +34,10 @@ pub(crate) fn shells(dir: &Path) -> Vec<Shell> {
         "this busybox runs its own programs before those on PATH: install the package `busybox`, not `busybox-static`"
     );
     let mut shells = vec![
-        Shell { name: "sh", argv: &["sh"], path: None },
-        Shell { name: "bash", argv: &["bash", "--posix"], path: None },
-        Shell { name: "ash", argv: &["busybox", "ash"], path: None },
-        Shell { name: "busybox", argv: &["busybox", "ash"], path: Some(applets) },
+        TestShell { name: "sh", argv: &["sh"], path: None },
+        TestShell { name: "bash", argv: &["bash", "--posix"], path: None },
+        TestShell { name: "ash", argv: &["busybox", "ash"], path: None },
+        TestShell { name: "busybox", argv: &["busybox", "ash"], path: Some(applets) },
     ];
     shells.retain(|shell| is_wanted(shell.name));
     assert!(!shells.is_empty(), "CONVERGE_SHELLS names none of: sh, bash, ash, busybox");
@@ -71,7 +71,7 @@ pub(crate) fn fake_tool(dir: &Path, name: &str, text: &str) -> String {
     tools.display().to_string()
 }
 
-impl Shell {
+impl TestShell {
     /// Runs the library, then the script with these arguments.
     pub fn run(&self, root: &Path, script: &str, args: &[&str], stdin: &[u8]) -> Output {
         let library = root.join("library.sh");

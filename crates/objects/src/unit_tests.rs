@@ -98,9 +98,9 @@ fn the_record_says_whether_a_unit_is_restarted_or_reloaded() {
         for shell in shells(tools.path()) {
             let root = tempfile::tempdir().unwrap();
             let args = [from.unwrap_or("-"), to.unwrap_or("-")];
-            let said =
+            let reply =
                 shell.good(root.path(), "cv_unit_act \"$1\" \"$2\"; printf %s \"$CV_ACT\"", &args, b"");
-            assert_eq!(said, word, "{} {args:?}", shell.name);
+            assert_eq!(reply, word, "{} {args:?}", shell.name);
         }
     }
 }
@@ -178,12 +178,12 @@ fn what_a_boot_or_a_crash_does_to_a_unit_is_nobodys_change() {
     let table: String = cases.iter().map(|(f, b, l, _)| format!("{f}\t{b}\t{l}\n")).collect();
     let script = "while IFS='\t' read -r f b l; do cv_shows_unit \"$f\" \"$b\" \"$l\" && echo true || echo false; done";
     for shell in shells(dir.path()) {
-        let said = shell.good(dir.path(), script, &[], table.as_bytes());
-        let said: Vec<bool> = said.lines().map(|line| line == "true").collect();
-        for ((found, before, left, managed_here), said) in cases.iter().zip(&said) {
-            assert_eq!(managed_here, said, "{}: {found} after {before}, {left}", shell.name);
+        let reply = shell.good(dir.path(), script, &[], table.as_bytes());
+        let reply: Vec<bool> = reply.lines().map(|line| line == "true").collect();
+        for ((found, before, left, managed_here), reply) in cases.iter().zip(&reply) {
+            assert_eq!(managed_here, reply, "{}: {found} after {before}, {left}", shell.name);
         }
-        assert_eq!(said.len(), cases.len());
+        assert_eq!(reply.len(), cases.len());
     }
 }
 

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_guarded_as_is_said_else_as_what_it_restarts_on_else_as_what_it_changes() {
+    fn an_item_is_guarded_as_declared_else_as_what_it_restarts_on_else_as_what_it_changes() {
         let file = item(1, "r", "path", "/etc/containerd/config.toml");
         let kubelet = item(2, "r", "unit", "kubelet.service");
         let own = guard_of(&file);

@@ -3,8 +3,8 @@
 use crate::{Alteration, EarlierRuns};
 use converge_objects::traits_of;
 use converge_resource::{
-    ApiCall, Backup, Change, Content, Digest, Disruption, Fetch, NodeRemoval, ObjectId, Reversibility,
-    Segment, State, Wait,
+    ApiCall, Backup, Change, Content, Digest, Disruption, NodeRemoval, ObjectId, OtherHostQuestion,
+    Reversibility, Segment, State, Wait,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ pub struct Item {
     pub settings: Vec<(String, String)>,
     /// The question to another host that comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fetch: Option<Fetch>,
+    pub fetch: Option<OtherHostQuestion>,
     /// The file that must reach the controller first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,

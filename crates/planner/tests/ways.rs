@@ -98,8 +98,8 @@ fn a_link_that_the_run_makes_is_followed_only_where_root_alone_can_make_one() {
     let open = ("/srv/app", "dir 777 root root");
     let sub = ("/srv/app/sub", "link /srv");
     let target = path("/srv/app/sub/file");
-    let said = after(&known, &[sub, open], &target);
-    assert!(said.starts_with("/srv/app/sub is a link below /srv/app"), "{said}");
+    let reply = after(&known, &[sub, open], &target);
+    assert!(reply.starts_with("/srv/app/sub is a link below /srv/app"), "{reply}");
 }
 
 /// A directory that the run corrects first is no reason to refuse, and one answer more is enough.

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_long_line_the_change_is_seen() {
+    fn of_a_very_long_line_the_change_is_visible() {
         let line = |word: &str| {
             format!(
                 "{{\"a\": \"{}\", \"key\": {word}, \"z\": \"{}\"}}\n",

@@ -239,27 +239,27 @@ mod tests {
     #[test]
     fn what_a_host_remarks_about_an_item_is_shown() {
         let (address, text) = ("nginx/configuration".into(), "kept the edited /etc/nginx.conf".into());
-        let said = drawn(&Event::ItemNote { host: "web1".into(), address, text }, &Look::PLAIN);
-        assert_eq!(said, "web1    ! note  nginx/configuration: kept the edited /etc/nginx.conf\n");
+        let reply = drawn(&Event::ItemNote { host: "web1".into(), address, text }, &Look::PLAIN);
+        assert_eq!(reply, "web1    ! note  nginx/configuration: kept the edited /etc/nginx.conf\n");
     }
 
     #[test]
     fn backups_are_reported_with_place_and_size() {
-        let said = |stored| {
+        let reply = |stored| {
             let event = Event::Backup { host: "cp1".into(), what: "snapshot of etcd".into(), stored };
             drawn(&event, &Look::PLAIN)
         };
         let stored = StoredBackup { path: "/s/1.db".into(), size: 12_897_485, remark: "1234 keys".into() };
-        assert_eq!(said(Ok(stored)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
-        let none = said(Err(NoBackup::NothingThere("kubeadm runs no etcd here".into())));
+        assert_eq!(reply(Ok(stored)), "cp1     snapshot of etcd: /s/1.db (12.3 MiB, 1234 keys, checked)\n");
+        let none = reply(Err(NoBackup::NothingThere("kubeadm runs no etcd here".into())));
         assert_eq!(none, "cp1     ! no snapshot of etcd: kubeadm runs no etcd here\n");
     }
 
     #[test]
     fn an_rsa_key_file_is_warned_about_with_what_to_do() {
-        let said = drawn(&Event::RsaKeyFile { host: "cp1".into(), file: "/h/id_rsa".into() }, &Look::PLAIN);
-        assert!(said.starts_with("cp1     ! RSA key file /h/id_rsa\n"), "{said}");
-        assert!(said.contains("ssh-agent") && said.contains("ed25519"), "{said}");
+        let reply = drawn(&Event::RsaKeyFile { host: "cp1".into(), file: "/h/id_rsa".into() }, &Look::PLAIN);
+        assert!(reply.starts_with("cp1     ! RSA key file /h/id_rsa\n"), "{reply}");
+        assert!(reply.contains("ssh-agent") && reply.contains("ed25519"), "{reply}");
     }
 
     #[test]

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_equal_is_said_once() {
+    fn what_is_equal_is_shown_once() {
         let mut all = vec![host("a", "6.1"), host("b", "6.1"), host("c", "6.8")];
         let lost = TargetError::Unreachable("no answer".into());
         all.push(HostAnswer { host: "d".into(), result: Err(lost) });

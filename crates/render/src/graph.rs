@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn three_ways_to_draw_roles() {
+    fn three_forms_of_drawn_roles() {
         insta::assert_snapshot!(graph_text(&graph()).draw(&Look::PLAIN));
         insta::assert_snapshot!(graph_dot(&graph()));
         insta::assert_snapshot!(graph_mermaid(&graph()));

@@ -244,9 +244,9 @@ impl Live {
         let open = |name: &String| self.roles.iter().any(|r| r.name == *name && r.ended.is_none());
         let first: Vec<&str> = role.requires.iter().filter(|r| open(r)).map(String::as_str).collect();
         // The messages of the engine name the hosts too; equal messages of many hosts are shown once.
-        let said: BTreeSet<&str> =
+        let reasons: BTreeSet<&str> =
             role.waits.values().map(String::as_str).filter(|s| !s.is_empty()).collect();
-        match (said.into_iter().next(), first.is_empty()) {
+        match (reasons.into_iter().next(), first.is_empty()) {
             (Some(on), _) => line.faint(format!("  waits for {on}")),
             (None, false) => line.faint(format!("  waits for {}", first.join(", "))),
             (None, true) => line.faint(format!("  comes next on {}", counted(role.items.len(), "host"))),

@@ -410,10 +410,10 @@ mod tests {
 
     #[test]
     fn clusters_are_no_hosts() {
-        for (all, clusters, said) in
+        for (all, clusters, expected) in
             [(1, 0, "1 host"), (3, 1, "2 hosts, 1 cluster"), (1, 1, "1 cluster"), (0, 0, "0 hosts")]
         {
-            assert_eq!(machines(all, clusters), said);
+            assert_eq!(machines(all, clusters), expected);
         }
     }
     use crate::samples::{fleet, idle, lost, rich, small};

@@ -24,7 +24,7 @@ pub struct Progress {
     screen: Option<Screen>,
     /// Leave out what went well, and what was said already of another host.
     terse: bool,
-    said: BTreeSet<String>,
+    reported: BTreeSet<String>,
     /// False once the reader of `out` has gone away.
     heard: bool,
     /// The hosts whose plans are waited for.
@@ -60,7 +60,7 @@ impl Progress {
             column,
             screen,
             terse,
-            said: BTreeSet::new(),
+            reported: BTreeSet::new(),
             heard: true,
             waiting: None,
             aside: None,
@@ -82,7 +82,7 @@ impl Progress {
     /// Shows one event.
     pub fn event(&mut self, event: &Event) {
         self.advance(event);
-        if self.is_said(event) {
+        if self.is_reported(event) {
             let text = lines(event, self.column, &self.look);
             self.print(&text);
         }
@@ -110,7 +110,7 @@ impl Progress {
         }
     }
 
-    fn is_said(&mut self, event: &Event) -> bool {
+    fn is_reported(&mut self, event: &Event) -> bool {
         if !self.terse {
             return true;
         }
@@ -118,7 +118,9 @@ impl Progress {
             Event::ItemFinished { result, .. } => result.is_bad(),
             Event::Waiting { .. } => false,
             // The same item turns out alike on most hosts.
-            Event::Resolved { item, .. } => self.said.insert(format!("{}: {:?}", item.address, item.outcome)),
+            Event::Resolved { item, .. } => {
+                self.reported.insert(format!("{}: {:?}", item.address, item.outcome))
+            }
             _ => true,
         }
     }
@@ -205,9 +207,9 @@ mod tests {
     use std::time::Duration;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Written {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -251,8 +253,8 @@ mod tests {
         events
     }
 
-    fn said(hosts: usize, live: bool, result: &ItemResult) -> String {
-        let written = Written::default();
+    fn reported(hosts: usize, live: bool, result: &ItemResult) -> String {
+        let written = SharedBuffer::default();
         let size: Option<TerminalSize> =
             live.then(|| Box::new(|| Some((80_usize, 24_usize))) as TerminalSize);
         let names: Vec<String> = (0..hosts).map(name).collect();
@@ -269,18 +271,18 @@ mod tests {
     #[test]
     fn a_pipe_gets_one_line_an_item() {
         assert_eq!(
-            said(2, false, &ItemResult::Changed),
+            reported(2, false, &ItemResult::Changed),
             "h0  ✓ changed  r/a  1.0s\nh1  ✓ changed  r/a  1.0s\n"
         );
-        assert_eq!(said(200, false, &ItemResult::Changed).lines().count(), 200);
+        assert_eq!(reported(200, false, &ItemResult::Changed).lines().count(), 200);
     }
 
     #[test]
     fn a_terminal_with_many_hosts_gets_lines_for_what_went_wrong_alone() {
-        assert_eq!(said(2, true, &ItemResult::Changed).lines().count(), 2);
-        assert_eq!(said(200, true, &ItemResult::Changed), "");
+        assert_eq!(reported(2, true, &ItemResult::Changed).lines().count(), 2);
+        assert_eq!(reported(200, true, &ItemResult::Changed), "");
         let refused = ItemResult::Refused { message: "it moved".into() };
-        assert_eq!(said(200, true, &refused).lines().count(), 400);
+        assert_eq!(reported(200, true, &refused).lines().count(), 400);
     }
 
     #[test]

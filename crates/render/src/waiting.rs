@@ -89,7 +89,7 @@ mod tests {
     use crate::text::Look;
 
     #[test]
-    fn who_is_waited_for_is_said_after_a_while_and_then_more_and_more_rarely() {
+    fn who_is_waited_for_is_reported_after_a_while_and_then_more_and_more_rarely() {
         let began = Instant::now();
         let hosts: Vec<String> = ["h1", "h2", "h3", "h4", "h5"].map(str::to_owned).to_vec();
         let mut waiting = WaitingHosts::new(&hosts, began);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_greeting_of_a_framed_shell_is_told_from_other_commands() {
+    fn the_greeting_of_a_framed_shell_is_distinguished_from_other_commands() {
         let command = "sh '-c' 'echo \"$1$2 $$\"; IFS= read -r p && eval \"$p\"' sh 0123456789abcdef 'fedcba9876543210'";
         assert_eq!(greeting(command).as_deref(), Some("0123456789abcdeffedcba9876543210"));
         assert_eq!(greeting("sh -s"), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_ends_where_it_has_said_so_often_enough() {
+    fn a_stream_ends_after_enough_end_marks() {
         let stream = b"M S 1\nM D\nnot M D\nM D\nmore";
         assert_eq!(end(stream, b"M", b'D', 1), Some(10));
         assert_eq!(end(stream, b"M", b'D', 2), Some(22));

@@ -65,9 +65,9 @@ fn clip(line: &str) -> String {
 mod tests {
     use super::*;
 
-    struct Known;
+    struct ValidState;
 
-    impl TryFrom<State> for Known {
+    impl TryFrom<State> for ValidState {
         type Error = BadState;
         fn try_from(state: State) -> Result<Self, BadState> {
             if state.line().starts_with("bogus") { Err(BadState(state.line().to_owned())) } else { Ok(Self) }
@@ -77,15 +77,15 @@ mod tests {
     #[test]
     fn answers_are_matched_by_order_and_each_fault_stays_with_its_key() {
         let observed =
-            parse::<Known>(&["/a", "/b", "/c"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
+            parse::<ValidState>(&["/a", "/b", "/c"], "17 dir 755 root root\n! \\0156\\0157\n- bogus 1 2\n");
         assert_eq!(observed["/a"].as_ref().unwrap().moment, Some(17));
         assert_eq!(observed["/b"], Err(AnswerError("no".to_owned())));
         assert!(observed["/c"].as_ref().unwrap_err().0.contains("bogus"));
-        let named = parse::<Known>(&["/l/a", "/l/b"], "17=/r/a=b absent\n-=\\0057\\0040 absent\n");
+        let named = parse::<ValidState>(&["/l/a", "/l/b"], "17=/r/a=b absent\n-=\\0057\\0040 absent\n");
         let observed = |key: &str| named[key].clone().map(|observed| (observed.moment, observed.real));
         assert_eq!(observed("/l/a"), Ok((Some(17), Some("/r/a=b".to_owned()))));
         assert_eq!(observed("/l/b"), Ok((None, Some("/ ".to_owned()))));
-        let linked = parse::<Known>(&["/a", "/b"], "17+3=/r/a absent\n17+x absent\n");
+        let linked = parse::<ValidState>(&["/a", "/b"], "17+3=/r/a absent\n17+x absent\n");
         let observed = linked["/a"].clone().map(|observed| (observed.moment, observed.real, observed.names));
         assert_eq!(observed, Ok((Some(17), Some("/r/a".to_owned()), Some(3))));
         assert!(linked["/b"].is_err());
@@ -94,8 +94,11 @@ mod tests {
     #[test]
     fn an_answer_with_too_many_or_too_few_lines_answers_nothing() {
         for (keys, answer) in [(&["/a"][..], "- absent\n- absent\n"), (&["/a", "/b"], "- absent\n")] {
-            assert!(parse::<Known>(keys, answer).values().all(Result::is_err), "{answer:?}");
+            assert!(parse::<ValidState>(keys, answer).values().all(Result::is_err), "{answer:?}");
         }
-        assert_eq!(parse::<Known>(&["/a"], "")["/a"], Err(AnswerError("the host did not answer".to_owned())));
+        assert_eq!(
+            parse::<ValidState>(&["/a"], "")["/a"],
+            Err(AnswerError("the host did not answer".to_owned()))
+        );
     }
 }

@@ -46,8 +46,8 @@ pub enum BackupResult {
 
 impl BackupResult {
     /// Reads the script's line; `None` for anything else.
-    pub fn read(said: &str) -> Option<Self> {
-        let line = said.trim_end_matches('\n');
+    pub fn read(reply: &str) -> Option<Self> {
+        let line = reply.trim_end_matches('\n');
         if line.contains(|c: char| c.is_control()) {
             return None;
         }

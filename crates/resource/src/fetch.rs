@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The status of a script of [`Fetch`] that found nothing yet, although the present work on that host may still create it.
+/// The status of a script of [`OtherHostQuestion`] that found nothing yet, although the present work on that host may still create it.
 pub const FETCH_NOT_MADE: i32 = 75;
-/// The status of a script of [`Fetch`] whose answer only takes time.
+/// The status of a script of [`OtherHostQuestion`] whose answer only takes time.
 pub const FETCH_NOT_READY: i32 = 74;
 
 /// The name of another host that a rollback of an item needs besides the states of its objects, kept in the record of the
@@ -21,7 +21,7 @@ pub struct NodeRemoval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRemovalRequest {
     /// The question that the other host must answer first.
-    pub fetch: Fetch,
+    pub fetch: OtherHostQuestion,
     /// Shell variables for the steps that read it.
     pub settings: Vec<(String, String)>,
     /// The effect on that host, for people.
@@ -32,7 +32,7 @@ pub struct NodeRemovalRequest {
 /// answer may be a secret. It goes to the standard input of the item's first step through the controller's memory, and is
 /// neither logged nor recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fetch {
+pub struct OtherHostQuestion {
     /// The inventory's name of the other host. It need not be among the hosts of the run.
     pub host: String,
     /// POSIX shell text that prints the answer. It ends with [`FETCH_NOT_MADE`] or [`FETCH_NOT_READY`] as long as there is no

@@ -42,7 +42,7 @@ pub use chart_login::{ChartLogin, UNRECORDED_KEYWORD};
 pub use claim::{Claim, ClaimMode};
 pub use content::{Content, Digest};
 pub use disruption::Disruption;
-pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, NodeRemoval, NodeRemovalRequest};
+pub use fetch::{FETCH_NOT_MADE, FETCH_NOT_READY, NodeRemoval, NodeRemovalRequest, OtherHostQuestion};
 pub use field::{Segment, pointer_word};
 pub use hex::{from_hex, to_hex};
 pub use inputs::{Inputs, NamedResource, OwnInput, RunsWith};

@@ -1,8 +1,8 @@
 //! The contract of a resource: a kind that a user writes.
 
 use crate::{
-    ApiCall, Backup, Claim, Content, Disruption, Fetch, NodeRemoval, ObjectId, PackedContents, Place,
-    RunsWith, Segment, State, Stop, View,
+    ApiCall, Backup, Claim, Content, Disruption, NodeRemoval, ObjectId, OtherHostQuestion, PackedContents,
+    Place, RunsWith, Segment, State, Stop, View,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ pub struct WantedStates {
     /// An empty path stands for an apply: the server records its fields.
     pub parts: Vec<(ObjectId, Vec<Segment>)>,
     /// The question to another host before a change.
-    pub fetch: Option<Fetch>,
+    pub fetch: Option<OtherHostQuestion>,
     /// The file that must reach the controller before a change.
     pub backup: Option<Backup>,
     /// The name of another host that a rollback needs besides the states.

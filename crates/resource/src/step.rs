@@ -62,10 +62,10 @@ mod tests {
         let script = "ps -ww -o args= -p $$; cat; printf '%s\\n' \"it's $0 $#\"; exit 3";
         let text = unlisted("env", script);
         let output = std::process::Command::new("sh").args(["-c", &text]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let reply = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(3), "{output:?}");
-        assert!(said.starts_with("sh -c cv_script=") && said.ends_with("it's sh 0\n"), "{said}");
-        assert!(!said.contains("exit 3"), "{said}");
+        assert!(reply.starts_with("sh -c cv_script=") && reply.ends_with("it's sh 0\n"), "{reply}");
+        assert!(!reply.contains("exit 3"), "{reply}");
     }
 
     #[test]

@@ -174,8 +174,8 @@ impl Mode {
 
 impl<'de> Deserialize<'de> for Mode {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct ModeVisitor;
+        impl Visitor<'_> for ModeVisitor {
             type Value = Mode;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
@@ -194,7 +194,7 @@ impl<'de> Deserialize<'de> for Mode {
                 self.visit_u64(number)
             }
         }
-        d.deserialize_any(Read)
+        d.deserialize_any(ModeVisitor)
     }
 }
 

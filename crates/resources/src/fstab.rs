@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_is_set_and_the_rest_is_kept() {
+    fn one_line_is_set_and_the_rest_is_preserved() {
         let same = entry(["/dev/sdb1", "/my data", "xfs", "defaults", "0", "0"]);
         assert_eq!(with(TEXT, Which::MountPoint("/my data/"), Some(&same)), TEXT);
         let other = entry(["/dev/sdc1", "/my data", "xfs", "noatime", "0", "2"]);

@@ -22,6 +22,7 @@ mod openpgp;
 mod own_file;
 mod picked;
 mod pointer;
+mod presence;
 mod reference;
 mod registry;
 mod release_drift;

@@ -2,6 +2,7 @@
 
 use crate::hands::{hand, is_hand};
 use crate::normal_form::Patch;
+use crate::presence::Presence;
 use crate::target::missing_kind_help;
 use converge_objects::K8sState;
 use converge_objects::k8s::owners::{owners, staying};
@@ -10,20 +11,7 @@ use converge_resource::{
     ApiCall, ApiProbe, ApiRef, Claim, Content, FIELD_MANAGER, ObjectId, ParamError, Stop, View, Wait,
     WantedStates, pointer_word,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
-
-/// Whether an object is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Presence {
-    /// It is there.
-    #[default]
-    Present,
-    /// It is not there.
-    Absent,
-}
 
 /// The claims of an item that decides a whole object.
 pub fn whole_claims(object: &ObjectId, state: Presence) -> Vec<Claim> {
@@ -304,9 +292,9 @@ impl Apply<'_> {
             return Stop::invalid_help("", words(&owned), help).openly(words(&open));
         }
         match answer.get("invalid") {
-            Some(said) => {
-                let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-                Stop::invalid("", format!("the server refuses {shown}: {said}"))
+            Some(reply) => {
+                let reply = reply.as_str().map_or_else(|| reply.to_string(), str::to_owned);
+                Stop::invalid("", format!("the server refuses {shown}: {reply}"))
             }
             None => Stop::Failed(format!("{shown}: the answer of the server is not understood")),
         }

@@ -11,8 +11,8 @@ pub struct Names(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
+        struct NamesVisitor;
+        impl<'de> Visitor<'de> for NamesVisitor {
             type Value = Names;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or a list of strings")
@@ -28,7 +28,7 @@ impl<'de> Deserialize<'de> for Names {
                 Ok(Names(names))
             }
         }
-        d.deserialize_any(Read)
+        d.deserialize_any(NamesVisitor)
     }
 }
 

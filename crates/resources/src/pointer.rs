@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_way_is_refused() {
+    fn what_is_no_pointer_is_refused() {
         for bad in ["", "/", "spec", "/a//b", "/a/", "/a/[0]", "/a/[name=", "/a/[=x]", "/a[name=]"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

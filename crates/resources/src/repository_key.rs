@@ -174,10 +174,10 @@ impl RepositoryKey<'_> {
             }));
         }
         if answer.status != 0 {
-            let said = answer.stderr.trim().lines().last().unwrap_or("no answer").to_owned();
-            let failed = || Stop::Failed(format!("the host cannot fetch the key from {url}: {said}"));
+            let reply = answer.stderr.trim().lines().last().unwrap_or("no answer").to_owned();
+            let failed = || Stop::Failed(format!("the host cannot fetch the key from {url}: {reply}"));
             // Any file may be a setting of the network, of a proxy or of trusted certificates.
-            let reason = format!("the key cannot be fetched now ({said})");
+            let reason = format!("the key cannot be fetched now ({reply})");
             return Err(deferred(view.pending(), reason).unwrap_or_else(failed));
         }
         let text: String = answer.stdout.split_ascii_whitespace().collect();

@@ -25,8 +25,8 @@ impl Size {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct SizeVisitor;
+        impl Visitor<'_> for SizeVisitor {
             type Value = Size;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("bytes, or a size such as `2GiB`")
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Size {
                 u64::try_from(number).map(Size).map_err(|_| E::custom(format!("{number} is not a size")))
             }
         }
-        d.deserialize_any(Read)
+        d.deserialize_any(SizeVisitor)
     }
 }
 

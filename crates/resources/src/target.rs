@@ -210,8 +210,8 @@ impl Targets {
 
 impl<'de> Deserialize<'de> for Targets {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
+        struct TargetVisitor;
+        impl<'de> Visitor<'de> for TargetVisitor {
             type Value = Targets;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("one object or a list of them")
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for Targets {
                 Vec::deserialize(SeqAccessDeserializer::new(list)).map(Targets)
             }
         }
-        d.deserialize_any(Read)
+        d.deserialize_any(TargetVisitor)
     }
 }
 

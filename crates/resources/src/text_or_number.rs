@@ -10,9 +10,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextOrNumber<const FRACTIONS: bool>(pub String);
 
-struct Read<const FRACTIONS: bool>;
+struct TextVisitor<const FRACTIONS: bool>;
 
-impl<const FRACTIONS: bool> Visitor<'_> for Read<FRACTIONS> {
+impl<const FRACTIONS: bool> Visitor<'_> for TextVisitor<FRACTIONS> {
     type Value = TextOrNumber<FRACTIONS>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +42,7 @@ impl<const FRACTIONS: bool> Visitor<'_> for Read<FRACTIONS> {
 
 impl<'de, const FRACTIONS: bool> Deserialize<'de> for TextOrNumber<FRACTIONS> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_any(Read)
+        d.deserialize_any(TextVisitor)
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 /// The action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum UfwAction {
     /// It lets through.
     #[default]
     Allow,
@@ -36,7 +36,7 @@ pub enum Direction {
 pub struct Rule {
     /// The action.
     #[serde(default)]
-    pub action: Action,
+    pub action: UfwAction,
     /// The port on the receiving side: `22/tcp`, `53`, `8000:8010/tcp`, `80,443/tcp`, or an application of ufw such as `OpenSSH`. Left
     /// out: all.
     pub port: Option<String>,
@@ -174,10 +174,10 @@ pub fn complaints(rule: &Rule) -> Vec<(&'static str, String, &'static str)> {
 /// The rule as `ufw show added` prints it, without the leading `ufw`.
 pub fn text(rule: &Rule) -> String {
     let mut out = match rule.action {
-        Action::Allow => "allow",
-        Action::Deny => "deny",
-        Action::Reject => "reject",
-        Action::Limit => "limit",
+        UfwAction::Allow => "allow",
+        UfwAction::Deny => "deny",
+        UfwAction::Reject => "reject",
+        UfwAction::Limit => "limit",
     }
     .to_owned();
     let quoted = |name: &str| if name.contains(' ') { format!("'{name}'") } else { name.to_owned() };

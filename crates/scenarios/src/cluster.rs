@@ -45,8 +45,8 @@ pub(crate) enum ClusterFault {
     #[error("the cluster does not come to rest: {}", .0.join(", "))]
     Restless(Vec<String>),
     /// A host does not take the administrator's kubeconfig: its words.
-    #[error("{host}: {said}")]
-    Kubeconfig { host: String, said: String },
+    #[error("{host}: {reply}")]
+    Kubeconfig { host: String, reply: String },
 }
 
 /// Starts an API server in a host and gives it what the scenario says.
@@ -87,7 +87,7 @@ pub(crate) fn objects(api: &Kubectl, spec: &ClusterSpec) -> Result<(), ClusterFa
         if ["DaemonSet", "Deployment", "StatefulSet"].contains(&object.kind.as_str()) {
             let target = format!("{}/{}", object.kind.to_lowercase(), object.name);
             let namespace = object.namespace.as_deref().unwrap_or("default");
-            api.said(&["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
+            api.reply(&["rollout", "status", &target, "--namespace", namespace, ROLLOUT])?;
         }
     }
     Ok(())
@@ -126,14 +126,14 @@ pub(crate) fn list(api: &Kubectl) -> Result<ClusterObjects, ClusterFault> {
 
 /// The kinds that can be listed, without noise, in the form that kubectl takes.
 fn kinds(api: &Kubectl) -> Result<String, LabError> {
-    let kinds = api.said(&["api-resources", "--verbs=list", "--output=name"])?;
+    let kinds = api.reply(&["api-resources", "--verbs=list", "--output=name"])?;
     Ok(kinds.lines().filter(|kind| !NOISE.contains(kind)).collect::<Vec<_>>().join(","))
 }
 
 fn list_of(api: &Kubectl, kinds: &str) -> Result<ClusterObjects, ClusterFault> {
     let arguments =
         ["get", kinds, "--all-namespaces", "--show-managed-fields", "--output=json", "--ignore-not-found"];
-    let text = api.said(&arguments)?;
+    let text = api.reply(&arguments)?;
     let all: Value = serde_json::from_str(&text).map_err(ClusterFault::List)?;
     let objects = all.get("items").and_then(Value::as_array).into_iter().flatten();
     let mut listed = ClusterObjects::default();

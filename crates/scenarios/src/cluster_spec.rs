@@ -249,11 +249,11 @@ mod tests {
 
     #[test]
     fn a_cluster_has_nodes_and_objects() {
-        let (scenario, said) = read(
+        let (scenario, messages) = read(
             "cluster:\n  nodes: [{prefix: gpu, count: 2, gpus: 8, taints: [\"a=b:NoSchedule\"]}]\n  \
              objects: [{apiVersion: v1, kind: Namespace, metadata: {name: n}}]\n",
         );
-        assert_eq!(said, "");
+        assert_eq!(messages, "");
         let cluster = scenario.unwrap().cluster.unwrap();
         assert_eq!((cluster.nodes[0].count, cluster.nodes[0].gpus, cluster.nodes[0].ready), (2, 8, true));
         assert_eq!(cluster.objects[0]["kind"], "Namespace");
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn a_whole_cluster_has_gpus_and_roles() {
         let whole = |text: &str| {
-            let (scenario, said) = read(text);
-            assert_eq!(said, "", "{text}");
+            let (scenario, messages) = read(text);
+            assert_eq!(messages, "", "{text}");
             scenario.unwrap().cluster.unwrap().whole.unwrap()
         };
         let plain = whole("hosts: 3\ncluster: {tier: whole, gpus: 4, roles: [device_plugin]}\n");
@@ -293,8 +293,8 @@ mod tests {
             ("cluster: {objects: [{kind: Namespace}]}\n", "no manifest of an object"),
             ("cluster: {objects: {}}\n", "must be a list of manifests"),
         ] {
-            let (_, said) = read(text);
-            assert!(said.contains(says), "{text}: {said}");
+            let (_, messages) = read(text);
+            assert!(messages.contains(says), "{text}: {messages}");
         }
     }
 }

@@ -112,7 +112,7 @@ fn patch(manifest: &Value) -> Option<String> {
 /// Spoils it.
 pub(crate) fn inject(api: &Kubectl, drift: &InjectedDrift) -> RunAnswer {
     let words: Vec<&str> = drift.script.split('\n').collect();
-    match api.said(&words) {
+    match api.reply(&words) {
         Ok(stdout) => RunAnswer { status: 0, stdout, stderr: String::new() },
         Err(error) => RunAnswer { status: 1, stdout: String::new(), stderr: error.to_string() },
     }

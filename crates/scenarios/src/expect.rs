@@ -20,7 +20,7 @@ pub(crate) fn found(item: &Item) -> ExpectedOutcome {
 }
 
 /// The messages of an item.
-fn said(item: &Item) -> String {
+fn messages(item: &Item) -> String {
     let mut lines = item.notes.clone();
     match &item.outcome {
         Outcome::Deferred { wait, .. } => lines.push(wait.reason.clone()),
@@ -97,12 +97,12 @@ pub(crate) fn against_plan(
             if matches!(&item.outcome, Outcome::Failed(problem) if problem.blocked) {
                 continue;
             }
-            if expect.errors.iter().any(|e| said(item).contains(&e.message.value)) {
+            if expect.errors.iter().any(|e| messages(item).contains(&e.message.value)) {
                 continue;
             }
             wrong.push(
                 Mismatch::new(format!("`{}` has an error on {name}", item.address))
-                    .but("no error in the plan", said(item))
+                    .but("no error in the plan", messages(item))
                     .plan(plan, &[&item.address]),
             );
         }
@@ -122,8 +122,9 @@ fn is_elsewhere(plan: &FleetPlan, here: &HostPlan, name: &str, role: &str) -> bo
 }
 
 fn describe(item: &Item) -> String {
-    let said = said(item);
-    let more = if said.is_empty() { String::new() } else { format!(": {}", said.replace('\n', "; ")) };
+    let messages = messages(item);
+    let more =
+        if messages.is_empty() { String::new() } else { format!(": {}", messages.replace('\n', "; ")) };
     format!("it is {}{more}", found(item).as_str())
 }
 
@@ -184,11 +185,11 @@ fn one_item(
         }
     }
     if let Some(text) = &expected.says
-        && !said(item).contains(text.as_str())
+        && !messages(item).contains(text.as_str())
     {
         but(
             format!("it says `{text}`"),
-            Some(said(item)).filter(|s| !s.is_empty()).unwrap_or("nothing".into()),
+            Some(messages(item)).filter(|s| !s.is_empty()).unwrap_or("nothing".into()),
         );
     }
     wrong

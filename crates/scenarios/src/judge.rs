@@ -169,8 +169,8 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                     ("it changes".to_owned(), "it was unchanged".to_owned())
                 }
                 (Planned::Changed(_), Some((applied, ItemResult::Changed))) => {
-                    let (said, did) = (changes(item), changes(applied));
-                    if said == did {
+                    let (reply, did) = (changes(item), changes(applied));
+                    if reply == did {
                         continue;
                     }
                     let list = |all: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
@@ -178,7 +178,7 @@ pub(crate) fn as_planned(plan: &FleetPlan, report: &ApplyReport) -> Vec<Mismatch
                         let own: Vec<String> = own.map(|(object, to)| format!("{object} → {to}")).collect();
                         if own.is_empty() { "nothing more".to_owned() } else { own.join("\n") }
                     };
-                    (list(&said, &did), list(&did, &said))
+                    (list(&reply, &did), list(&did, &reply))
                 }
                 (
                     Planned::Unchanged | Planned::Adopt(_) | Planned::Forget(_),

@@ -87,7 +87,7 @@ impl From<Vec<Mismatch>> for Findings {
     }
 }
 
-type GateResult = Result<Findings, TargetError>;
+type GateFindings = Result<Findings, TargetError>;
 
 /// Runs one scenario.
 pub(crate) async fn run(
@@ -130,7 +130,7 @@ impl CaseRun<'_> {
     }
 
     /// Writes down how a gate ended. False when the rest is not to be tried.
-    fn close(&mut self, gate: Gate, begun: Instant, found: GateResult) -> bool {
+    fn close(&mut self, gate: Gate, begun: Instant, found: GateFindings) -> bool {
         let findings = found.unwrap_or_else(|lost| Findings {
             wrong: vec![Mismatch::new(lost.to_string())],
             notes: Vec::new(),

@@ -61,16 +61,16 @@ async fn apply(engine: &Engine) -> Result<(), Vec<Mismatch>> {
 
 /// Waits until pods run on every node and reach those of the others.
 fn ready(api: &Kubectl, nodes: &[Host]) -> Result<(), ClusterFault> {
-    api.said(&["wait", "--for=condition=Ready", "node", "--all", LIMIT])?;
+    api.reply(&["wait", "--for=condition=Ready", "node", "--all", LIMIT])?;
     if nodes.len() == 1 {
         // There is no other node for pods.
-        api.said(&["taint", "node", "--all", "node-role.kubernetes.io/control-plane-"])?;
+        api.reply(&["taint", "node", "--all", "node-role.kubernetes.io/control-plane-"])?;
     }
-    let runs = |what: &str| api.said(&["--namespace=kube-system", "rollout", "status", what, LIMIT]);
+    let runs = |what: &str| api.reply(&["--namespace=kube-system", "rollout", "status", what, LIMIT]);
     runs("daemonset/kube-proxy")?;
     let networks = nodes
         .iter()
-        .map(|host| api.said(&["get", "node", host.name(), "--output=jsonpath={.spec.podCIDR}"]))
+        .map(|host| api.reply(&["get", "node", host.name(), "--output=jsonpath={.spec.podCIDR}"]))
         .collect::<Result<Vec<String>, LabError>>()?;
     let networks: Vec<(&Host, &str)> = nodes.iter().zip(networks.iter().map(String::as_str)).collect();
     pod_routes(&networks)?;
@@ -86,8 +86,8 @@ fn administrator(nodes: &[Host]) -> Result<(), ClusterFault> {
     for host in nodes {
         let output = host.exec_with_input(&script, text.as_bytes())?;
         if !output.success() {
-            let (host, said) = (host.name().to_owned(), output.stderr.trim().to_owned());
-            return Err(ClusterFault::Kubeconfig { host, said });
+            let (host, reply) = (host.name().to_owned(), output.stderr.trim().to_owned());
+            return Err(ClusterFault::Kubeconfig { host, reply });
         }
     }
     Ok(())

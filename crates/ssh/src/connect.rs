@@ -297,8 +297,8 @@ fn protocol_error(target: &SshEndpoint, error: russh::Error, line: &str) -> Conn
     // OpenSSH says in clear why it will not talk: `Exceeded MaxStartups`, `Not allowed at this time`.
     let sorry = ["Exceeded MaxStartups", "Not allowed at this time"].iter().any(|text| line.contains(text));
     if sorry || (closed && (line.is_empty() || line.starts_with("SSH-"))) {
-        let said = sorry.then(|| line.to_owned());
-        return ConnectError::HungUp { host, address, port, said };
+        let reply = sorry.then(|| line.to_owned());
+        return ConnectError::HungUp { host, address, port, reply };
     }
     let reason = match error {
         russh::Error::Version | russh::Error::Disconnect | russh::Error::HUP => {

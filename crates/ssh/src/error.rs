@@ -176,7 +176,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The server closed the connection before the handshake was over, more than once.
-    #[error("{host}: {address}:{port} closed the connection during the handshake{}; too many logins at once (MaxStartups), or a ban list (fail2ban, PerSourcePenalties)? see `journalctl -u ssh` on the host", words(.said.as_deref()))]
+    #[error("{host}: {address}:{port} closed the connection during the handshake{}; too many logins at once (MaxStartups), or a ban list (fail2ban, PerSourcePenalties)? see `journalctl -u ssh` on the host", words(.reply.as_deref()))]
     HungUp {
         /// Host as shown.
         host: String,
@@ -185,7 +185,7 @@ pub enum ConnectError {
         /// Port dialled.
         port: u16,
         /// The server's message before it closed.
-        said: Option<String>,
+        reply: Option<String>,
     },
     /// A jump host cannot be used.
     #[error("{host}: on the way through a jump host: {reason}")]
@@ -295,26 +295,26 @@ pub enum ShellError {
         user: String,
     },
     /// The program refused for another reason, or is not there.
-    #[error("cannot become {user} on the host through {method}: {said}")]
+    #[error("cannot become {user} on the host through {method}: {reply}")]
     BecomeFailed {
         /// The program.
         method: Method,
         /// User to become.
         user: String,
         /// Its message.
-        said: String,
+        reply: String,
     },
     /// The shell did not start.
-    #[error("no shell on the host: {said}")]
+    #[error("no shell on the host: {reply}")]
     NotStarted {
         /// The message of the host.
-        said: String,
+        reply: String,
     },
     /// The server opens no more channels (`MaxSessions`).
-    #[error("the host's sshd opens no further session ({said}); raise MaxSessions in its sshd_config")]
+    #[error("the host's sshd opens no further session ({reply}); raise MaxSessions in its sshd_config")]
     NoChannel {
         /// The message of the server.
-        said: String,
+        reply: String,
     },
     /// Output that the loop on the host never writes.
     #[error("the host's answer makes no sense: {what}")]
@@ -325,10 +325,10 @@ pub enum ShellError {
         open: Vec<u32>,
     },
     /// The connection or the shell ended.
-    #[error("the connection to the shell was lost{}", bracketed(.said))]
+    #[error("the connection to the shell was lost{}", bracketed(.reply))]
     Closed {
         /// Last words on standard error.
-        said: String,
+        reply: String,
         /// Whether the shell was ended by `SIGTERM`, as the host's watchdog does it.
         terminated: bool,
         /// Items without an end.
@@ -353,12 +353,12 @@ pub enum ShellError {
         open: Vec<u32>,
     },
     /// The prelude failed, so that no item ran.
-    #[error("the prelude failed with status {status}: {said}")]
+    #[error("the prelude failed with status {status}: {reply}")]
     Prelude {
         /// Its exit status.
         status: i32,
         /// Its output.
-        said: String,
+        reply: String,
     },
     /// The batch is malformed: a caller's mistake.
     #[error("malformed batch: {0}")]
@@ -368,8 +368,8 @@ pub enum ShellError {
 impl ShellError {
     /// The connection or the shell ended, and nothing tells by which signal.
     #[must_use]
-    pub fn closed(said: String, open: Vec<u32>) -> Self {
-        Self::Closed { said, terminated: false, open }
+    pub fn closed(reply: String, open: Vec<u32>) -> Self {
+        Self::Closed { reply, terminated: false, open }
     }
 }
 
@@ -384,8 +384,8 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn words(said: Option<&str>) -> String {
-    said.map(|said| format!(" ({said})")).unwrap_or_default()
+fn words(reply: Option<&str>) -> String {
+    reply.map(|reply| format!(" ({reply})")).unwrap_or_default()
 }
 
 fn hint(notes: &[String]) -> String {

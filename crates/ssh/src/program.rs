@@ -105,20 +105,20 @@ pub(crate) struct ShellStart {
 #[derive(Debug, Clone)]
 pub(crate) enum Prompt {
     /// Our own text, on standard error.
-    Said(Vec<u8>),
+    Own(Vec<u8>),
     /// The words of su or doas, after a mark that is said just before they start.
     After(Vec<u8>),
 }
 
 impl Prompt {
-    /// Whether the question was asked. `said` is all that came on the stream it comes on, since the start or the last question.
-    pub(crate) fn asked(&self, said: &[u8], again: bool) -> bool {
+    /// Whether the question was asked. `reply` is all that came on the stream it comes on, since the start or the last question.
+    pub(crate) fn asked(&self, reply: &[u8], again: bool) -> bool {
         match self {
-            Self::Said(prompt) => memmem::find(said, prompt).is_some(),
+            Self::Own(prompt) => memmem::find(reply, prompt).is_some(),
             Self::After(mark) => {
-                let from = memmem::find(said, mark).map(|at| at + mark.len());
+                let from = memmem::find(reply, mark).map(|at| at + mark.len());
                 let from = if again { Some(0) } else { from };
-                let words = from.and_then(|from| said.get(from..)).unwrap_or_default().trim_ascii_end();
+                let words = from.and_then(|from| reply.get(from..)).unwrap_or_default().trim_ascii_end();
                 words.to_ascii_lowercase().ends_with(b"password:")
             }
         }
@@ -149,7 +149,7 @@ impl ShellStart {
                 let nonce = Nonce::new();
                 let text = format!("[{}{}]", nonce.a, nonce.b);
                 words.extend(["-S", "-k", "-p", &text].map(str::to_owned));
-                start.prompt = Some(Prompt::Said(text.into_bytes()));
+                start.prompt = Some(Prompt::Own(text.into_bytes()));
                 words.extend(["-u", user, "--"].map(str::to_owned));
                 words.extend(loop_words);
             }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     /// Gives `sh` this input and its end, and returns the output.
-    fn said(input: &str) -> String {
+    fn reply(input: &str) -> String {
         use std::io::Write;
         use std::process::{Command, Stdio};
         let start = ShellStart::new(&["sh".to_owned()], &Become::None);
@@ -282,12 +282,12 @@ mod tests {
         };
         let text = String::from_utf8(batch.encode().unwrap().concat()).unwrap();
         let input = |text: &str| format!("{}{text}", first_lines(&Nonce::new(), false));
-        let whole = said(&input(&text));
+        let whole = reply(&input(&text));
         assert_eq!(whole.matches(" ran").count(), 4, "{whole}");
         let header = text.find('\n').unwrap();
         // The last two bytes are the closing brace and its newline.
         for cut in (header + 1..text.len() - 2).step_by(7) {
-            let part = said(&input(&text[..cut]));
+            let part = reply(&input(&text[..cut]));
             assert!(!part.contains(" ran"), "cut at {cut}: {part}");
         }
     }

@@ -89,12 +89,12 @@ impl Session {
         let options = &self.inner.options;
         if let Become::User { method, user, password } = become_ {
             let terminal = matches!(self.inner.route, SessionRoute::Local) && start.terminal;
-            let said = unusable(user, password.as_ref()).or_else(|| {
+            let reply = unusable(user, password.as_ref()).or_else(|| {
                 terminal
                     .then(|| "it needs a terminal, and on this machine there is none; use sudo".to_owned())
             });
-            if let Some(said) = said {
-                return Err(ShellError::BecomeFailed { method: *method, user: user.clone(), said });
+            if let Some(reply) = reply {
+                return Err(ShellError::BecomeFailed { method: *method, user: user.clone(), reply });
             }
         }
         let opening = async {
@@ -149,9 +149,11 @@ impl Session {
         let slot = Arc::clone(&self.inner.channels)
             .acquire_owned()
             .await
-            .map_err(|error| ShellError::NoChannel { said: error.to_string() })?;
+            .map_err(|error| ShellError::NoChannel { reply: error.to_string() })?;
         let channel = connection.handle.channel_open_session().await.map_err(|error| match error {
-            russh::Error::ChannelOpenFailure(reason) => ShellError::NoChannel { said: format!("{reason:?}") },
+            russh::Error::ChannelOpenFailure(reason) => {
+                ShellError::NoChannel { reply: format!("{reason:?}") }
+            }
             error => closed(error),
         })?;
         let (half, writer) = channel.split();
@@ -196,7 +198,7 @@ fn unusable(user: &str, password: Option<&secrecy::SecretString>) -> Option<Stri
 }
 
 fn spawn(start: &ShellStart) -> Result<(InputWriter, OutputReader), ShellError> {
-    let failed = |said: String| ShellError::NotStarted { said };
+    let failed = |reply: String| ShellError::NotStarted { reply };
     let (program, arguments) =
         start.words.split_first().ok_or_else(|| failed("no shell is named".to_owned()))?;
     let child = tokio::process::Command::new(program)

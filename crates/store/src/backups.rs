@@ -192,7 +192,7 @@ fn prune(folder: &Utf8Path) -> Result<(), BackupError> {
             if age.is_some_and(|age| age > ABANDONED) {
                 fs_err::remove_file(entry.path())?;
             }
-        } else if is_ours(&name) {
+        } else if is_backup(&name) {
             whole.push((name, entry.path()));
         }
     }
@@ -204,7 +204,7 @@ fn prune(folder: &Utf8Path) -> Result<(), BackupError> {
 }
 
 /// Whether a name is one that we give: `20261122T081500Z-…`. Other files there are not converge's.
-fn is_ours(name: &str) -> bool {
+fn is_backup(name: &str) -> bool {
     let digits = |part: Option<&str>| part.is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
     digits(name.get(..8))
         && name.get(8..9) == Some("T")
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_whole_is_kept_for_its_owner_alone() {
+    fn what_comes_whole_is_stored_for_its_owner_alone() {
         let (_dir, backups) = backups();
         let mut file = backups.begin(&[]).unwrap();
         file.write(b"one").unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_few_stay_and_what_is_not_ours_is_left_alone() {
+    fn the_newest_few_stay_and_other_files_are_left_alone() {
         let (_dir, backups) = backups();
         let keep = |n: usize| {
             let mut file = backups.begin(&[]).unwrap();

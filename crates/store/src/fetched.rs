@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_content_is_kept_and_a_damaged_one_is_none() {
+    fn a_replaced_content_is_retained_and_a_damaged_one_is_none() {
         let (dir, fetched) = project();
         let content = Content::new(b"former".to_vec());
         assert_eq!(fetched.retained(content.digest()), None);

@@ -47,8 +47,8 @@ fn what_goes_too_deep_is_refused_at_its_place() {
     refused(&format!("{{{{ 1{} }}}}", " < 1".repeat(50_000)), deep);
     refused(&format!("x{}{}", "{% if true %}".repeat(50_000), "{% endif %}".repeat(50_000)), deep);
     refused(&format!("{{% if false %}}{}{{% endif %}}", "{% elif false %}".repeat(50_000)), deep);
-    let said = eval(&format!("first\n{{{{ 1{} }}}}", " + 1".repeat(200))).unwrap_err();
-    assert!(said.contains("test:2:"), "{said}");
+    let reply = eval(&format!("first\n{{{{ 1{} }}}}", " + 1".repeat(200))).unwrap_err();
+    assert!(reply.contains("test:2:"), "{reply}");
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn looking_at_operators_changes_neither_values_nor_places() {
         let got = eval(text).unwrap_or_else(|why| panic!("{text}: {why}"));
         assert_eq!(got.to_lowercase(), wanted, "{text}");
     }
-    let said = eval("{{ 1 + 1 + nothere + 1 }}").unwrap_err();
-    assert!(said.contains("test:1:4"), "{said}");
+    let reply = eval("{{ 1 + 1 + nothere + 1 }}").unwrap_err();
+    assert!(reply.contains("test:1:4"), "{reply}");
 }
 
 proptest! {

@@ -262,11 +262,11 @@ fn a_method_of_a_value_that_is_none_names_the_value() {
     let engine = TemplateEngine::new();
     let scope = scope_of(&engine, "facts: {kubelet: {version: null}}\n");
     let error = |text: &str| engine.render_file(&Source::new("t.j2", text), &scope).unwrap_err().to_string();
-    let said = error("{{ facts.kubelet.version.split('.')[1] | int }}");
+    let reply = error("{{ facts.kubelet.version.split('.')[1] | int }}");
     let words = "`facts.kubelet.version` is none, and none has no method `split`\n  --> t.j2:1:";
-    assert!(said.contains(words) && said.contains("is not none"), "{said}");
-    let said = error("{{ (facts.kubelet.version or none).split('.') }}");
-    assert!(said.contains("is none, and none has no method `split`"), "{said}");
+    assert!(reply.contains(words) && reply.contains("is not none"), "{reply}");
+    let reply = error("{{ (facts.kubelet.version or none).split('.') }}");
+    assert!(reply.contains("is none, and none has no method `split`"), "{reply}");
 }
 
 #[test]

@@ -44,11 +44,11 @@ fn a_project_that_has_forgotten_an_object_is_in_nobodys_way() {
     of(&lab, "fb", Some("data: {x: '2'}"), &["apply", "--yes"]).expect(0);
     let theirs =
         r#"{apiVersion: v1, kind: ConfigMap, metadata: {name: left, namespace: default}, data: {z: "2"}}"#;
-    let said = lab
+    let reply = lab
         .api
         .kubectl_with_input(&["apply", "--server-side", "--field-manager=argo", "-f", "-"], theirs)
         .unwrap();
-    assert!(said.success(), "{said:?}");
+    assert!(reply.success(), "{reply:?}");
     assert_eq!(live(), json!({"x": "2", "z": "2"}));
     // Its rollback gives the field back to nobody.
     of(&lab, "fb", None, &["rollback", "--yes"]).expect(0);
@@ -105,14 +105,14 @@ fn what_a_forgotten_object_keeps_is_named() {
     of(&lab, "fa", Some("data: {x: '1'}, immutable: true"), &["apply", "--yes"]).expect(0);
     lab.api.apply(STILL).unwrap();
     let label = ["label", "configmap", "left", "--dry-run=server", "x=1"];
-    converge_tests::until("the policy", 30, || lab.api.kubectl(&label).is_ok_and(|said| !said.success()));
-    let said = forget(&lab, "fa").expect(0);
-    says_all(&said, &["1 object forgotten", "k8s:v1/ConfigMap/default/left", "converge-fa", "it stays so"]);
+    converge_tests::until("the policy", 30, || lab.api.kubectl(&label).is_ok_and(|reply| !reply.success()));
+    let reply = forget(&lab, "fa").expect(0);
+    says_all(&reply, &["1 object forgotten", "k8s:v1/ConfigMap/default/left", "converge-fa", "it stays so"]);
     assert!(managers(&lab).contains(&"converge-fa".to_owned()));
     let back = of(&lab, "fa", None, &["rollback", "--to", &oldest]);
     says_all(&back, &["no longer managed (`converge state forget`)"]);
     lab.kubectl(&["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "still"]);
-    converge_tests::until("its end", 30, || lab.api.kubectl(&label).is_ok_and(|said| said.success()));
+    converge_tests::until("its end", 30, || lab.api.kubectl(&label).is_ok_and(|reply| reply.success()));
     lab.kubectl(&["delete", "configmap", "left"]);
 }
 

@@ -240,15 +240,15 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
     let values = ["first-of-two-values", "second-of-two-values"];
     let live = || lab.value(&["secret", "token"], "/data/key").unwrap();
     let map = || lab.value(&["configmap", "token"], "/data/key");
-    let mut said = String::new();
+    let mut reply = String::new();
     let mut run = |args: &[&str], code: i32| {
         let file = lab.world.dir().join("report.html");
         let report = file.display().to_string();
         let all: Vec<&str> = args.iter().copied().chain(["--report", report.as_str(), "-v"]).collect();
         let mut command = lab.command(&all);
         let ran = converge_tests::ran(command.env("CONVERGE_LOG", "debug")).unwrap().expect(code);
-        said.push_str(&ran.all());
-        said.push_str(&std::fs::read_to_string(&file).unwrap_or_default());
+        reply.push_str(&ran.all());
+        reply.push_str(&std::fs::read_to_string(&file).unwrap_or_default());
     };
     for value in values {
         more(value);
@@ -267,17 +267,17 @@ fn values_of_secrets_come_back_and_are_nowhere_in_the_clear() {
     assert!(lab.api.get(&["secret", "token"]).is_err() && map().is_none());
     let junit = ["plan", "drift"].map(|way| lab.converge(&[way, "--output", "junit", "-v", "hosts.yaml"]));
     assert!(junit.iter().all(|ran| ran.stdout.contains("create secret default/token")), "{}", junit[0].all());
-    said.extend(junit.iter().map(Ran::all));
+    reply.extend(junit.iter().map(Ran::all));
     // The API server says which value of a label is wrong.
     lab.role("token", LABEL);
     let refused = lab.converge(&["apply", "--yes", "-v", "hosts.yaml"]);
     assert!(refused.code != Some(0) && refused.all().contains("✗ a label"), "{}", refused.all());
-    said.push_str(&refused.all());
-    assert!(said.contains("<html") && said.contains("DEBUG"), "no report, or no log");
+    reply.push_str(&refused.all());
+    assert!(reply.contains("<html") && reply.contains("DEBUG"), "no report, or no log");
     let records = records(&lab);
     assert!(records.contains("v1/Secret/default/token") && records.contains("\"sealed\""), "{records}");
     for value in values {
-        for (place, text) in [("output", &said), ("saved plan", &saved), ("records", &records)] {
+        for (place, text) in [("output", &reply), ("saved plan", &saved), ("records", &records)] {
             for form in [value.to_owned(), STANDARD.encode(value)] {
                 assert!(!text.contains(&form), "{form} stands in the {place}: {text}");
             }

@@ -109,8 +109,8 @@ impl Lab {
     }
 
     fn kubectl(&self, args: &[&str]) {
-        let said = self.api.kubectl(args).unwrap();
-        assert!(said.success(), "{args:?}: {said:?}");
+        let reply = self.api.kubectl(args).unwrap();
+        assert!(reply.success(), "{args:?}: {reply:?}");
     }
 }
 

@@ -163,14 +163,14 @@ fn an_error_of_manifests_is_told_once_with_file_and_document() {
     lab.role("given", &role("{folder: m}"));
     let file = |text: &str| lab.world.write("roles/given/files/m/a.yaml", text).unwrap();
     file(&format!("{map}---\n{map}"));
-    let said = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
+    let reply = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
     says_all(
-        &said,
+        &reply,
         &["configmap default/one is there twice: in a.yaml, document 1 and in a.yaml, document 2"],
     );
-    says_all(&said, &["1 error, 1 blocked"]);
-    assert!(!said.all().contains("before_changes"), "{}", said.all());
+    says_all(&reply, &["1 error, 1 blocked"]);
+    assert!(!reply.all().contains("before_changes"), "{}", reply.all());
     file(&format!("{map}---\n{}", map.replace("name:", "generateName:")));
-    let said = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
-    says_all(&said, &["a.yaml, document 2: the name would be another one with every run"]);
+    let reply = converge(&lab, &["plan", "hosts.yaml"]).expect(1);
+    says_all(&reply, &["a.yaml, document 2: the name would be another one with every run"]);
 }

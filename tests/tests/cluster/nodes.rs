@@ -82,9 +82,9 @@ fn play(lab: &Lab, mut run: std::process::Child, ready: &[String], shares: u32) 
     while run.try_wait().unwrap().is_none() {
         if begun.elapsed() > Duration::from_secs(300) {
             run.kill().unwrap();
-            let said = converge_tests::ended(run).unwrap();
-            assert_eq!(said.code, Some(0), "the run does not end: {}", said.all());
-            return said;
+            let reply = converge_tests::ended(run).unwrap();
+            assert_eq!(reply.code, Some(0), "the run does not end: {}", reply.all());
+            return reply;
         }
         if !content && lab.api.get(&["clusterpolicy", "cluster-policy"]).is_ok() {
             let state = r#"{"status":{"state":"ready"}}"#;
@@ -127,8 +127,8 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     lab.api.patch_status(&all, &handlers()).unwrap();
     let charts = tempfile::tempdir().unwrap();
     let helm = |args: &[&str]| {
-        let said = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
-        assert!(said.status.success(), "{said:?}");
+        let reply = Command::new(&lab.helm).args(args).current_dir(charts.path()).output().unwrap();
+        assert!(reply.status.success(), "{reply:?}");
     };
     for chart in ["gpu-operator", "pod-network"] {
         helm(&["package", root().join("tests/charts").join(chart).to_str().unwrap()]);

@@ -151,7 +151,7 @@ fn operator(lab: &Lab, ended: &AtomicBool) {
                 lab.api.kubectl_with_input(&[verb, "-f", "-"], &set.to_string())
             }
         };
-        if done.is_ok_and(|said| said.success()) {
+        if done.is_ok_and(|reply| reply.success()) {
             written = wanted;
         }
     }

@@ -54,8 +54,9 @@ fn data(lab: &Lab) -> Value {
 
 /// The managers of each value.
 fn owners(lab: &Lab) -> BTreeMap<String, Vec<String>> {
-    let said = lab.api.kubectl(&["get", "configmap", "back", "-o", "json", "--show-managed-fields"]).unwrap();
-    let object: Value = serde_json::from_str(&said.stdout).unwrap();
+    let reply =
+        lab.api.kubectl(&["get", "configmap", "back", "-o", "json", "--show-managed-fields"]).unwrap();
+    let object: Value = serde_json::from_str(&reply.stdout).unwrap();
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
         for key in entry["fieldsV1"]["f:data"].as_object().into_iter().flatten().map(|(key, _)| key) {
@@ -119,8 +120,8 @@ fn a_prune_that_gives_fields_back_alone_is_a_change() {
     of(&lab, "a", &json!({"force": {"x": "2"}}), &APPLY).expect(0);
     of(&lab, "a", &json!({"force": {"x": "1"}}), &APPLY).expect(0);
     assert_eq!(owners(&lab)["x"], ["converge-a"]);
-    let said = [".data.x stays as it is, and is given back to whom it belonged before", "1 to change"];
-    says_all(&of(&lab, "a", &Value::Null, &["plan", "--prune"]).expect(2), &said);
+    let reply = [".data.x stays as it is, and is given back to whom it belonged before", "1 to change"];
+    says_all(&of(&lab, "a", &Value::Null, &["plan", "--prune"]).expect(2), &reply);
     of(&lab, "a", &Value::Null, &PRUNE).expect(0);
     assert_eq!((data(&lab), &*owners(&lab)["x"]), (json!({"q": "1", "x": "1"}), &["argo".to_owned()][..]));
     let plan = of(&lab, "a", &Value::Null, &["plan", "--prune"]).expect(0);

@@ -271,9 +271,9 @@ fn of(lab: &Lab, project: usize, wanted: Option<&Data>, force: bool, args: &[&st
 
 /// The values of the object, and the projects that own them.
 fn look(lab: &Lab) -> (Data, BTreeMap<&'static str, BTreeSet<usize>>) {
-    let said =
+    let reply =
         lab.api.kubectl(&["get", "configmap", "owned", "-o", "json", "--show-managed-fields"]).unwrap();
-    let object: Value = serde_json::from_str(&said.stdout).unwrap();
+    let object: Value = serde_json::from_str(&reply.stdout).unwrap();
     let value = |key: &&'static str| Some((*key, object["data"][*key].as_str()?.parse().unwrap()));
     let mut owners: BTreeMap<&'static str, BTreeSet<usize>> = BTreeMap::new();
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
@@ -296,7 +296,7 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
     lab.kubectl(&["create", "configmap", "owned", "--from-literal=f=0"]);
     let (mut draw, mut model) = (Draw(seed), Model::default());
     model.live.insert("f", 0);
-    let mut said = Vec::new();
+    let mut reply = Vec::new();
     let mut rollbacks = [String::new(), String::new()];
     for step in 0..steps {
         let project = usize::from(draw.below(2) == 1);
@@ -325,7 +325,7 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
                     continue;
                 }
                 let ran = of(lab, project, None, false, &["rollback", "--yes"]).expect(0);
-                assert!(!ran.all().contains("is as it was before"), "seed {seed}: {said:#?}\n{}", ran.all());
+                assert!(!ran.all().contains("is as it was before"), "seed {seed}: {reply:#?}\n{}", ran.all());
                 let all = ran.all();
                 let id = all.rsplit("· run ").next().and_then(|rest| rest.split_whitespace().next());
                 rollbacks[project] = id.unwrap().to_owned();
@@ -356,12 +356,12 @@ fn sequence(lab: &Lab, seed: u64, steps: usize) {
                 "somebody edits f".to_owned()
             }
         };
-        said.push(what);
+        reply.push(what);
         model.owners.retain(|_, by| !by.is_empty());
         let (live, owners) = look(lab);
-        assert_eq!((&live, &owners), (&model.live, &model.owners), "seed {seed}: {said:#?}");
+        assert_eq!((&live, &owners), (&model.live, &model.owners), "seed {seed}: {reply:#?}");
         let idle = model.in_force_of(other).next().is_none() && model.managed[other].is_none();
-        assert!(!idle || model.own(other).is_empty(), "seed {seed}: {said:#?}");
+        assert!(!idle || model.own(other).is_empty(), "seed {seed}: {reply:#?}");
     }
 }
 

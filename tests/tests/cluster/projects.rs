@@ -280,8 +280,8 @@ fn cut_off(lab: &Lab, run: &str) {
     secret["data"]["record"] = json!(STANDARD.encode(packed.finish().unwrap()));
     secret["metadata"].as_object_mut().unwrap().remove("managedFields");
     secret["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-    let said = lab.api.kubectl_with_input(&["replace", "-f", "-"], &secret.to_string()).unwrap();
-    assert!(said.success(), "{said:?}");
+    let reply = lab.api.kubectl_with_input(&["replace", "-f", "-"], &secret.to_string()).unwrap();
+    assert!(reply.success(), "{reply:?}");
 }
 
 /// Of a prune that was cut off nobody knows whether it happened. The fields tell: nobody else has any.

@@ -116,8 +116,8 @@ impl<'a> RecoveredRelease<'a> {
     }
 
     fn status(&self) -> Option<String> {
-        let said = self.helm(&["status", "r", "-o", "json"]).output().unwrap();
-        let status: Value = serde_json::from_slice(&said.stdout).ok()?;
+        let reply = self.helm(&["status", "r", "-o", "json"]).output().unwrap();
+        let status: Value = serde_json::from_slice(&reply.stdout).ok()?;
         status.pointer("/info/status").and_then(Value::as_str).map(str::to_owned)
     }
 

@@ -38,7 +38,7 @@ fn an_object_that_a_policy_has_frozen_keeps_the_others_from_nothing() {
     let denied = || {
         lab.api
             .kubectl(&["label", "configmap", "c2", "--dry-run=server", "x=1"])
-            .is_ok_and(|said| !said.success())
+            .is_ok_and(|reply| !reply.success())
     };
     until("the policy", 30, denied);
     let rollback = |code: i32| lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(code);
@@ -233,7 +233,9 @@ fn a_deletion_that_a_policy_denies_is_known_in_the_plan() {
     lab.apply().expect(0);
     lab.api.apply(HELD).unwrap();
     let denied = |name: &str| {
-        lab.api.kubectl(&["delete", "configmap", name, "--dry-run=server"]).is_ok_and(|said| !said.success())
+        lab.api
+            .kubectl(&["delete", "configmap", name, "--dry-run=server"])
+            .is_ok_and(|reply| !reply.success())
     };
     until("the policy and the webhook", 30, || denied("d2") && denied("d3"));
     let back = lab.converge(&["rollback", "hosts.yaml"]);
@@ -279,13 +281,13 @@ fn an_object_of_others_that_a_role_wants_absent_is_refused_in_the_plan() {
     role(&[made(1), absent("ConfigMap", "theirs"), absent("Namespace", "theirs")].concat());
     let ids = ["k8s:v1/ConfigMap/default/theirs", "k8s:v1/Namespace/theirs"];
     let asks = ids.map(|id| format!("`--allow-destroy {id}` allows it"));
-    let said = [
+    let reply = [
         &["fields of it belong to kubectl-create", "all that is in the namespace", "1 to change"][..],
         &asks.each_ref().map(String::as_str),
     ]
     .concat();
-    says_all(&lab.plan(), &said);
-    says_all(&lab.apply().expect(4), &said[..2]);
+    says_all(&lab.plan(), &reply);
+    says_all(&lab.apply().expect(4), &reply[..2]);
     assert_eq!((there(), lab.value(&["configmap", "own"], "/data/v")), ([true; 2], Some(json!("1"))));
     let allowed = ["hosts.yaml", "--allow-destroy", ids[0], "--allow-destroy", ids[1]];
     says_all(&lab.converge(&[&["plan"][..], &allowed].concat()).expect(2), &["2 to change"]);

@@ -139,13 +139,13 @@ fn what_fails_in_a_rollback_keeps_only_what_needs_it() {
     pruned(&lab);
     deny(&lab, "", "configmaps", "inside");
     let probe = ["create", "configmap", "inside", "--dry-run=server"];
-    until("the policy", 30, || lab.api.kubectl(&probe).is_ok_and(|said| !said.success()));
+    until("the policy", 30, || lab.api.kubectl(&probe).is_ok_and(|reply| !reply.success()));
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(1);
     says_all(&back, &["nobody makes it", "1 failed"]);
     assert!(!back.all().contains("skipped"), "{}", back.all());
     assert_eq!(there(&lab), [true, true, false, true, true]);
     allow(&lab, "configmaps");
-    until("its end", 30, || lab.api.kubectl(&probe).is_ok_and(|said| said.success()));
+    until("its end", 30, || lab.api.kubectl(&probe).is_ok_and(|reply| reply.success()));
     the_rest_comes_back(&lab);
 }
 
@@ -169,8 +169,9 @@ fn the_remedy_for_a_missing_namespace_is_not_one_run_too_far() {
     lab.converge(&["apply", "--yes", "--prune=3", "--allow-destroy", DEFINITION, "hosts.yaml"]).expect(0);
     lab.kubectl(&["delete", "namespace", "wns"]);
     let back = lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(4);
-    let said = back.all();
-    let remedy = said.split("`converge rollback --to ").nth(1).unwrap_or_else(|| panic!("no remedy\n{said}"));
+    let reply = back.all();
+    let remedy =
+        reply.split("`converge rollback --to ").nth(1).unwrap_or_else(|| panic!("no remedy\n{reply}"));
     let run = remedy.split('`').next().unwrap();
     // Repeated first: it goes one run further.
     lab.converge(&["rollback", "--yes", "hosts.yaml", "--allow-destroy", DEFINITION]);

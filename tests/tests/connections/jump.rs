@@ -100,8 +100,8 @@ fn many_hosts_behind_one_jump_host_use_one_connection() {
     ));
     world.write("hosts.yaml", &text).unwrap();
     let logged_in = || {
-        let said = h2.exec("journalctl -u ssh -o cat | grep -c 'Accepted publickey'").unwrap().stdout;
-        said.trim().parse::<usize>().unwrap()
+        let reply = h2.exec("journalctl -u ssh -o cat | grep -c 'Accepted publickey'").unwrap().stdout;
+        reply.trim().parse::<usize>().unwrap()
     };
     let before = logged_in();
     world.converge(&["plan", "hosts.yaml"]).unwrap().expect(2);

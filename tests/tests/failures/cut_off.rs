@@ -149,14 +149,14 @@ fn a_host_that_dies_while_it_waits_for_another_one_is_named_at_once() {
     let world = world();
     world.only_role("slow", SLOW).unwrap();
     world.write("playbooks/site.yaml", "- hosts: lab\n  serial: 1\n  roles: [slow]\n").unwrap();
-    let said = world.dir().join("said");
-    let file = std::fs::File::create(&said).unwrap();
+    let reply = world.dir().join("said");
+    let file = std::fs::File::create(&reply).unwrap();
     let mut command = world.command(&["apply", "--yes", "hosts.yaml"]).unwrap();
     let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
     let [h1, h2, h3] = world.hosts() else { panic!("three hosts") };
     until_exec(h1, 20, "test -e /etc/bad/begun");
     h2.kill().unwrap();
-    let text = || std::fs::read_to_string(&said).unwrap();
+    let text = || std::fs::read_to_string(&reply).unwrap();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(100) && !text().contains("sent nothing while it was waiting")
     {

@@ -69,20 +69,20 @@ fn path_of(object: &Value) -> Option<String> {
     (object["kind"] == "path").then(|| object["key"].as_str().unwrap().to_owned())
 }
 
-fn said(plan: &Value) -> Said {
-    let mut said = Said::default();
+fn reply(plan: &Value) -> Said {
+    let mut reply = Said::default();
     for item in plan["hosts"][0]["items"].as_array().unwrap() {
         let name = name_of(item);
-        said.items.insert(name.clone(), item["result"].as_str().unwrap().to_owned());
-        said.shown.insert(name, serde_json::to_string(item).unwrap());
+        reply.items.insert(name.clone(), item["result"].as_str().unwrap().to_owned());
+        reply.shown.insert(name, serde_json::to_string(item).unwrap());
         for change in item["changes"].as_array().unwrap_or(&Vec::new()) {
-            said.surely.extend(path_of(&change["object"]));
+            reply.surely.extend(path_of(&change["object"]));
         }
         for object in item["may_change"].as_array().unwrap_or(&Vec::new()) {
-            said.perhaps.extend(path_of(object));
+            reply.perhaps.extend(path_of(object));
         }
     }
-    said
+    reply
 }
 
 /// The item's name, with the element of `for_each`.
@@ -146,7 +146,7 @@ impl Check<'_> {
             self.that(false, || format!("no plan:\n{}", ran.all()));
             return;
         };
-        let said = said(&plan);
+        let reply = reply(&plan);
         let ran = world.converge(&["apply", "hosts.yaml", "--yes", "--output", "json"]).unwrap();
         let Ok(report) = ran.json() else {
             self.that(false, || format!("no report:\n{}", ran.all()));
@@ -154,10 +154,10 @@ impl Check<'_> {
         };
         let did = did(&report);
         let after = paths(host);
-        self.items(run, &said, &did, &report);
-        self.reached(&report, &changed(&before, &after), &said, run);
+        self.items(run, &reply, &did, &report);
+        self.reached(&report, &changed(&before, &after), &reply, run);
         for (item, words) in run.shows {
-            let shown = said.shown.get(*item).map_or("", String::as_str);
+            let shown = reply.shown.get(*item).map_or("", String::as_str);
             for word in *words {
                 self.that(shown.contains(word), || {
                     format!("the plan of {item} does not show {word:?}: {shown}")
@@ -176,7 +176,7 @@ impl Check<'_> {
     }
 
     /// The plan's results are those of the case, and the apply's are those of the plan.
-    fn items(&mut self, run: &Run, said: &Said, did: &BTreeMap<String, String>, report: &Value) {
+    fn items(&mut self, run: &Run, reply: &Said, did: &BTreeMap<String, String>, report: &Value) {
         let reported = |name: &str| {
             let items = report["hosts"][0]["items"].as_array().into_iter().flatten();
             items.filter(|item| name_of(item) == name).map(ToString::to_string).collect::<String>()
@@ -185,13 +185,13 @@ impl Check<'_> {
             results.get(item).cloned().unwrap_or_else(|| "nothing".to_owned())
         };
         let names: BTreeSet<&str> = run.items.iter().map(|(name, _, _)| *name).collect();
-        for name in said.items.keys().chain(did.keys()) {
+        for name in reply.items.keys().chain(did.keys()) {
             self.that(names.contains(name.as_str()), || format!("the case does not know the item {name}"));
         }
         for (name, plan, apply) in run.items {
-            let (planned, done) = (of(&said.items, name), of(did, name));
+            let (planned, done) = (of(&reply.items, name), of(did, name));
             self.that(planned == *plan, || {
-                format!("{name}: the plan says {planned}, not {plan}: {:?}", said.shown.get(*name))
+                format!("{name}: the plan says {planned}, not {plan}: {:?}", reply.shown.get(*name))
             });
             self.that(done == *apply, || {
                 format!("{name}: the apply did {done}, not {apply}: {}", reported(name))
@@ -214,20 +214,20 @@ impl Check<'_> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        self.table.push(format!("| {} | {} | {} |", self.case.name, row(&said.items), row(did)));
+        self.table.push(format!("| {} | {} | {} |", self.case.name, row(&reply.items), row(did)));
     }
 
     /// Every path that changed was named, every path that was named changed, and the host looks as planned.
-    fn reached(&mut self, report: &Value, changed: &BTreeSet<String>, said: &Said, run: &Run) {
+    fn reached(&mut self, report: &Value, changed: &BTreeSet<String>, reply: &Said, run: &Run) {
         let foreign = |path: &str| run.foreign.iter().any(|top| path.starts_with(top));
         for path in changed {
-            self.that(said.surely.contains(path) || said.perhaps.contains(path) || foreign(path), || {
+            self.that(reply.surely.contains(path) || reply.perhaps.contains(path) || foreign(path), || {
                 format!("{path} changed, and the plan does not name it")
             });
         }
         let watched = |path: &&String| WATCHED.split(' ').any(|top| path.starts_with(top));
         let whole = !run.items.iter().any(|(_, _, apply)| *apply == "failed");
-        for path in said.surely.iter().filter(watched) {
+        for path in reply.surely.iter().filter(watched) {
             self.that(!whole || changed.contains(path) || run.passing.contains(&path.as_str()), || {
                 format!("the plan changes {path}, and it is as before")
             });

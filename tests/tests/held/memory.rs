@@ -40,20 +40,20 @@ fn a_file_system_in_memory_is_not_lost_with_what_others_have_in_it() {
             exec(host, theirs);
             let case = format!("{theirs}, by script: {by_script}");
             if by_script {
-                let said = host.exec("sh /var/lib/converge/undo.sh").unwrap();
-                assert_eq!(said.status, Some(1), "{case}: {}", said.stdout);
-                assert!(said.stdout.contains("LEFT ALONE     mount:/mnt/a"), "{case}: {}", said.stdout);
+                let reply = host.exec("sh /var/lib/converge/undo.sh").unwrap();
+                assert_eq!(reply.status, Some(1), "{case}: {}", reply.stdout);
+                assert!(reply.stdout.contains("LEFT ALONE     mount:/mnt/a"), "{case}: {}", reply.stdout);
             } else {
                 // Only when the command has been undone, the host can tell.
                 let code = if role == without { 4 } else { 1 };
-                let said = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(code);
-                assert!(said.all().contains(refused), "{case}: {}", said.all());
+                let reply = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(code);
+                assert!(reply.all().contains(refused), "{case}: {}", reply.all());
             }
             assert!(all().ends_with("\n1"), "{case}: {}", all());
             assert!(all().contains(":t") || all().contains(":ownt"), "{case}: {}", all());
             exec(host, undone);
-            let said = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
-            assert_eq!(all(), "0", "{case}: {}", said.all());
+            let reply = world.converge(&["rollback", "--yes", "hosts.yaml"]).unwrap().expect(0);
+            assert_eq!(all(), "0", "{case}: {}", reply.all());
         }
     }
 }

@@ -36,12 +36,12 @@ fn a_package_whose_dependency_has_gone_is_refused_in_the_plan_and_its_neighbour_
             let plan = converge(&world, &["rollback", "hosts.yaml"]).all();
             assert!(!plan.contains("install t-a"), "{plan}");
         }
-        let said = back(&world, way, true);
-        assert!(said.contains("package:t-a") && said.contains("install t-lib 1"), "{said}");
-        assert_eq!(packages(host), "t-old 1 installed\nt-ver 2 installed", "{way}: {said}");
+        let reply = back(&world, way, true);
+        assert!(reply.contains("package:t-a") && reply.contains("install t-lib 1"), "{reply}");
+        assert_eq!(packages(host), "t-old 1 installed\nt-ver 2 installed", "{way}: {reply}");
         exec(host, "apt-get -qq -y install t-lib >/dev/null 2>&1");
-        let said = back(&world, way, false);
-        assert!(packages(host).starts_with("t-a 1 installed\nt-lib 1 installed"), "{way}: {said}");
+        let reply = back(&world, way, false);
+        assert!(packages(host).starts_with("t-a 1 installed\nt-lib 1 installed"), "{way}: {reply}");
     }
 }
 
@@ -54,12 +54,12 @@ fn a_package_that_somebody_elses_needs_stays_and_its_neighbours_go() {
         roles(&world, &[("r", BOTH)]);
         apply(&world).expect(0);
         exec(host, "apt-get -qq -y install t-b >/dev/null 2>&1");
-        let said = back(&world, way, true);
-        assert!(said.contains("package:t-lib"), "{said}");
+        let reply = back(&world, way, true);
+        assert!(reply.contains("package:t-lib"), "{reply}");
         let there = "t-b 1 installed\nt-lib 1 installed\nt-old 1 installed\nt-lib auto";
-        assert_eq!(packages(host), there, "{way}: {said}");
+        assert_eq!(packages(host), there, "{way}: {reply}");
         exec(host, "apt-get -qq -y purge t-b >/dev/null 2>&1");
-        let said = back(&world, way, false);
-        assert_eq!(packages(host), "t-old 1 installed", "{way}: {said}");
+        let reply = back(&world, way, false);
+        assert_eq!(packages(host), "t-old 1 installed", "{way}: {reply}");
     }
 }

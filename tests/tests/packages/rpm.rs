@@ -170,7 +170,7 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
     let before = rpms(host);
     let one = |words: &str| format!("  - name: it\n    package: {{{words}}}\n");
     // The plan refuses these.
-    for (words, said) in [
+    for (words, reply) in [
         ("name: t-lub", "did you mean `t-lib`?"),
         ("name: t-kept, version: \"9-1\"", "the repositories offer 1-1, 2-1"),
         ("name: t-virtual", "t-real provide it"),
@@ -178,7 +178,7 @@ fn versions_and_edited_configuration_files_go_back_and_what_dnf_refuses_is_expla
         ("name: t-ver, version: \"1-1\"", "t-ver 2-1 is installed, and 1-1 is older"),
     ] {
         roles(&world, &[("r", &one(words))]);
-        drop(converge(&world, &["plan", "hosts.yaml"]).says(said).expect(1));
+        drop(converge(&world, &["plan", "hosts.yaml"]).says(reply).expect(1));
     }
     let up = one("name: [t-kept=2-1, t-aside=2-1]");
     let down =
@@ -281,11 +281,12 @@ fn configuration_files_of_rpm_come_back_with_all_that_lay_beside_them() {
 fn what_dnf_is_told_to_leave_alone_is_named_and_so_are_duplicates() {
     let world = rpm_world();
     let host = &world.hosts()[0];
-    let refused = |words: &str, said: &[&str]| {
+    let refused = |words: &str, reply: &[&str]| {
         roles(&world, &[("r", &format!("  - name: it\n    package: {{{words}}}\n"))]);
         drop(
-            said.iter()
-                .fold(converge(&world, &["plan", "hosts.yaml"]).expect(1), |plan, said| plan.says(said)),
+            reply
+                .iter()
+                .fold(converge(&world, &["plan", "hosts.yaml"]).expect(1), |plan, reply| plan.says(reply)),
         );
     };
     exec(host, "cp /etc/dnf/dnf.conf /srv/; echo 'excludepkgs=t-lib,t-o*' >>/etc/dnf/dnf.conf");

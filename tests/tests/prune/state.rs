@@ -134,8 +134,8 @@ fn forgotten_objects_stay_and_nothing_speaks_of_them_any_more() {
     world.converge(&["drift", "hosts.yaml"]).unwrap().expect(0);
 
     // Neither a prune, nor a rollback, nor undo.sh names what is forgotten, also after more runs.
-    let speaks_not = |said: &str| {
-        assert!(!said.contains("given-up") && !said.contains("/etc/issue"), "{said}");
+    let speaks_not = |reply: &str| {
+        assert!(!reply.contains("given-up") && !reply.contains("/etc/issue"), "{reply}");
     };
     role(&world, "mine", "resources:\n  - {name: more, file: {path: /etc/more, content: more}}\n");
     let limited = ["hosts.yaml", "--limit", host.name()];
@@ -209,7 +209,7 @@ fn the_file_that_a_forgotten_command_has_made_stays() {
         role(&world, "mine", MAKES);
         run(&["apply", "--yes"]).expect(0);
         run(&["state", "forget", "mine/c", "--yes"]).expect(0).says("1 object forgotten");
-        let said = match way {
+        let reply = match way {
             "rollback" => run(&["rollback", "--yes"]).expect(0).all(),
             "undo.sh" => exec(host, "sh /var/lib/converge/undo.sh"),
             _ => {
@@ -217,7 +217,7 @@ fn the_file_that_a_forgotten_command_has_made_stays() {
                 prune_by_number(|option| run(&["apply", "--yes", option])).expect(0).all()
             }
         };
-        assert_eq!(exec(host, "cat /srv/c"), "made", "{way}: {said}");
+        assert_eq!(exec(host, "cat /srv/c"), "made", "{way}: {reply}");
         role(&world, "mine", MAKES);
         let plan = run(&["plan"]).expect(2).all();
         assert!(!plan.contains("echo made"), "{way}: {plan}");

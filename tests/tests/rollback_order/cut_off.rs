@@ -108,10 +108,10 @@ fn a_rollback_or_prune_that_was_cut_off_at_any_step_is_completed_by_the_next() {
         until("the moment to cut it off", 60, || {
             let come = host.exec(moment).unwrap().success();
             if !come && child.try_wait().unwrap().is_some() {
-                let mut said = String::new();
-                child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-                panic!("{moment}, prunes {prunes}: it ended before: {said}");
+                let mut reply = String::new();
+                child.stdout.take().unwrap().read_to_string(&mut reply).unwrap();
+                child.stderr.take().unwrap().read_to_string(&mut reply).unwrap();
+                panic!("{moment}, prunes {prunes}: it ended before: {reply}");
             }
             come
         });

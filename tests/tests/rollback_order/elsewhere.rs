@@ -32,15 +32,15 @@ fn a_file_behind_two_links_is_not_written_where_the_first_one_led_before() {
         let first = exec(host, "cd /srv; stat -c %a A/x; cat A/x");
         apply(&world, THROUGH_A_SECOND);
         assert_eq!(exec(host, "cat /srv/B/x"), "b0\ntwo");
-        let said = take_back(&world, by_script);
+        let reply = take_back(&world, by_script);
         let now = exec(host, "cat /srv/B/x");
-        assert_eq!(exec(host, "cd /srv; stat -c %a A/x; cat A/x"), first, "{by_script}: {said}");
-        assert!(now == "b0" || said.contains("/srv/k/x: it was changed in /srv/B"), "{by_script}: {said}");
+        assert_eq!(exec(host, "cd /srv; stat -c %a A/x; cat A/x"), first, "{by_script}: {reply}");
+        assert!(now == "b0" || reply.contains("/srv/k/x: it was changed in /srv/B"), "{by_script}: {reply}");
         // Where the links lead back, the rest goes back too.
         if now != "b0" {
             exec(host, "ln -sfn l /srv/k; ln -sfn B /srv/l");
-            let said = take_back(&world, by_script);
-            assert_eq!(exec(host, "cat /srv/B/x"), "b0", "{by_script}: {said}");
+            let reply = take_back(&world, by_script);
+            assert_eq!(exec(host, "cat /srv/B/x"), "b0", "{by_script}: {reply}");
         }
         exec(host, "systemctl stop cut; rm -rf /srv/* /var/lib/converge /etc/systemd/system/cut.service");
     }
@@ -65,7 +65,7 @@ fn a_link_into_a_home_that_somebody_leads_to_another_one_is_followed_by_no_rollb
         let journal = exec(host, "cat /var/lib/converge/runs/*/journal");
         assert!(journal.contains("\nat\t1\t/home/pg1/data\n"), "{journal}");
         exec(host, LED_AWAY);
-        let said = match how {
+        let reply = match how {
             "undo.sh" => undo_sh(host),
             "undo.sh --force" => exec(host, "sh /var/lib/converge/undo.sh --force 2>&1; echo status $?"),
             "prune" => {
@@ -80,13 +80,13 @@ fn a_link_into_a_home_that_somebody_leads_to_another_one_is_followed_by_no_rollb
         };
         // A record of an older version does not say where the change was made.
         let there = if how == "old record" { "new old" } else { "new new" };
-        assert_eq!(exec(host, both), there, "{how}: {said}");
+        assert_eq!(exec(host, both), there, "{how}: {reply}");
         if how == "old record" {
             continue;
         }
         let why = "it was changed in /home/pg1/data, and its path leads to /home/pg2/data now";
-        assert!(said.contains(why), "{how}: {said}");
-        assert!(!how.starts_with("undo") || said.ends_with("status 1"), "{how}: {said}");
+        assert!(reply.contains(why), "{how}: {reply}");
+        assert!(!how.starts_with("undo") || reply.ends_with("status 1"), "{how}: {reply}");
         exec(host, "ln -sfn /home/pg1/data /srv/u");
         match how {
             "prune" => {
@@ -114,19 +114,19 @@ fn a_path_that_two_runs_edit_at_two_places_goes_back_at_each_and_not_in_one() {
         assert_eq!(there, "a0 one a0 one two");
         if !by_script {
             // The one that is seen goes back.
-            let said = rollback(&world, &["--to", &first_run(host)]).expect(4);
-            said.says("/srv/l/x: it was changed in /srv/A, and its path leads to /srv/B now");
+            let reply = rollback(&world, &["--to", &first_run(host)]).expect(4);
+            reply.says("/srv/l/x: it was changed in /srv/A, and its path leads to /srv/B now");
             assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one");
         }
-        let said = take_back(&world, by_script);
-        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one", "{said}");
+        let reply = take_back(&world, by_script);
+        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one", "{reply}");
         // The file behind the link looks as the first run left its own.
-        let said = take_back(&world, by_script);
-        assert!(said.contains("it was changed in /srv/A, and its path leads to /srv/B now"), "{said}");
-        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one", "{said}");
+        let reply = take_back(&world, by_script);
+        assert!(reply.contains("it was changed in /srv/A, and its path leads to /srv/B now"), "{reply}");
+        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 one a0 one", "{reply}");
         exec(host, "ln -sfn A /srv/l");
-        let said = take_back(&world, by_script);
-        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 a0 one", "{said}");
+        let reply = take_back(&world, by_script);
+        assert_eq!(exec(host, "cat /srv/A/x /srv/B/x | xargs"), "a0 a0 one", "{reply}");
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
@@ -141,8 +141,8 @@ fn a_directory_that_somebody_moves_and_links_to_is_followed() {
         apply(&world, "resources:\n  - line: {path: /srv/d/x, line: more}\n");
         assert_eq!(exec(host, "grep -c '^at' /var/lib/converge/runs/*/journal; true"), "0");
         exec(host, "mv /srv/d /srv/e; ln -s e /srv/d");
-        let said = take_back(&world, by_script);
-        assert_eq!(exec(host, "cat /srv/e/x"), "old", "{said}");
+        let reply = take_back(&world, by_script);
+        assert_eq!(exec(host, "cat /srv/e/x"), "old", "{reply}");
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
@@ -168,14 +168,14 @@ fn what_another_directory_shows_reverts_and_forgets_nothing() {
             world.converge(&["apply", "--yes", &format!("--prune={number}"), "hosts.yaml"]).unwrap().all()
         };
         let take = |number| if how == "prune" { prune(number) } else { take_back(&world, how == "undo.sh") };
-        let said = take(1);
+        let reply = take(1);
         let now = if away == "rm l" { "/srv/l" } else { "/srv/B" };
         let why = |name| format!("/srv/l/{name}: it was changed in /srv/A, and its path leads to {now} now");
-        assert!(said.contains(&why("f")) && said.contains(&why("n")), "{how}: {said}");
-        assert_eq!(exec(host, look), "new\nA: f n", "{how}: {said}");
+        assert!(reply.contains(&why("f")) && reply.contains(&why("n")), "{how}: {reply}");
+        assert_eq!(exec(host, look), "new\nA: f n", "{how}: {reply}");
         exec(host, "ln -sfn A /srv/l");
-        let said = take(2);
-        assert_eq!(exec(host, look), "o\nA: f", "{how}: {said}");
+        let reply = take(2);
+        assert_eq!(exec(host, look), "o\nA: f", "{how}: {reply}");
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }
@@ -240,12 +240,12 @@ fn what_a_rollback_brought_back_behind_a_link_is_removed_nowhere_else() {
     assert_eq!(exec(host, "cat /srv/A/old/sub/f"), "o");
     exec(host, "cd /srv; cp -a A/. B; ln -sfn B l");
     let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
-    let said = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
-    assert!(said.ends_with("status 1") && !said.contains("restored"), "{said}");
-    assert_eq!(exec(host, "cat /srv/A/old/sub/f /srv/B/old/sub/f | xargs"), "o o", "{said}");
+    let reply = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
+    assert!(reply.ends_with("status 1") && !reply.contains("restored"), "{reply}");
+    assert_eq!(exec(host, "cat /srv/A/old/sub/f /srv/B/old/sub/f | xargs"), "o o", "{reply}");
     exec(host, "ln -sfn A /srv/l");
-    let said = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
-    assert!(said.ends_with("status 0"), "{said}");
+    let reply = exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?"));
+    assert!(reply.ends_with("status 0"), "{reply}");
     assert_eq!(exec(host, "readlink /srv/A/old; cat /srv/B/old/sub/f"), "/nowhere\no");
 }
 
@@ -317,9 +317,9 @@ fn what_lies_behind_a_link_that_a_later_run_removed_goes_back_through_it() {
         apply(&world, "resources:\n  - absent: {path: /srv/l}\n");
         let made = files(host);
         let first = first_run(host);
-        let said = rollback(&world, &["--to", &first]);
-        assert_eq!(files(host), before, "{targets:?}: {}", said.all());
-        said.expect(0);
+        let reply = rollback(&world, &["--to", &first]);
+        assert_eq!(files(host), before, "{targets:?}: {}", reply.all());
+        reply.expect(0);
         let back = exec(host, "ls /var/lib/converge/runs | tail -n 1");
         let again = match how {
             "undo.sh" => exec(host, &format!("sh /var/lib/converge/undo.sh {back} 2>&1; echo status $?")),

@@ -45,12 +45,12 @@ fn a_path_that_a_command_leads_elsewhere_is_two_files_and_each_goes_back_in_its_
             world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(1).says("r/first");
             assert_eq!(exec(host, "cat /srv/B/x | xargs"), "b0 two");
             if by_script {
-                let said = undo_sh(host);
-                assert!(said.ends_with("status 0"), "{said}");
-                assert_eq!(files(host), before, "{run}: {said}");
+                let reply = undo_sh(host);
+                assert!(reply.ends_with("status 0"), "{reply}");
+                assert_eq!(files(host), before, "{run}: {reply}");
             } else {
-                let said = rollback(&world, &[]).expect(0).all();
-                assert_eq!(files(host), before, "{run}: {said}");
+                let reply = rollback(&world, &[]).expect(0).all();
+                assert_eq!(files(host), before, "{run}: {reply}");
             }
             rollback(&world, &[]).says("no host has a run");
             exec(host, "rm -rf /srv/* /var/lib/converge");
@@ -78,13 +78,13 @@ fn what_a_new_link_leads_to_is_not_removed_with_it() {
                 world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
             }
             assert_eq!(exec(host, "cat /srv/A/x | xargs"), "a0 one");
-            let said = if by_script {
+            let reply = if by_script {
                 (0..runs).map(|_| undo_sh(host)).collect()
             } else {
                 let first = exec(host, "ls /var/lib/converge/runs | sort | head -1");
                 rollback(&world, &["--to", first.trim()]).expect(0).all()
             };
-            assert_eq!(files(host), before, "{runs} {link}: {said}");
+            assert_eq!(files(host), before, "{runs} {link}: {reply}");
             exec(host, "rm -rf /srv/* /var/lib/converge");
         }
     }
@@ -114,8 +114,8 @@ fn a_link_that_runs_lead_on_and_on_goes_back_step_by_step() {
         assert_eq!(exec(host, "cat /srv/*/x | xargs"), "A one B two one C two C two");
         match how {
             "by script" => (0..2).for_each(|_| {
-                let said = undo_sh(host);
-                assert!(said.ends_with("status 0"), "{said}");
+                let reply = undo_sh(host);
+                assert!(reply.ends_with("status 0"), "{reply}");
             }),
             "at once" => drop(rollback(&world, &["--to", &first_run(host)]).expect(0)),
             _ => (0..2).for_each(|_| drop(rollback(&world, &[]).expect(0))),
@@ -154,29 +154,30 @@ fn a_directory_that_a_command_replaces_by_a_link_is_left_and_named_until_it_is_b
                 if undo.is_empty() {
                     let there = files(host);
                     if by_script {
-                        let said = undo_sh(host);
+                        let reply = undo_sh(host);
                         let named = |path: &str| {
                             let line = format!("LEFT ALONE     path:{path}: ");
-                            said.contains(&line) && said.contains("put that directory back")
+                            reply.contains(&line) && reply.contains("put that directory back")
                         };
                         assert!(
-                            said.ends_with("status 1") && !said.contains("else has changed"),
-                            "{case}: {said}"
+                            reply.ends_with("status 1") && !reply.contains("else has changed"),
+                            "{case}: {reply}"
                         );
-                        assert!(["/srv/d", "/srv/d/a", "/srv/d/f"].into_iter().all(named), "{case}: {said}");
+                        assert!(["/srv/d", "/srv/d/a", "/srv/d/f"].into_iter().all(named), "{case}: {reply}");
                     } else {
-                        let said = rollback(&world, &[]).expect(4);
-                        said.says("/srv/d: a command put a link")
+                        let reply = rollback(&world, &[]).expect(4);
+                        reply
+                            .says("/srv/d: a command put a link")
                             .says("/srv/d/a: it lies in")
                             .says("/srv/d/f: it lies in");
                     }
                     assert_eq!(files(host), there, "{case}");
                     exec(host, "rm /srv/d; mv /srv/d.old /srv/d");
                 }
-                let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).all() };
-                assert_eq!(files(host), before, "{case}: {said}");
+                let reply = if by_script { undo_sh(host) } else { rollback(&world, &[]).all() };
+                assert_eq!(files(host), before, "{case}: {reply}");
                 if by_script {
-                    assert!(said.ends_with("status 0"), "{case}: {said}");
+                    assert!(reply.ends_with("status 0"), "{case}: {reply}");
                 }
                 rollback(&world, &[]).says("no host has a run");
                 exec(host, "rm -rf /srv/* /var/lib/converge");
@@ -199,12 +200,12 @@ fn undo_sh_touches_nothing_behind_a_link_that_a_later_run_leads_elsewhere() {
     ] {
         apply(&world, &format!("resources:\n  - {how}\n  - file: {{path: /srv/l/x, content: \"one\\n\"}}\n"));
         let there = files(host);
-        let said = exec(host, &format!("sh /var/lib/converge/undo.sh {first} 2>&1; echo status $?"));
+        let reply = exec(host, &format!("sh /var/lib/converge/undo.sh {first} 2>&1; echo status $?"));
         assert!(
-            said.contains("LEFT ALONE     path:/srv/l/x: ") && said.ends_with("status 1"),
-            "{how}: {said}"
+            reply.contains("LEFT ALONE     path:/srv/l/x: ") && reply.ends_with("status 1"),
+            "{how}: {reply}"
         );
-        assert_eq!(files(host), there, "{how}: {said}");
+        assert_eq!(files(host), there, "{how}: {reply}");
         rollback(&world, &[]).expect(0);
     }
 }
@@ -233,9 +234,9 @@ fn a_file_below_a_link_that_the_run_makes_is_planned_as_it_lies_there_and_goes_b
             let before = files(host);
             apply(&world, &format!("resources:{role}\n"));
             world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
-            let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
-            assert!(!by_script || said.ends_with("status 0"), "{role}: {said}");
-            assert_eq!(files(host), before, "{role}: {said}");
+            let reply = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
+            assert!(!by_script || reply.ends_with("status 0"), "{role}: {reply}");
+            assert_eq!(files(host), before, "{role}: {reply}");
             exec(host, "rm -rf /srv/* /var/lib/converge");
         }
     }
@@ -281,9 +282,9 @@ fn what_lies_behind_a_link_that_a_command_leads_goes_back_also_through_a_second_
                 "644\nb0",
                 "{command} {item}"
             );
-            let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
-            assert!(!by_script || said.ends_with("status 0"), "{command} {item}: {said}");
-            assert_eq!(files(host), before, "{command} {links} {item}: {said}");
+            let reply = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
+            assert!(!by_script || reply.ends_with("status 0"), "{command} {item}: {reply}");
+            assert_eq!(files(host), before, "{command} {links} {item}: {reply}");
             rollback(&world, &[]).says("no host has a run");
             exec(host, "rm -rf /srv/* /var/lib/converge");
         }
@@ -319,9 +320,9 @@ fn what_lies_behind_a_link_goes_back_before_it_beside_a_package_too() {
                 ),
             );
             assert_eq!(exec(host, "cat /srv/A/x /srv/B/x"), "a0\ntwo", "{first}");
-            let said = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
-            assert!(!by_script || said.ends_with("status 0"), "{first}: {said}");
-            assert_eq!(files(host), before, "{first}, by script {by_script}: {said}");
+            let reply = if by_script { undo_sh(host) } else { rollback(&world, &[]).expect(0).all() };
+            assert!(!by_script || reply.ends_with("status 0"), "{first}: {reply}");
+            assert_eq!(files(host), before, "{first}, by script {by_script}: {reply}");
             exec(host, "rm -rf /srv/* /var/lib/converge");
         }
     }

@@ -134,12 +134,12 @@ fn a_file_below_a_mount_and_the_one_in_it_go_back_each_by_itself() {
             "by the host" => {
                 let mounted = exec(host, look);
                 let early = host.exec(&format!("sh /var/lib/converge/undo.sh {run}")).unwrap();
-                let said = format!("{}{}", early.stdout, early.stderr);
+                let reply = format!("{}{}", early.stdout, early.stderr);
                 assert!(
-                    !early.success() && said.contains("has mounted or unmounted something above it"),
-                    "{said}"
+                    !early.success() && reply.contains("has mounted or unmounted something above it"),
+                    "{reply}"
                 );
-                assert_eq!(exec(host, look), mounted, "{said}");
+                assert_eq!(exec(host, look), mounted, "{reply}");
                 exec(host, "sh /var/lib/converge/undo.sh");
                 assert_eq!(exec(host, look), first);
                 exec(host, "sh /var/lib/converge/undo.sh");
@@ -300,7 +300,7 @@ fn a_directory_goes_for_a_link_to_one_with_the_same_names() {
         assert_eq!(exec(host, "cat /srv/d/x /srv/d/sub/y | xargs"), "e e");
         let planned = world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
         assert!(!planned.all().contains("orphaned"), "{}", planned.all());
-        let said = match how {
+        let reply = match how {
             "undo.sh" => undo_sh(host),
             "rollback" => rollback(&world, &[]).expect(0).all(),
             _ => {
@@ -308,7 +308,7 @@ fn a_directory_goes_for_a_link_to_one_with_the_same_names() {
                 world.converge(&["apply", "--yes", "--prune=5", "hosts.yaml"]).unwrap().expect(0).all()
             }
         };
-        assert_eq!(files(host), before, "{how}: {said}");
+        assert_eq!(files(host), before, "{how}: {reply}");
         exec(host, "rm -rf /srv/* /var/lib/converge");
     }
 }

@@ -30,18 +30,18 @@ fn a_change_that_another_project_hides_goes_back_when_that_one_has() {
             "rollback" => world.of_project(name, &["rollback", "--yes"], None).unwrap().expect(0).all(),
             _ => undo(run),
         };
-        let said = back("pa", &third);
+        let reply = back("pa", &third);
         let named = if way == "rollback" {
             "its previous state already and is not reverted"
         } else {
             "and not undone"
         };
-        assert!(said.contains(named) && said.contains("path:/srv/shared"), "{said}");
+        assert!(reply.contains(named) && reply.contains("path:/srv/shared"), "{reply}");
         assert_eq!(is(), "b1\nshared", "{way}");
         for (name, content) in [("pb", "a3\nshared"), ("pa", "b1\nshared"), ("pb", "a2\nshared"), ("pa", "")]
         {
-            let said = back(name, "");
-            assert_eq!(is(), content, "{way}, {name}: {said}");
+            let reply = back(name, "");
+            assert_eq!(is(), content, "{way}, {name}: {reply}");
         }
         for name in ["pa", "pb"] {
             world

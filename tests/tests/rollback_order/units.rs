@@ -119,7 +119,7 @@ fn a_unit_whose_run_was_cut_off_before_the_restart_goes_back_with_its_file() {
         assert_eq!(is(), "100002\n100001", "{verb}");
         world.converge(&["apply", "--yes", "hosts.yaml"]).unwrap().expect(0);
         assert_eq!(is(), "100002\n100002", "{verb}");
-        let mut said = String::new();
+        let mut reply = String::new();
         for _ in 0..4 {
             if is() == "100001\n100001" {
                 break;
@@ -130,10 +130,10 @@ fn a_unit_whose_run_was_cut_off_before_the_restart_goes_back_with_its_file() {
                 "rollback" => rollback(&world, &[]).expect(0).all(),
                 _ => host.exec("sh /var/lib/converge/undo.sh").unwrap().stdout,
             };
-            said = said + "\n--\n" + &ran;
-            assert!(is() != "100001\n100002" || ran.contains("LEFT ALONE     unit:cut.service"), "{said}");
+            reply = reply + "\n--\n" + &ran;
+            assert!(is() != "100001\n100002" || ran.contains("LEFT ALONE     unit:cut.service"), "{reply}");
         }
-        assert_eq!(is(), "100001\n100001", "{verb}, {way}: {said}");
+        assert_eq!(is(), "100001\n100001", "{verb}, {way}: {reply}");
         world.only_role("r", &unit("100001")).unwrap();
         world.converge(&["plan", "hosts.yaml"]).unwrap().expect(0);
         exec(
@@ -180,13 +180,13 @@ fn a_unit_with_a_drop_in_of_another_project_keeps_its_file() {
         let whole = "5 loaded active\ncut.service cut.service.d";
         assert_eq!(is(), whole);
         let first = first_run(host);
-        let said = format!("{own}, of the other one {others}");
+        let reply = format!("{own}, of the other one {others}");
         back("pa", own, &first, 4);
-        assert_eq!(is(), whole, "{said}");
+        assert_eq!(is(), whole, "{reply}");
         back("pb", others, &first, 0);
-        assert_eq!(is(), "0 loaded active\ncut.service", "{said}");
+        assert_eq!(is(), "0 loaded active\ncut.service", "{reply}");
         back("pa", own, &first, 0);
-        assert_eq!(is(), "0 not-found inactive", "{said}");
+        assert_eq!(is(), "0 not-found inactive", "{reply}");
         exec(host, "rm -rf /var/lib/converge");
     }
 }

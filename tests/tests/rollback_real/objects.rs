@@ -114,9 +114,9 @@ pub(super) fn observed(host: &Host) -> Vec<String> {
         e=$(systemctl is-enabled realb.service 2>/dev/null) a=$(systemctl is-active realb.service)
         case $e:$a in *:inactive) [ \"$e\" = enabled ] && echo enabled inactive || echo ;;
         *) n=0; while ! [ -s /run/realb ] && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done; echo \"$e $a $(cat /run/realb)\" ;; esac";
-    let said = exec(host, &format!("echo begin; {{ {script}\n}}; echo end"));
-    let lines: Vec<String> = said.lines().map(str::to_owned).collect();
-    assert_eq!(lines.len(), KEYS + 2, "{said}");
+    let reply = exec(host, &format!("echo begin; {{ {script}\n}}; echo end"));
+    let lines: Vec<String> = reply.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), KEYS + 2, "{reply}");
     lines[1..=KEYS].to_vec()
 }
 
@@ -140,9 +140,9 @@ pub(super) fn whole(host: &Host, known: &BTreeMap<String, String>) -> BTreeMap<S
         systemctl list-units --failed --no-legend --no-pager | sed 's/^/failed /; s/\\$/\\t/'
         [ -n '{newer}' ] || {{ sleep 0.1; touch /var/log/real-stamp; }}"
     );
-    let said = exec(host, &script);
+    let reply = exec(host, &script);
     let now: BTreeMap<String, String> =
-        said.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        reply.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     let old = known.iter().filter(|(k, _)| {
         k.strip_suffix(" content").is_some_and(|path| now.get(path).is_some_and(|v| v.starts_with('f')))
     });

@@ -24,10 +24,10 @@ fn a_unit_that_stays_enabled_is_not_taken_for_restored() {
         (ran.success(), ran.stdout + &ran.stderr)
     };
     exec(host, "mount --bind /etc /etc; mount -o remount,ro,bind /etc");
-    let (done, said) = undo();
+    let (done, reply) = undo();
     exec(host, "umount /etc");
-    assert!(!done, "{said}");
-    let (done, said) = undo();
-    assert!(done, "{said}");
-    assert_eq!(exec(host, "find /etc/systemd/system -name 'undone*'"), "", "{said}");
+    assert!(!done, "{reply}");
+    let (done, reply) = undo();
+    assert!(done, "{reply}");
+    assert_eq!(exec(host, "find /etc/systemd/system -name 'undone*'"), "", "{reply}");
 }

@@ -52,6 +52,17 @@ pub(crate) fn texts(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
+/// The words, signs and literals of Rust, each with its line.
+pub(crate) fn words(text: &str) -> Vec<(usize, &str)> {
+    let (mut line, mut from) = (1, 0);
+    let with_line = |(at, token): (usize, _)| {
+        line += text[from..at].matches('\n').count();
+        from = at;
+        (line, token)
+    };
+    tokens(text).into_iter().map(with_line).collect()
+}
+
 /// The number of tokens up to the end of the item, field or arm with which these begin.
 fn item(tokens: &[(usize, &str)]) -> usize {
     let word = |at: usize| tokens.get(at).map_or("", |(_, token)| *token);

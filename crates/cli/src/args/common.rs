@@ -13,7 +13,7 @@ pub const DEFAULT_FORKS: u16 = 20;
 /// Which hosts and which part of the playbook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Select {
+pub struct SelectArgs {
     /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
     #[arg(help_heading = "Targeting", short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
@@ -102,7 +102,7 @@ pub struct TimingsArgs {
 
 /// The options that allow removal.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Removal {
+pub struct RemovalArgs {
     /// Remove what runs of this playbook and inventory made and no role declares any more, or restore their original state.
     /// With more than 10 objects or 10 % of a host's, N confirms their number where there is no terminal to ask on
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
@@ -114,7 +114,7 @@ pub struct Removal {
 
 /// The hosts of a command that reads their inventory and no playbook.
 #[derive(Debug, Args)]
-pub struct Hosts {
+pub struct HostsArgs {
     /// More inventories: a file, a folder, or host names with commas (`h1,h2,`). May be given several times
     #[arg(short, long = "inventory", value_name = "INVENTORY")]
     pub inventories: Vec<String>,
@@ -133,10 +133,10 @@ pub struct Hosts {
     pub vault: VaultArgs,
 }
 
-impl Hosts {
+impl HostsArgs {
     /// As a selection of all that the inventory says, and the options of the connections.
-    pub fn split(self) -> (Select, ConnectionArgs) {
+    pub fn split(self) -> (SelectArgs, ConnectionArgs) {
         let Self { inventories, limit, set, allow_empty, connection, vault } = self;
-        (Select { inventories, limit, set, allow_empty, vault, ..Select::default() }, connection)
+        (SelectArgs { inventories, limit, set, allow_empty, vault, ..SelectArgs::default() }, connection)
     }
 }

@@ -7,7 +7,9 @@ mod vault;
 
 pub use common::*;
 pub use project::*;
-pub use state::{AmendArgs, State, StateAction, StateAdopt, StateForget, StateMove, StateRead};
+pub use state::{
+    AmendArgs, StateAction, StateAdoptArgs, StateArgs, StateForgetArgs, StateMoveArgs, StateReadArgs,
+};
 pub use vault::*;
 
 use camino::Utf8PathBuf;
@@ -37,21 +39,21 @@ Exit codes:
 pub struct Cli {
     /// For all commands.
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     /// The subcommand.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CommandArgs,
 }
 
 /// Flags of all commands.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Global {
+pub struct GlobalArgs {
     /// Show more: unchanged resources, whole files, the output of steps; twice for a log
     #[arg(help_heading = "Global options", short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// The format of results
-    #[arg(help_heading = "Global options", long, global = true, value_enum, default_value_t = Output::Human, value_name = "FORM")]
-    pub output: Output,
+    #[arg(help_heading = "Global options", long, global = true, value_enum, default_value_t = OutputFormat::Human, value_name = "FORM")]
+    pub output: OutputFormat,
     /// Show diffs and new files whole, however long they are
     #[arg(help_heading = "Global options", long, global = true)]
     pub full_diff: bool,
@@ -62,7 +64,7 @@ pub struct Global {
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum OutputFormat {
     /// Text for people
     #[default]
     Human,
@@ -74,69 +76,69 @@ pub enum Output {
 
 /// The subcommand.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CommandArgs {
     /// Plan, show, ask, converge (the default command)
     ///
     /// With a file that `plan --out` wrote, applies that plan: whatever is not as the plan saw it is refused by name, and nothing
     /// is overwritten. A file that is named like a command is written `./plan`.
-    Apply(Apply),
+    Apply(ApplyArgs),
     /// Show what would change; change nothing
     ///
     /// Ends with 2 when changes are pending.
-    Plan(Plan),
+    Plan(PlanArgs),
     /// Find out whether anything differs from what is declared; for cron and CI
     ///
     /// Like `plan`, without the option to save the plan. Ends with 2 when something differs.
-    Drift(Drift),
+    Drift(DriftArgs),
     /// Revert the changes of a run
     ///
     /// Goes back to the state before the newest run that changed a host and has not been rolled back, or to the one before the run
     /// of --to. It plans first, like any change; what someone else has changed since is reported and not overwritten.
-    Rollback(Rollback),
+    Rollback(RollbackArgs),
     /// List what can be rolled back to, run by run
-    Snapshots(Reading),
+    Snapshots(ReadArgs),
     /// Show what converge manages on each host: since which run, and by which resource
     ///
     /// It reads the records that the hosts and clusters keep. An object that was in its declared state already is not managed.
-    State(State),
+    State(StateArgs),
     /// Run the live checks of the roles, and nothing else
     ///
     /// Ends with 2 when a check does not hold.
-    Verify(Reading),
+    Verify(ReadArgs),
     /// Find out why a host cannot be reached or worked on, and what is wrong with a GPU cluster
     ///
     /// Tests the connection step by step: name, TCP, jump hosts, host key, login, shell, becoming another user; then what a run needs there:
     /// records, disk space, clock, packages; then container runtime, driver and certificates of a node; then the cluster itself. Each failure
     /// comes with its cause, its correction, and the role that makes it. Changes nothing. Ends with 1 when something is wrong, with 3 when a
     /// host cannot be reached or refuses the login.
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Show what hosts say about themselves: system, disks, network, GPUs, container runtimes
     ///
     /// Identical output is grouped. Without a name all facts are asked; with one only what it needs. `docs/facts.md` lists them.
-    Facts(Facts),
+    Facts(FactsArgs),
     /// Test roles on disposable hosts: their scenarios, and the gates that hold for every role
     ///
     /// A scenario is a file `tests/*.yaml` of a role: preconditions, and the expected result. Unasked, every scenario goes through the
     /// gates: planning changes nothing, it converges as planned, the next plan is empty, converging again changes nothing, the live
     /// checks hold, injected drift is detected and corrected, and the rollback restores the start.
-    Test(Test),
+    Test(TestArgs),
     /// Run a command on the hosts of a pattern, side by side; identical output is grouped
     ///
     /// `converge run 'web:&prod' -i inventories/prod.yaml -- systemctl is-active nginx`. One word after `--` is shell text, several are a
     /// command and its arguments. It runs as the inventory says (`ansible_become`). With one host its output comes as it is
     /// written. Nothing of it is recorded, planned or rolled back. Ends with 1 when it failed on some host.
-    Run(Run),
+    Run(RunArgs),
     /// Print the inventory as `ansible-inventory` does
     Inventory(InventoryArgs),
     /// Show every candidate for the value of a variable, with its place, and who wins
-    Vars(Vars),
+    Vars(VarsArgs),
     /// Encrypt and decrypt files and values, as `ansible-vault` does
-    Vault(Vault),
+    Vault(VaultCommandArgs),
     /// Check everything that can be known without contact to a host
     ///
     /// Inventory, variables, playbook, roles, templates, connection variables, key files, vault passwords, and what each resource
     /// declares on each host. Values that facts decide, and states of hosts, are what `plan` looks at. Ends with 64 when something is wrong.
-    Validate(Validate),
+    Validate(ValidateArgs),
     /// Show each setting of the project, its value and its source
     ///
     /// Settings come from the nearest `converge.toml`, from the working folder upwards, and from environment variables. The first of these
@@ -145,35 +147,35 @@ pub enum Command {
     /// Write a first project: settings, an inventory, a playbook, a role and its template
     ///
     /// The five files of the README, for a host that you name, and the JSON Schemas of its files for editors. No file is overwritten.
-    Init(Init),
+    Init(InitArgs),
     /// Write a role or a playbook of Ansible as one of converge, and report what each task became
     ///
     /// Nothing of it is run, and nothing is fetched. What cannot be said for certain becomes an open item: the plan of the role refuses until
     /// a person has decided. Importing again never overwrites what a person has edited. `-v` lists every task.
-    Import(Import),
+    Import(ImportArgs),
     /// Draw which role comes after which
-    Graph(Graph),
+    Graph(GraphArgs),
     /// Explain a kind, a role, or what a resource claims on a host and where its values come from
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Print a JSON Schema: of what you write, for editors, or of what `--output json` gives; without a name, list them
     ///
     /// `docs/editors.md` says how to tell an editor about them.
-    Schema(Schema),
+    Schema(SchemaArgs),
     /// Print a completion script for a shell
     ///
     /// Those of bash, zsh and fish complete commands, options, hosts, groups, roles, kinds, tags and recorded runs of the project in the working folder.
-    Completions(Completions),
+    Completions(CompletionsArgs),
     /// Write manual pages into a folder
-    Man(Man),
+    Man(ManArgs),
     /// Print the candidates for the last of some words, for the scripts of shells
     #[command(hide = true)]
-    Complete(Complete),
+    Complete(CompleteArgs),
     /// Write the generated reference pages
     #[command(hide = true)]
-    Docs(Docs),
+    Docs(DocsArgs),
 }
 
-impl Command {
+impl CommandArgs {
     /// Does `--output junit` mean anything to it?
     pub fn has_junit(&self) -> bool {
         matches!(
@@ -190,25 +192,25 @@ impl Command {
 
 /// `converge apply`
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct ApplyArgs {
     /// The inventory, or a plan that `plan --out` wrote [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY|PLAN")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
-    pub removal: Removal,
+    pub removal: RemovalArgs,
     /// Stop before the first deferred resource
     #[arg(long)]
     pub no_deferred: bool,
     /// Ask before each resource, or before each role
     #[arg(long, value_name = "EACH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "resource")]
-    pub step: Option<Step>,
+    pub step: Option<StepUnit>,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<Utf8PathBuf>,
@@ -221,7 +223,7 @@ pub struct Apply {
 
 /// The unit of a question of `--step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Step {
+pub enum StepUnit {
     /// Each resource
     #[value(name = "resource", alias = "item")]
     Item,
@@ -231,16 +233,16 @@ pub enum Step {
 
 /// `converge plan`
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct PlanArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     #[command(flatten)]
-    pub removal: Removal,
+    pub removal: RemovalArgs,
     /// Save the plan in this file, for `converge apply FILE`
     #[arg(long, value_name = "FILE")]
     pub out: Option<Utf8PathBuf>,
@@ -253,12 +255,12 @@ pub struct Plan {
 
 /// `converge drift`
 #[derive(Debug, Args)]
-pub struct Drift {
+pub struct DriftArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     /// Write a page for a browser: plan, diffs, what was done, times. One file that needs no network
@@ -270,7 +272,7 @@ pub struct Drift {
 
 /// `converge rollback`
 #[derive(Debug, Args)]
-pub struct Rollback {
+pub struct RollbackArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
@@ -320,12 +322,12 @@ pub struct Rollback {
 
 /// `converge snapshots` and `converge verify`
 #[derive(Debug, Args)]
-pub struct Reading {
+pub struct ReadArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
     #[command(flatten)]
@@ -334,7 +336,7 @@ pub struct Reading {
 
 /// `converge facts`
 #[derive(Debug, Args)]
-pub struct Facts {
+pub struct FactsArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
@@ -342,22 +344,22 @@ pub struct Facts {
     #[arg(value_name = "NAME.PATH")]
     pub name: Option<String>,
     #[command(flatten)]
-    pub hosts: Hosts,
+    pub hosts: HostsArgs,
 }
 
 /// `converge doctor`
 #[derive(Debug, Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub hosts: Hosts,
+    pub hosts: HostsArgs,
 }
 
 /// `converge test`
 #[derive(Debug, Args)]
-pub struct Test {
+pub struct TestArgs {
     /// The folders of roles: roles/NAME
     #[arg(value_name = "ROLE")]
     pub roles: Vec<Utf8PathBuf>,
@@ -380,11 +382,11 @@ pub struct Test {
     #[arg(long)]
     pub keep: bool,
     /// Remove hosts that --keep has left
-    #[arg(long, conflicts_with_all = ["roles", "all"])]
-    pub remove_kept: bool,
+    #[arg(long = "remove-kept", conflicts_with_all = ["roles", "all"])]
+    pub remove_remaining: bool,
     /// Do not inject drift into the objects that the roles manage
     #[arg(long = "no-drift", alias = "no-spoil")]
-    pub no_spoil: bool,
+    pub no_drift: bool,
     /// Scenarios at once [default: as processors and memory allow]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub jobs: Option<u8>,
@@ -421,7 +423,7 @@ pub struct Test {
 
 /// `converge run`
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunArgs {
     /// The hosts, in Ansible's pattern language: `all`, `web:&prod:!web3`
     #[arg(value_name = "PATTERN")]
     pub pattern: String,

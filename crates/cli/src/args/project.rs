@@ -1,6 +1,6 @@
 //! The arguments of commands that read a project and contact no host, and of those that describe the program.
 
-use super::{Select, VaultArgs};
+use super::{SelectArgs, VaultArgs};
 use camino::Utf8PathBuf;
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
@@ -45,23 +45,23 @@ pub struct InventoryArgs {
 
 /// `converge vars`
 #[derive(Debug, Args)]
-pub struct Vars {
+pub struct VarsArgs {
     /// The host
     pub host: String,
     /// The variable [default: all]
     pub name: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
 }
 
 /// `converge validate`
 #[derive(Debug, Args)]
-pub struct Validate {
+pub struct ValidateArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
 }
 
 /// `converge settings`
@@ -70,7 +70,7 @@ pub struct SettingsArgs {}
 
 /// `converge init`
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct InitArgs {
     /// The folder of the project; it is made where it is missing
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: Utf8PathBuf,
@@ -84,7 +84,7 @@ pub struct Init {
 
 /// `converge import`
 #[derive(Debug, Args)]
-pub struct Import {
+pub struct ImportArgs {
     /// The folder of a role, or a playbook with its roles beside it
     #[arg(value_name = "PATH")]
     pub path: Utf8PathBuf,
@@ -95,12 +95,12 @@ pub struct Import {
 
 /// `converge graph`
 #[derive(Debug, Args)]
-pub struct Graph {
+pub struct GraphArgs {
     /// The inventory [default: the setting `inventory`]
     #[arg(value_name = "INVENTORY")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
     /// The format of the graph
     #[arg(long, value_enum, default_value_t = GraphFormat::Text, value_name = "FORM")]
     pub format: GraphFormat,
@@ -121,7 +121,7 @@ pub enum GraphFormat {
 
 /// `converge explain`
 #[derive(Debug, Args)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// A kind (`file`), a role (`gpu_node`) or a resource of a role (`gpu_node/settings`) [default: list kinds and roles]
     #[arg(value_name = "KIND|ROLE|RESOURCE")]
     pub name: Option<String>,
@@ -132,19 +132,19 @@ pub struct Explain {
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     #[command(flatten)]
-    pub select: Select,
+    pub select: SelectArgs,
 }
 
 /// `converge schema`
 #[derive(Debug, Args)]
-pub struct Schema {
+pub struct SchemaArgs {
     /// role, playbook, inventory, settings; plan, apply (also: report), verify, snapshots, state, vars, facts, fact
     pub name: Option<String>,
 }
 
 /// `converge man`
 #[derive(Debug, Args)]
-pub struct Man {
+pub struct ManArgs {
     /// The folder to write to
     #[arg(value_name = "DIR")]
     pub dir: Utf8PathBuf,
@@ -152,14 +152,14 @@ pub struct Man {
 
 /// `converge completions`
 #[derive(Debug, Args)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell
     pub shell: Shell,
 }
 
 /// `converge complete`
 #[derive(Debug, Args)]
-pub struct Complete {
+pub struct CompleteArgs {
     /// The words behind the program's name, up to that at the cursor
     #[arg(value_name = "WORD", last = true)]
     pub words: Vec<String>,
@@ -167,7 +167,7 @@ pub struct Complete {
 
 /// `converge docs`
 #[derive(Debug, Args)]
-pub struct Docs {
+pub struct DocsArgs {
     /// The folder to write to
     #[arg(long, value_name = "DIR")]
     pub out: Utf8PathBuf,

@@ -1,11 +1,11 @@
 //! Arguments of `converge state`.
 
-use super::Reading;
+use super::ReadArgs;
 use clap::{Args, Subcommand};
 
 /// `converge state`
 #[derive(Debug, Args)]
-pub struct State {
+pub struct StateArgs {
     /// The subcommand.
     #[command(subcommand)]
     pub action: StateAction,
@@ -15,33 +15,33 @@ pub struct State {
 #[derive(Debug, Subcommand)]
 pub enum StateAction {
     /// List the managed objects
-    List(StateRead),
+    List(StateReadArgs),
     /// Show their original state, and the one that the last run left
-    Show(StateRead),
+    Show(StateReadArgs),
     /// Compare the recorded states with the present ones
     ///
     /// Ends with 2 when something differs. The declarations are not compared: `converge drift` does that.
-    Diff(StateRead),
+    Diff(StateReadArgs),
     /// Manage objects that match their declaration already
     ///
     /// No run changes an object that Ansible or a person has made just as a role declares it, and so none records it. Adopted, it is managed from here on, with its present state as the
     /// original one: lists and `converge state diff` have it, and a rollback or a prune after later changes leads back to it. Nothing on the hosts changes but their records.
-    Adopt(StateAdopt),
+    Adopt(StateAdoptArgs),
     /// Stop managing objects
     ///
     /// Nothing on the hosts changes but their records: the objects stay as they are, and a prune, a rollback and a plan do not name them any more. No
     /// rollback undoes this. A role that still declares one of them manages it again as soon as it changes it.
-    Forget(StateForget),
+    Forget(StateForgetArgs),
     /// Record objects under another role or resource
     ///
     /// After a role was renamed, or a resource moved to another role, the records know the objects by the old name: `--role` of a rollback goes by it, and so do lists.
     /// Nothing on the hosts changes but their records. Moving them back gives them the old name again; a rollback does not.
-    Move(StateMove),
+    Move(StateMoveArgs),
 }
 
 impl StateAction {
     /// The arguments, which all of them share.
-    pub fn reading(&mut self) -> &mut Reading {
+    pub fn reading(&mut self) -> &mut ReadArgs {
         match self {
             Self::List(read) | Self::Show(read) | Self::Diff(read) => &mut read.reading,
             Self::Adopt(args) => &mut args.reading,
@@ -53,9 +53,9 @@ impl StateAction {
 
 /// Arguments of the subcommands of `converge state`
 #[derive(Debug, Args)]
-pub struct StateRead {
+pub struct StateReadArgs {
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// Only what this resource manages, or an object as the list names it; several times for several
     #[arg(long, value_name = "ROLE/ID")]
     pub resource: Vec<String>,
@@ -74,9 +74,9 @@ pub struct AmendArgs {
 
 /// Arguments of `converge state forget`
 #[derive(Debug, Args)]
-pub struct StateForget {
+pub struct StateForgetArgs {
     #[command(flatten)]
-    pub read: StateRead,
+    pub read: StateReadArgs,
     /// Forget all that this resource manages, or an object as `converge state list` names it. As --resource
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,
@@ -86,9 +86,9 @@ pub struct StateForget {
 
 /// Arguments of `converge state move`
 #[derive(Debug, Args)]
-pub struct StateMove {
+pub struct StateMoveArgs {
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// OLD and NEW: two roles, or two resources (ROLE/ID) with all their elements
     #[arg(value_name = "OLD NEW")]
     pub names: Vec<String>,
@@ -98,9 +98,9 @@ pub struct StateMove {
 
 /// Arguments of `converge state adopt`
 #[derive(Debug, Args)]
-pub struct StateAdopt {
+pub struct StateAdoptArgs {
     #[command(flatten)]
-    pub reading: Reading,
+    pub reading: ReadArgs,
     /// The resources whose objects are adopted, with all their elements
     #[arg(value_name = "ROLE/ID")]
     pub resources: Vec<String>,

@@ -35,7 +35,7 @@ pub struct VaultArgs {
 
 /// `converge vault`
 #[derive(Debug, Args)]
-pub struct Vault {
+pub struct VaultCommandArgs {
     /// The action.
     #[command(subcommand)]
     pub action: VaultAction,
@@ -45,25 +45,25 @@ pub struct Vault {
 #[derive(Debug, Subcommand)]
 pub enum VaultAction {
     /// Encrypt files in place; without a file, standard input to standard output
-    Encrypt(VaultWrite),
+    Encrypt(VaultWriteArgs),
     /// Encrypt one value, for a file of variables
     ///
     /// The value is asked for at a terminal, or read from standard input as it is, line ends included. It is no argument: those stand
     /// in the list of processes.
-    EncryptString(VaultString),
+    EncryptString(VaultStringArgs),
     /// Decrypt files in place; without a file, standard input to standard output
-    Decrypt(VaultRead),
+    Decrypt(VaultReadArgs),
     /// Print what is in encrypted files
-    View(VaultRead),
+    View(VaultReadArgs),
     /// Edit an encrypted file with $VISUAL or $EDITOR; a file that is not there is made
-    Edit(VaultEdit),
+    Edit(VaultEditArgs),
     /// Encrypt files anew with another password
-    Rekey(VaultRekey),
+    Rekey(VaultRekeyArgs),
 }
 
 /// `converge vault decrypt` and `view`
 #[derive(Debug, Args)]
-pub struct VaultRead {
+pub struct VaultReadArgs {
     /// The files [default: standard input]
     #[arg(value_name = "FILE")]
     pub files: Vec<Utf8PathBuf>,
@@ -73,7 +73,7 @@ pub struct VaultRead {
 
 /// `converge vault encrypt`
 #[derive(Debug, Args)]
-pub struct VaultWrite {
+pub struct VaultWriteArgs {
     /// The files [default: standard input]
     #[arg(value_name = "FILE")]
     pub files: Vec<Utf8PathBuf>,
@@ -86,7 +86,7 @@ pub struct VaultWrite {
 
 /// `converge vault encrypt-string`
 #[derive(Debug, Args)]
-pub struct VaultString {
+pub struct VaultStringArgs {
     /// The variable: prints `NAME: !vault |`
     #[arg(short, long)]
     pub name: Option<String>,
@@ -99,7 +99,7 @@ pub struct VaultString {
 
 /// `converge vault edit`
 #[derive(Debug, Args)]
-pub struct VaultEdit {
+pub struct VaultEditArgs {
     /// The file
     pub file: Utf8PathBuf,
     /// Which of several passwords encrypts a new file
@@ -111,7 +111,7 @@ pub struct VaultEdit {
 
 /// `converge vault rekey`
 #[derive(Debug, Args)]
-pub struct VaultRekey {
+pub struct VaultRekeyArgs {
     /// The files
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<Utf8PathBuf>,

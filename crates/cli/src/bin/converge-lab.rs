@@ -12,16 +12,16 @@ use std::time::Duration;
 /// Disposable real Debian hosts on this machine.
 #[derive(Parser)]
 #[command(name = "converge-lab", version)]
-struct Arguments {
+struct LabArguments {
     /// The name of the lab.
     #[arg(long, default_value = "hand", global = true)]
     name: String,
     #[command(subcommand)]
-    action: Action,
+    action: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum LabCommand {
     /// Start hosts h1 to hN, fresh, and leave them running.
     Up {
         /// The number of hosts.
@@ -105,7 +105,7 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = LabArguments::parse();
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
@@ -121,7 +121,7 @@ fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
+fn run(arguments: &LabArguments) -> Result<ExitCode, LabError> {
     let options = LabOptions::new(&arguments.name);
     let host = |name: &str| -> Result<(Lab, Host), LabError> {
         let lab = Lab::attach(options.clone())?;
@@ -129,7 +129,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
         Ok((lab, host))
     };
     match &arguments.action {
-        Action::Up { count, kube } => {
+        LabCommand::Up { count, kube } => {
             let lab = Lab::open(if *kube { options.kube() } else { options })?;
             for host in lab.up(*count)? {
                 say(&format!("{} {}", host.name(), host.address()));
@@ -137,22 +137,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
             say(&format!("ssh -F {} h1", lab.ssh_config().display()));
             lab.leave_running()?;
         }
-        Action::Down => Lab::attach(options)?.down()?,
-        Action::Status => {
+        LabCommand::Down => Lab::attach(options)?.down()?,
+        LabCommand::Status => {
             for host in Lab::attach(options)?.hosts() {
                 let state = host.leader().map_or("down".to_owned(), |pid| format!("up, pid {pid}"));
                 say(&format!("{:8} {:15} {state}", host.name(), host.address()));
             }
         }
-        Action::Ssh { host: name, command } => {
+        LabCommand::Ssh { host: name, command } => {
             let (lab, host) = host(name)?;
             return Err(lab.ssh_command("root", &host).args(command).exec().into());
         }
-        Action::Exec { host: name, command } => {
+        LabCommand::Exec { host: name, command } => {
             let (_lab, host) = host(name)?;
             return Err(host.exec_command(&command.join(" "))?.exec().into());
         }
-        Action::Reset { hosts } => {
+        LabCommand::Reset { hosts } => {
             let lab = Lab::attach(options)?;
             let chosen = lab
                 .hosts()
@@ -160,9 +160,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
                 .filter(|host| hosts.is_empty() || hosts.iter().any(|name| name == host.name()));
             lab.reset_hosts(&chosen.collect::<Vec<_>>())?;
         }
-        Action::Kill { host: name } => host(name)?.1.kill()?,
-        Action::Start { host: name } => host(name)?.1.start()?,
-        Action::Rtt { milliseconds } => {
+        LabCommand::Kill { host: name } => host(name)?.1.kill()?,
+        LabCommand::Start { host: name } => host(name)?.1.start()?,
+        LabCommand::Rtt { milliseconds } => {
             let lab = Lab::attach(options)?;
             // The previous delay line ends by itself when its devices go.
             if let Some([a, b]) = lab.prepare_rtt(*milliseconds)? {
@@ -171,7 +171,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
                 line.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
             }
         }
-        Action::KubeApi { host: name, nodes, gpus } => {
+        LabCommand::KubeApi { host: name, nodes, gpus } => {
             let (_lab, host) = host(name)?;
             let api = ApiServer::start(&host, ApiOptions::new().kwok())?;
             if *nodes > 0 {
@@ -181,7 +181,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
             say(&format!("converge-lab --name {} exec {name} '{}'", arguments.name, api.kubectl_line()));
             api.leave_running();
         }
-        Action::KubeRepositories => {
+        LabCommand::KubeRepositories => {
             let served = Repositories::serve(&Lab::attach(options)?)?;
             say(&format!("kubernetes: {} /", served.kubernetes_url()));
             say(&format!("  key {}\n  {}", served.kubernetes_key_url(), served.kubernetes_fingerprint()?));
@@ -192,18 +192,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode, LabError> {
                 std::thread::park();
             }
         }
-        Action::KubeParts { names } => {
+        LabCommand::KubeParts { names } => {
             for part in Part::ALL {
                 if names.is_empty() || names.iter().any(|name| name == part.name()) {
                     say(&format!("{:14} {}", part.name(), ensure(&[*part])?.folder(*part)?.display()));
                 }
             }
         }
-        Action::Converge { version, arguments } => {
+        LabCommand::Converge { version, arguments } => {
             return Ok(converge_cli::converge_test(version, arguments.iter().cloned()));
         }
-        Action::Wipe => wipe(&default_cache_dir())?,
-        Action::Delay { a, b, micros } => {
+        LabCommand::Wipe => wipe(&default_cache_dir())?,
+        LabCommand::Delay { a, b, micros } => {
             forward_with_delay(a, b, Duration::from_micros(*micros), &|| false)?
         }
     }

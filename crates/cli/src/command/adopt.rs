@@ -2,7 +2,7 @@
 
 use super::amending::AmendmentText;
 use super::plan::inventory_names;
-use crate::args::{AmendArgs, Reading, StateAdopt};
+use crate::args::{AmendArgs, ReadArgs, StateAdoptArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -15,9 +15,9 @@ use converge_planner::{HostPlan, Item, Outcome};
 use converge_render as render;
 use std::collections::BTreeSet;
 
-pub async fn run(args: StateAdopt, console: &Console) -> Result<u8, Failure> {
-    let StateAdopt {
-        reading: Reading { target, mut select, connection, timings },
+pub async fn run(args: StateAdoptArgs, console: &Console) -> Result<u8, Failure> {
+    let StateAdoptArgs {
+        reading: ReadArgs { target, mut select, connection, timings },
         resources,
         amend: AmendArgs { host, yes },
     } = args;
@@ -66,9 +66,9 @@ fn is_of(item: &Item, resource: &str) -> bool {
 /// All resources are declared, for hosts, and none of them has anything to change.
 fn check(plan: &FleetPlan, resources: &[String]) -> Result<(), Failure> {
     let items = || plan.planned().flat_map(|host| host.items.iter().map(move |item| (host, item)));
-    let is_all_seen = plan.planned().count() == plan.hosts.len();
+    let is_whole_plan = plan.planned().count() == plan.hosts.len();
     if let Some(unknown) = resources.iter().find(|name| !items().any(|(_, item)| is_of(item, name)))
-        && is_all_seen
+        && is_whole_plan
     {
         return Err(Failure::usage(
             format!("no resource `{unknown}` is declared here"),

@@ -38,12 +38,13 @@ fn ids_to_allow(item: &Item) -> Vec<String> {
         Outcome::Refused(why) => Some(why),
         _ => None,
     };
-    let said = item.notes.iter().chain(refused).flat_map(|text| text.split("--allow-destroy ").skip(1));
-    let said = said.filter_map(|rest| rest.split('`').next()).map(str::to_owned);
+    let named = item.notes.iter().chain(refused).flat_map(|text| text.split("--allow-destroy ").skip(1));
+    let named = named.filter_map(|rest| rest.split('`').next()).map(str::to_owned);
     let irreversible = |planned: &&PlannedChange| {
         matches!(planned.reversibility, Reversibility::Irreversible(_))
             && !converge_objects::is_action(&planned.change.object)
     };
-    said.chain(item.changes().iter().filter(irreversible).map(|planned| planned.change.object.to_string()))
+    named
+        .chain(item.changes().iter().filter(irreversible).map(|planned| planned.change.object.to_string()))
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::allowed_ids::refuse_unknown_ids;
 use super::plan::{SavedArguments, inventory_names, show};
-use crate::args::{Apply, Removal, Select};
+use crate::args::{ApplyArgs, RemovalArgs, SelectArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
@@ -17,7 +17,7 @@ use converge_render as render;
 use converge_resource::{counted, quote};
 use std::io::Read;
 
-pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: ApplyArgs, console: &Console) -> Result<u8, Failure> {
     let number = args.removal.prune.flatten();
     let Some((saved, arguments)) = saved_plan(&args, console)? else {
         let project = project::load(args.target.as_deref(), &args.select, console)?;
@@ -46,7 +46,7 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
         let help = "plan again with --prune, or leave it out";
         return Err(Failure::usage("the saved plan was made without --prune", help));
     }
-    let removal = Removal {
+    let removal = RemovalArgs {
         prune: arguments.prune.then_some(number),
         allow_destroy: [arguments.allow_destroy, args.removal.allow_destroy].concat(),
     };
@@ -79,9 +79,9 @@ pub async fn run(args: Apply, console: &Console) -> Result<u8, Failure> {
 }
 
 /// The saved plan, when the target is one, and what it was made with.
-fn saved_plan(args: &Apply, console: &Console) -> Result<Option<(SavedPlan, SavedArguments)>, Failure> {
+fn saved_plan(args: &ApplyArgs, console: &Console) -> Result<Option<(SavedPlan, SavedArguments)>, Failure> {
     let Some(path) = args.target.as_deref().filter(|t| is_plan_file(t)) else { return Ok(None) };
-    if args.select != Select::default() {
+    if args.select != SelectArgs::default() {
         let help = "leave them out, or plan again with them";
         return Err(Failure::usage("a saved plan holds its own choice of hosts, roles and variables", help));
     }
@@ -111,7 +111,7 @@ pub fn is_plan_file(target: &str) -> bool {
 }
 
 /// The command that puts a run back.
-pub(super) fn back(inventory: &str, select: &Select) -> String {
+pub(super) fn back(inventory: &str, select: &SelectArgs) -> String {
     let mut words = vec!["converge rollback".to_owned()];
     // The first inventory is an argument, the others are flags.
     words.extend(
@@ -219,10 +219,10 @@ fn confirm_prune(plan: &FleetPlan, number: Option<usize>, console: &Console) -> 
     let pruned = plan.pruned();
     let things = pruned.things;
     match number {
-        Some(said) if pruned.is_covered_by(said) => return Ok(()),
-        Some(said) => {
+        Some(given) if pruned.is_covered_by(given) => return Ok(()),
+        Some(given) => {
             let message = format!(
-                "--prune={said} was given, and the plan removes or restores {}; nothing was changed",
+                "--prune={given} was given, and the plan removes or restores {}; nothing was changed",
                 counted(things, "object")
             );
             return Err(Failure::refused(

@@ -4,7 +4,7 @@ mod values;
 mod words;
 
 use super::schema;
-use crate::args::Complete;
+use crate::args::CompleteArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use clap::{Arg, Command};
@@ -14,7 +14,7 @@ use words::{CommandLine, Wants};
 /// The command that needs no name.
 const DEFAULT: &str = "apply";
 
-pub async fn run(args: Complete, console: &Console, definition: Command) -> Result<u8, Failure> {
+pub async fn run(args: CompleteArgs, console: &Console, definition: Command) -> Result<u8, Failure> {
     let found = candidates(definition, &args.words).await;
     let line =
         |(word, about): (String, String)| format!("{word}\t{}\n", about.lines().next().unwrap_or_default());

@@ -1,11 +1,11 @@
 //! `converge completions`: scripts for shells.
 
-use crate::args::Completions;
+use crate::args::CompletionsArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use clap_complete::Shell;
 
-pub fn run(args: Completions, console: &Console, mut definition: clap::Command) -> Result<u8, Failure> {
+pub fn run(args: CompletionsArgs, console: &Console, mut definition: clap::Command) -> Result<u8, Failure> {
     // These ask `converge complete`, which knows the project: the dynamic engine of clap_complete is not stable (its feature `unstable-dynamic`).
     let asking = match args.shell {
         Shell::Bash => Some(include_str!("complete/converge.bash")),

@@ -1,13 +1,13 @@
 //! `converge docs`: the reference pages that are generated.
 
-use crate::args::{self, Docs};
+use crate::args::{self, DocsArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::settings;
 use converge_resources::{KINDS, reference_page};
 use std::collections::BTreeMap;
 
-pub fn run(args: Docs, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: DocsArgs, console: &Console) -> Result<u8, Failure> {
     let failed = |e: std::io::Error| Failure::failed(e.to_string());
     let mut stale = Vec::new();
     for (name, page) in pages() {

@@ -1,7 +1,7 @@
 //! `converge doctor`: why a host cannot be reached or worked on.
 
 use super::plan::inventory_names;
-use crate::args::Doctor;
+use crate::args::DoctorArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -9,7 +9,7 @@ use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, Health};
 use converge_render as render;
 
-pub async fn run(args: Doctor, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: DoctorArgs, console: &Console) -> Result<u8, Failure> {
     let (select, connection) = args.hosts.split();
     let project = project::load_inventory(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);

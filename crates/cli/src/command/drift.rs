@@ -1,16 +1,16 @@
 //! `converge drift`: whether anything differs.
 
 use super::plan;
-use crate::args::{Drift, Removal};
+use crate::args::{DriftArgs, RemovalArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 
-pub async fn run(args: Drift, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: DriftArgs, console: &Console) -> Result<u8, Failure> {
     let (found, _) = plan::make(
         args.target.as_deref(),
         &args.select,
         &args.connection,
-        &Removal::default(),
+        &RemovalArgs::default(),
         plan::OutputFiles { report: args.report, timings: args.timings.file },
         console,
     )

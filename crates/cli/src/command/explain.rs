@@ -1,6 +1,6 @@
 //! `converge explain`: the reference page of a kind, what a role is for, why a resource is as it is on a host.
 
-use crate::args::Explain;
+use crate::args::ExplainArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -27,7 +27,7 @@ const ANSIBLE: [AnsibleSort; 6] = [
     AnsibleSort::Variable,
 ];
 
-pub fn run(args: Explain, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: ExplainArgs, console: &Console) -> Result<u8, Failure> {
     let roles = RolePath { dirs: folders(&args) };
     let Some(name) = args.name.clone() else {
         console.print(&list(&roles.names()));
@@ -98,7 +98,7 @@ fn no_role(name: &str, folder: &Utf8Path) -> Failure {
 }
 
 /// Where roles are looked for without a project: beside here, and beside the playbook.
-fn folders(args: &Explain) -> Vec<Utf8PathBuf> {
+fn folders(args: &ExplainArgs) -> Vec<Utf8PathBuf> {
     let mut dirs = vec![Utf8PathBuf::from("roles")];
     if let Some(folder) = args.select.playbook.as_ref().and_then(|p| p.parent()) {
         dirs.push(folder.join("roles"));
@@ -241,7 +241,7 @@ fn shown(node: &Node) -> String {
 }
 
 /// One resource on one host: what it claims, its values, and where they come from.
-fn resource(args: &Explain, address: &str, console: &Console) -> Result<Text, Failure> {
+fn resource(args: &ExplainArgs, address: &str, console: &Console) -> Result<Text, Failure> {
     let Some((role_name, _)) = address.split_once('/') else { return Ok(Text::new()) };
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let hosts = project.hosts_of_role(role_name);

@@ -2,7 +2,7 @@
 
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::Facts;
+use crate::args::FactsArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -12,7 +12,7 @@ use converge_render::{self as render, FactPath};
 use converge_syntax::did_you_mean;
 use serde_json::Value;
 
-pub async fn run(args: Facts, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: FactsArgs, console: &Console) -> Result<u8, Failure> {
     let mut name = args.name;
     let mut target = args.target;
     let (select, connection) = args.hosts.split();

@@ -3,7 +3,7 @@
 use super::amending::AmendmentText;
 use super::chosen_objects::narrow_to_resources;
 use super::plan::inventory_names;
-use crate::args::{AmendArgs, Reading, StateForget, StateRead};
+use crate::args::{AmendArgs, ReadArgs, StateForgetArgs, StateReadArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -11,10 +11,13 @@ use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Amendment, Engine, HostManaged, ManagedDetail, not_to_forget};
 use converge_render as render;
 
-pub async fn run(args: StateForget, console: &Console) -> Result<u8, Failure> {
-    let StateForget { read: StateRead { reading, resource }, resources, amend: AmendArgs { host, yes } } =
-        args;
-    let Reading { target, mut select, connection, timings } = reading;
+pub async fn run(args: StateForgetArgs, console: &Console) -> Result<u8, Failure> {
+    let StateForgetArgs {
+        read: StateReadArgs { reading, resource },
+        resources,
+        amend: AmendArgs { host, yes },
+    } = args;
+    let ReadArgs { target, mut select, connection, timings } = reading;
     select.limit = host.or(select.limit);
     let wanted: Vec<String> = resource.into_iter().chain(resources).collect();
     if wanted.is_empty() {

@@ -1,6 +1,6 @@
 //! `converge import`: a role or a playbook of Ansible, written as one of converge.
 
-use crate::args::Import;
+use crate::args::ImportArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project::catalog;
@@ -40,7 +40,7 @@ struct WholeImport {
     outputs: Vec<OutputFile>,
 }
 
-pub fn run(args: Import, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: ImportArgs, console: &Console) -> Result<u8, Failure> {
     let mut whole = WholeImport::default();
     if args.path.is_dir() {
         if !FOLDERS.iter().any(|folder| args.path.join(folder).is_dir()) {

@@ -1,6 +1,6 @@
 //! `converge init`: the first project of the README.
 
-use crate::args::Init;
+use crate::args::InitArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::settings;
@@ -27,7 +27,7 @@ const SCHEMA_OF: [(&str, &str); 3] = [
     ("roles/hello/role.yaml", "role"),
 ];
 
-pub fn run(args: Init, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: InitArgs, console: &Console) -> Result<u8, Failure> {
     let there: Vec<&str> =
         FILES.iter().map(|(path, _)| *path).filter(|path| args.dir.join(path).exists()).collect();
     if !there.is_empty() {
@@ -77,7 +77,7 @@ fn modeline(path: &str) -> String {
 }
 
 /// The file for this host. A colon in an address would end a plain scalar of a map on one line.
-fn filled(content: &str, args: &Init) -> String {
+fn filled(content: &str, args: &InitArgs) -> String {
     let address =
         if args.address.contains(':') { format!("\"{}\"", args.address) } else { args.address.clone() };
     content

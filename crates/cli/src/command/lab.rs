@@ -1,6 +1,6 @@
 //! `converge test` in the program `converge`: it becomes `converge-lab`, which has the disposable hosts.
 
-use crate::args::Test;
+use crate::args::TestArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::process::Command;
 const PROGRAM: &str = "converge-lab";
 
 /// Returns only when the program cannot be started. The arguments have been checked; the program reads them again.
-pub fn run(_args: Test, _console: &Console) -> Result<u8, Failure> {
+pub fn run(_args: TestArgs, _console: &Console) -> Result<u8, Failure> {
     let own =
         std::env::current_exe().map_err(|e| Failure::failed(format!("its own program is not found: {e}")))?;
     let program = beside(&own).unwrap_or_else(|| PathBuf::from(PROGRAM));

@@ -1,6 +1,6 @@
 //! `converge man`: manual pages.
 
-use crate::args::{self, Man};
+use crate::args::{self, ManArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::settings::{FILE, FILE_VARIABLE, KEYS};
@@ -112,7 +112,7 @@ const FILES: &[(&str, &str)] = &[
     ("/var/lib/converge", "On a host: the records of runs, and what a rollback restores."),
 ];
 
-pub fn run(args: Man, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: ManArgs, console: &Console) -> Result<u8, Failure> {
     let failed = |e: std::io::Error| Failure::failed(e.to_string());
     fs::create_dir_all(&args.dir).map_err(failed)?;
     // One page a command; hidden commands have none.

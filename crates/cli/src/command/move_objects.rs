@@ -2,7 +2,7 @@
 
 use super::amending::AmendmentText;
 use super::plan::inventory_names;
-use crate::args::{AmendArgs, Reading, StateMove};
+use crate::args::{AmendArgs, ReadArgs, StateMoveArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::project;
@@ -12,9 +12,9 @@ use converge_model::Project;
 use converge_render as render;
 use converge_resource::role_of;
 
-pub async fn run(args: StateMove, console: &Console) -> Result<u8, Failure> {
-    let StateMove {
-        reading: Reading { target, mut select, connection, timings },
+pub async fn run(args: StateMoveArgs, console: &Console) -> Result<u8, Failure> {
+    let StateMoveArgs {
+        reading: ReadArgs { target, mut select, connection, timings },
         names,
         amend: AmendArgs { host, yes },
     } = args;

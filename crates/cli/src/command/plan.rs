@@ -1,6 +1,6 @@
 //! `converge plan`: what would change.
 
-use crate::args::{ConnectionArgs, Plan, Removal, Select};
+use crate::args::{ConnectionArgs, PlanArgs, RemovalArgs, SelectArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::page::{Page, PagePath};
@@ -21,7 +21,7 @@ pub struct SavedArguments {
     /// The inventory.
     pub target: Option<String>,
     /// The rest.
-    pub select: Select,
+    pub select: SelectArgs,
     /// Whether it prunes orphaned objects.
     #[serde(default)]
     pub prune: bool,
@@ -32,7 +32,7 @@ pub struct SavedArguments {
     pub moment: Moment,
 }
 
-pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: PlanArgs, console: &Console) -> Result<u8, Failure> {
     if args.out.is_some() {
         refuse_standard_input(&args.select)?;
     }
@@ -44,7 +44,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
         let folder = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
         let folder = folder.ok_or_else(|| Failure::failed("the current folder's name is not UTF-8"))?;
         // Which playbook is the default one depends on the folder.
-        let select = Select { playbook: Some(playbook), ..args.select };
+        let select = SelectArgs { playbook: Some(playbook), ..args.select };
         let arguments = SavedArguments {
             folder,
             target: args.target,
@@ -69,7 +69,7 @@ pub async fn run(args: Plan, console: &Console) -> Result<u8, Failure> {
 }
 
 /// A saved plan is made again from its arguments, and standard input cannot be read twice.
-fn refuse_standard_input(select: &Select) -> Result<(), Failure> {
+fn refuse_standard_input(select: &SelectArgs) -> Result<(), Failure> {
     match select.set.iter().find(|pair| pair.ends_with("=@-")) {
         None => Ok(()),
         Some(pair) => Err(Failure::usage(
@@ -96,9 +96,9 @@ pub struct OutputFiles {
 /// Loads the project and plans; writes a page about it where one is wanted.
 pub async fn make(
     target: Option<&str>,
-    select: &Select,
+    select: &SelectArgs,
     connection: &ConnectionArgs,
-    removal: &Removal,
+    removal: &RemovalArgs,
     files: OutputFiles,
     console: &Console,
 ) -> Result<(FleetPlan, LoadedProject), Failure> {
@@ -120,7 +120,7 @@ pub async fn make(
 }
 
 /// The inventories as they were typed, for the records of runs.
-pub fn inventory_names(target: Option<&str>, select: &Select) -> String {
+pub fn inventory_names(target: Option<&str>, select: &SelectArgs) -> String {
     let all: Vec<&str> = target.into_iter().chain(select.inventories.iter().map(String::as_str)).collect();
     all.join(" ")
 }

@@ -3,16 +3,16 @@
 use super::allowed_ids::refuse_unknown_ids;
 use super::apply::{ApplyOptions, back, carry_out};
 use super::plan::inventory_names;
-use crate::args::{Removal, Rollback, Select};
+use crate::args::{RemovalArgs, RollbackArgs, SelectArgs};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::page::{Page, PagePath};
 use crate::project;
 use crate::session::{CommandSession, SessionRequest};
 
-pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: RollbackArgs, console: &Console) -> Result<u8, Failure> {
     // Roles limit the changes that are reverted, not the roles that are loaded: a role may have left the playbook since.
-    let select = Select {
+    let select = SelectArgs {
         inventories: args.inventories,
         playbook: args.playbook,
         roles_path: args.roles_path,
@@ -20,11 +20,11 @@ pub async fn run(args: Rollback, console: &Console) -> Result<u8, Failure> {
         set: args.set,
         vault: args.vault,
         allow_empty: args.allow_empty,
-        ..Select::default()
+        ..SelectArgs::default()
     };
     let project = project::load(args.target.as_deref(), &select, console)?;
     let names = inventory_names(args.target.as_deref(), &select);
-    let removal = Removal { prune: None, allow_destroy: args.allow_destroy };
+    let removal = RemovalArgs { prune: None, allow_destroy: args.allow_destroy };
     let mut session = CommandSession::open(
         SessionRequest::new(project, &args.connection, &names).with_removal(&removal),
         console,

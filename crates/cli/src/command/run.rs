@@ -1,6 +1,6 @@
 //! `converge run`: one command on the hosts of a pattern.
 
-use crate::args::{Run, Select};
+use crate::args::{RunArgs, SelectArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: RunArgs, console: &Console) -> Result<u8, Failure> {
     if args.pattern.trim().is_empty() {
         return Err(Failure::usage(
             "the pattern is empty, and would select no host",
@@ -21,13 +21,13 @@ pub async fn run(args: Run, console: &Console) -> Result<u8, Failure> {
     let root = || args.become_root.then(|| "root".to_owned());
     let user = args.become_user.or_else(root);
     let names = args.inventories.join(" ");
-    let select = Select {
+    let select = SelectArgs {
         inventories: args.inventories,
         limit: Some(args.pattern),
         set: args.set,
         vault: args.vault,
         allow_empty: args.allow_empty,
-        ..Select::default()
+        ..SelectArgs::default()
     };
     let project = project::load_inventory(None, &select, console)?;
     let script = script(&args.command);

@@ -1,6 +1,6 @@
 //! `converge schema`: JSON Schemas for editors and for readers of our documents.
 
-use crate::args::Schema;
+use crate::args::SchemaArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::{schemas, settings};
@@ -13,7 +13,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
     authored.chain(converge_render::documents::schemas()).collect()
 }
 
-pub fn run(args: Schema, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: SchemaArgs, console: &Console) -> Result<u8, Failure> {
     let all = all();
     let Some(name) = args.name else {
         console.write(&all.iter().map(|(name, _)| format!("{name}\n")).collect::<String>());

@@ -4,7 +4,7 @@ use super::chosen_objects::narrow;
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
 use super::{adopt, forget, move_objects};
-use crate::args::{Reading, State, StateAction, StateRead};
+use crate::args::{ReadArgs, StateAction, StateArgs, StateReadArgs};
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -12,7 +12,7 @@ use crate::session::{CommandSession, SessionRequest};
 use converge_engine::{Engine, HostManaged, ManagedDetail, Present};
 use converge_render as render;
 
-pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: StateArgs, console: &Console) -> Result<u8, Failure> {
     let (read, detail) = match args.action {
         StateAction::List(read) => (read, render::Detail::None),
         StateAction::Show(read) => (read, render::Detail::States),
@@ -21,7 +21,7 @@ pub async fn run(args: State, console: &Console) -> Result<u8, Failure> {
         StateAction::Adopt(args) => return adopt::run(args, console).await,
         StateAction::Move(args) => return move_objects::run(args, console).await,
     };
-    let StateRead { reading: Reading { target, select, connection, timings }, resource } = read;
+    let StateReadArgs { reading: ReadArgs { target, select, connection, timings }, resource } = read;
     let project = project::load(target.as_deref(), &select, console)?;
     let names = inventory_names(target.as_deref(), &select);
     let mut session = CommandSession::open(SessionRequest::new(project, &connection, &names), console)?;

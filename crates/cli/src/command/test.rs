@@ -1,6 +1,6 @@
 //! `converge test`: roles, held against their scenarios and the gates that hold for every role.
 
-use crate::args::Test;
+use crate::args::TestArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::prompt::Agreement;
@@ -16,8 +16,8 @@ use std::time::Instant;
 /// A disposable host and its share of the work take about this much memory, in KiB.
 const HOST_KIB: u64 = 512 << 10;
 
-pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
-    if args.remove_kept {
+pub fn run(args: TestArgs, console: &Console) -> Result<u8, Failure> {
+    if args.remove_remaining {
         return remove_remaining_hosts(console);
     }
     let cases = cases(&args)?;
@@ -35,7 +35,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
         jobs: jobs(&args, &cases),
         keep: args.keep,
         record: args.record,
-        inject_drift: !args.no_spoil,
+        inject_drift: !args.no_drift,
         catalog: project::catalog(),
         vault: args.vault.vault()?,
         operator: session::operator(),
@@ -71,7 +71,7 @@ pub fn run(args: Test, console: &Console) -> Result<u8, Failure> {
 }
 
 /// Reads all scenarios that are asked for; diagnostics of all of them together.
-fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
+fn cases(args: &TestArgs) -> Result<Vec<Case>, Failure> {
     let folders: Vec<Utf8PathBuf> = match (args.all, args.roles.is_empty()) {
         (true, true) => converge_scenarios::find_roles(&args.roles_folder)?,
         (true, false) => {
@@ -104,7 +104,7 @@ fn cases(args: &Test) -> Result<Vec<Case>, Failure> {
 }
 
 /// Where the scenarios run; refused with what to do where they cannot.
-fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failure> {
+fn hosts(args: &TestArgs, cases: &[Case], console: &Console) -> Result<Where, Failure> {
     if args.pure {
         return Ok(Where::Recorded);
     }
@@ -140,21 +140,21 @@ fn hosts(args: &Test, cases: &[Case], console: &Console) -> Result<Where, Failur
 }
 
 /// Hosts that a user has are changed only when a user says so.
-fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
+fn ask(args: &TestArgs, names: &[String], cases: &[Case], console: &Console) -> Result<(), Failure> {
     let roles: Vec<&str> = cases.iter().map(|c| c.role.as_str()).collect();
     let mut roles: Vec<&str> = roles;
     roles.dedup();
-    let damage = if args.no_spoil {
+    let damage = if args.no_drift {
         ""
     } else {
         " Drift is injected into all objects of these roles, one after another, and corrected."
     };
-    let said = format!(
+    let notice = format!(
         "This changes {}: {} with all that they require are applied, then rolled back.{damage}",
         names.join(", "),
         roles.join(", ")
     );
-    console.remark(render::Tone::Warn, "", &said);
+    console.remark(render::Tone::Warn, "", &notice);
     if args.yes {
         return Ok(());
     }
@@ -168,7 +168,7 @@ fn ask(args: &Test, names: &[String], cases: &[Case], console: &Console) -> Resu
 }
 
 /// Scenarios at once: as many as processors, and as their hosts have room in memory.
-fn jobs(args: &Test, cases: &[Case]) -> usize {
+fn jobs(args: &TestArgs, cases: &[Case]) -> usize {
     if let Some(jobs) = args.jobs {
         return usize::from(jobs);
     }
@@ -199,11 +199,11 @@ fn progress(cases: &[Case], console: &Console) -> render::TestProgress {
 
 fn remove_remaining_hosts(console: &Console) -> Result<u8, Failure> {
     let removed = converge_scenarios::remove_remaining_hosts().map_err(Failure::failed)?;
-    let said = if removed.is_empty() {
+    let notice = if removed.is_empty() {
         "no hosts were left\n".to_owned()
     } else {
         format!("removed: {}\n", removed.join(", "))
     };
-    console.write(&said);
+    console.write(&notice);
     Ok(code::DONE)
 }

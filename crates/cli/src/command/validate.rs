@@ -1,12 +1,12 @@
 //! `converge validate`: everything that can be known without contact to a host.
 
-use crate::args::Validate;
+use crate::args::ValidateArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
 use converge_engine::{Engine, EventSink, Options};
 
-pub fn run(args: Validate, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: ValidateArgs, console: &Console) -> Result<u8, Failure> {
     if !console.human() {
         return Err(Failure::usage(
             "this command has no JSON form",

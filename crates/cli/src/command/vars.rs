@@ -1,13 +1,13 @@
 //! `converge vars`: where values come from.
 
 use super::inventory::unknown;
-use crate::args::Vars;
+use crate::args::VarsArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
 use converge_render as render;
 
-pub fn run(args: Vars, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: VarsArgs, console: &Console) -> Result<u8, Failure> {
     let project = project::load(None, &args.select, console)?;
     if project.inventory().host(&args.host).is_none() && project.entry_hosts(&args.host).is_none() {
         return Err(unknown("host", &args.host, project.inventory().hosts().map(|h| h.name())));

@@ -1,7 +1,8 @@
 //! `converge vault`: what `ansible-vault` does, on the same files.
 
 use crate::args::{
-    Vault as Arguments, VaultAction, VaultEdit, VaultRead, VaultRekey, VaultString, VaultWrite,
+    VaultAction, VaultCommandArgs, VaultEditArgs, VaultReadArgs, VaultRekeyArgs, VaultStringArgs,
+    VaultWriteArgs,
 };
 use crate::console::Console;
 use crate::failure::{Failure, code};
@@ -19,7 +20,7 @@ use zeroize::Zeroizing;
 /// The largest file that is encrypted or decrypted.
 const MAX_BYTES: u64 = 256 << 20;
 
-pub fn run(args: Arguments, console: &Console) -> Result<u8, Failure> {
+pub fn run(args: VaultCommandArgs, console: &Console) -> Result<u8, Failure> {
     match args.action {
         VaultAction::Encrypt(args) => encrypt_files(&args, console),
         VaultAction::EncryptString(args) => encrypt_string(&args, console),
@@ -31,7 +32,7 @@ pub fn run(args: Arguments, console: &Console) -> Result<u8, Failure> {
     Ok(code::DONE)
 }
 
-fn encrypt_files(args: &VaultWrite, console: &Console) -> Result<(), Failure> {
+fn encrypt_files(args: &VaultWriteArgs, console: &Console) -> Result<(), Failure> {
     if args.files.is_empty() {
         // The text to encrypt is read first: the question for the password is asked at the terminal, not here.
         let plain = standard_input("Type or pipe in what is to be encrypted, and end with Ctrl-D", console)?;
@@ -63,7 +64,7 @@ fn encrypt_files(args: &VaultWrite, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn encrypt_string(args: &VaultString, console: &Console) -> Result<(), Failure> {
+fn encrypt_string(args: &VaultStringArgs, console: &Console) -> Result<(), Failure> {
     let plain = if std::io::stdin().is_terminal() {
         let typed = prompt::read_hidden("Value to encrypt: ").map_err(|e| Failure::failed(e.to_string()))?;
         Zeroizing::new(typed.expose_secret().as_bytes().to_vec())
@@ -86,7 +87,7 @@ fn encrypt_string(args: &VaultString, console: &Console) -> Result<(), Failure> 
     write_out(text.as_bytes())
 }
 
-fn decrypt_files(args: &VaultRead, console: &Console) -> Result<(), Failure> {
+fn decrypt_files(args: &VaultReadArgs, console: &Console) -> Result<(), Failure> {
     let passwords = args.vault.vault_or_ask()?;
     if args.files.is_empty() {
         return write_out(&opened("standard input", &standard_input("", console)?, &passwords)?.plain);
@@ -104,7 +105,7 @@ fn decrypt_files(args: &VaultRead, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn view(args: &VaultRead) -> Result<(), Failure> {
+fn view(args: &VaultReadArgs) -> Result<(), Failure> {
     let passwords = args.vault.vault_or_ask()?;
     if args.files.is_empty() {
         return Err(Failure::usage(
@@ -118,7 +119,7 @@ fn view(args: &VaultRead) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rekey(args: &VaultRekey, console: &Console) -> Result<(), Failure> {
+fn rekey(args: &VaultRekeyArgs, console: &Console) -> Result<(), Failure> {
     let passwords = args.vault.vault_or_ask()?;
     let all: Vec<(&Utf8PathBuf, DecryptedText)> = args
         .files
@@ -138,7 +139,7 @@ fn rekey(args: &VaultRekey, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn edit(args: &VaultEdit, console: &Console) -> Result<(), Failure> {
+fn edit(args: &VaultEditArgs, console: &Console) -> Result<(), Failure> {
     let file = &args.file;
     let (before, secret) = if file.exists() {
         let passwords = args.vault.vault_or_ask()?;

@@ -2,7 +2,7 @@
 
 use super::plan::inventory_names;
 use super::snapshots::lost_code;
-use crate::args::Reading;
+use crate::args::ReadArgs;
 use crate::console::Console;
 use crate::failure::{Failure, code};
 use crate::project;
@@ -10,7 +10,7 @@ use crate::session::{CommandSession, SessionRequest};
 use converge_engine::Engine;
 use converge_render as render;
 
-pub async fn run(args: Reading, console: &Console) -> Result<u8, Failure> {
+pub async fn run(args: ReadArgs, console: &Console) -> Result<u8, Failure> {
     let project = project::load(args.target.as_deref(), &args.select, console)?;
     let names = inventory_names(args.target.as_deref(), &args.select);
     let mut session = CommandSession::open(SessionRequest::new(project, &args.connection, &names), console)?;

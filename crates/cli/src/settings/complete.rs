@@ -2,30 +2,31 @@
 
 use super::{Name, SettingValue, Settings};
 use crate::args::{
-    Command, ConnectionArgs, Facts, Reading, Select, StateAction, StateMove, VaultAction, VaultArgs,
+    CommandArgs, ConnectionArgs, FactsArgs, ReadArgs, SelectArgs, StateAction, StateMoveArgs, VaultAction,
+    VaultArgs,
 };
 use crate::command::apply::is_plan_file;
 use camino::{Utf8Path, Utf8PathBuf};
 
 impl Settings {
     /// Whether settings mean anything to a command.
-    pub fn concern(command: &Command) -> bool {
+    pub fn concern(command: &CommandArgs) -> bool {
         !matches!(
             command,
-            Command::Init(_)
-                | Command::Import(_)
-                | Command::Schema(_)
-                | Command::Man(_)
-                | Command::Completions(_)
-                | Command::Complete(_)
-                | Command::Docs(_)
+            CommandArgs::Init(_)
+                | CommandArgs::Import(_)
+                | CommandArgs::Schema(_)
+                | CommandArgs::Man(_)
+                | CommandArgs::Completions(_)
+                | CommandArgs::Complete(_)
+                | CommandArgs::Docs(_)
         )
     }
 
     /// Fills the arguments that the command line leaves open.
-    pub fn complete(&self, command: &mut Command) {
+    pub fn complete(&self, command: &mut CommandArgs) {
         match command {
-            Command::Apply(a) => {
+            CommandArgs::Apply(a) => {
                 // A saved plan holds its own choice of all but these.
                 if !a.target.as_deref().is_some_and(is_plan_file) {
                     self.select(a.target.is_some(), &mut a.select);
@@ -33,15 +34,15 @@ impl Settings {
                 self.connection(&mut a.connection);
                 a.reports = self.path(Name::Reports);
             }
-            Command::Plan(a) => {
+            CommandArgs::Plan(a) => {
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
-            Command::Drift(a) => {
+            CommandArgs::Drift(a) => {
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
-            Command::Rollback(a) => {
+            CommandArgs::Rollback(a) => {
                 self.inventory(a.target.is_some(), &mut a.inventories);
                 self.playbook(&mut a.playbook);
                 self.roles_path(&mut a.roles_path);
@@ -49,11 +50,11 @@ impl Settings {
                 self.connection(&mut a.connection);
                 a.reports = self.path(Name::Reports);
             }
-            Command::Snapshots(a) | Command::Verify(a) => {
+            CommandArgs::Snapshots(a) | CommandArgs::Verify(a) => {
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
-            Command::State(a) => {
+            CommandArgs::State(a) => {
                 match &mut a.action {
                     StateAction::Adopt(a) => self.take_resource(&mut a.reading, &mut a.resources),
                     StateAction::Forget(a) => self.take_resource(&mut a.read.reading, &mut a.resources),
@@ -64,56 +65,56 @@ impl Settings {
                 self.select(a.target.is_some(), &mut a.select);
                 self.connection(&mut a.connection);
             }
-            Command::Doctor(a) => {
+            CommandArgs::Doctor(a) => {
                 self.inventory(a.target.is_some(), &mut a.hosts.inventories);
                 self.vault(&mut a.hosts.vault);
                 self.connection(&mut a.hosts.connection);
             }
-            Command::Facts(a) => {
+            CommandArgs::Facts(a) => {
                 self.inventory(a.target.is_some() && !names_a_fact(a), &mut a.hosts.inventories);
                 self.vault(&mut a.hosts.vault);
                 self.connection(&mut a.hosts.connection);
             }
-            Command::Run(a) => {
+            CommandArgs::Run(a) => {
                 self.inventory(false, &mut a.inventories);
                 self.vault(&mut a.vault);
                 self.connection(&mut a.connection);
             }
             // Disposable hosts are the default there, and no setting makes them hosts that somebody has.
-            Command::Test(a) => self.vault(&mut a.vault),
-            Command::Inventory(a) => {
+            CommandArgs::Test(a) => self.vault(&mut a.vault),
+            CommandArgs::Inventory(a) => {
                 self.inventory(a.target.is_some(), &mut a.inventories);
                 self.vault(&mut a.vault);
             }
-            Command::Vars(a) => self.select(false, &mut a.select),
-            Command::Validate(a) => self.select(a.target.is_some(), &mut a.select),
-            Command::Graph(a) => self.select(a.target.is_some(), &mut a.select),
-            Command::Explain(a) => {
+            CommandArgs::Vars(a) => self.select(false, &mut a.select),
+            CommandArgs::Validate(a) => self.select(a.target.is_some(), &mut a.select),
+            CommandArgs::Graph(a) => self.select(a.target.is_some(), &mut a.select),
+            CommandArgs::Explain(a) => {
                 self.select(a.target.is_some(), &mut a.select);
                 // From a folder below the project its roles are named too.
                 let folder = self.file.as_deref().and_then(Utf8Path::parent).filter(|dir| dir.as_str() != "");
                 a.select.roles_path.extend(folder.map(|dir| dir.join("roles")).filter(|dir| dir.is_dir()));
             }
-            Command::Vault(a) => match &mut a.action {
+            CommandArgs::Vault(a) => match &mut a.action {
                 VaultAction::Encrypt(a) => self.vault(&mut a.vault),
                 VaultAction::EncryptString(a) => self.vault(&mut a.vault),
                 VaultAction::Decrypt(a) | VaultAction::View(a) => self.vault(&mut a.vault),
                 VaultAction::Edit(a) => self.vault(&mut a.vault),
                 VaultAction::Rekey(a) => self.vault(&mut a.vault),
             },
-            Command::Settings(_)
-            | Command::Init(_)
-            | Command::Import(_)
-            | Command::Schema(_)
-            | Command::Man(_)
-            | Command::Completions(_)
-            | Command::Complete(_)
-            | Command::Docs(_) => {}
+            CommandArgs::Settings(_)
+            | CommandArgs::Init(_)
+            | CommandArgs::Import(_)
+            | CommandArgs::Schema(_)
+            | CommandArgs::Man(_)
+            | CommandArgs::Completions(_)
+            | CommandArgs::Complete(_)
+            | CommandArgs::Docs(_) => {}
         }
     }
 
     /// The first word of `state forget` and `state adopt` is a resource where the inventory is known without it.
-    fn take_resource(&self, reading: &mut Reading, resources: &mut Vec<String>) {
+    fn take_resource(&self, reading: &mut ReadArgs, resources: &mut Vec<String>) {
         let is_known = !reading.select.inventories.is_empty() || self.get(Name::Inventory).is_some();
         if let Some(word) = reading.target.take_if(|word| is_known && names_a_resource(word)) {
             resources.insert(0, word);
@@ -121,7 +122,7 @@ impl Settings {
     }
 
     /// The first of two words of `state move` is a name where the inventory is known without it.
-    fn take_old_name(&self, args: &mut StateMove) {
+    fn take_old_name(&self, args: &mut StateMoveArgs) {
         let is_known = !args.reading.select.inventories.is_empty() || self.get(Name::Inventory).is_some();
         let is_name = is_known && args.names.len() == 1;
         if let Some(word) = args.reading.target.take_if(|_| is_name) {
@@ -137,7 +138,7 @@ impl Settings {
         self.get(name).and_then(|(value, _)| value.paths().into_iter().next())
     }
 
-    fn select(&self, target: bool, select: &mut Select) {
+    fn select(&self, target: bool, select: &mut SelectArgs) {
         self.inventory(target, &mut select.inventories);
         self.playbook(&mut select.playbook);
         self.roles_path(&mut select.roles_path);
@@ -183,7 +184,7 @@ impl Settings {
 }
 
 /// `converge facts os.id`: the one word is a fact, not an inventory.
-fn names_a_fact(args: &Facts) -> bool {
+fn names_a_fact(args: &FactsArgs) -> bool {
     let is_inventory = |word: &str| word.contains('/') || looks_like_an_inventory(word);
     args.name.is_none() && args.target.as_deref().is_some_and(|word| !is_inventory(word))
 }

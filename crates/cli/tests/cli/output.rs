@@ -91,12 +91,12 @@ fn no_error_about_a_file_sends_its_control_characters_to_the_terminal() {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_converge"));
                 command.args(args).current_dir(dir.path()).env_remove("NO_COLOR").env("HOME", dir.path());
                 let output = command.env("CLICOLOR_FORCE", colour).stdin(Stdio::null()).output().unwrap();
-                let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-                assert_eq!(output.status.code(), Some(64), "{what} {args:?}: {said:?}");
+                let reply = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+                assert_eq!(output.status.code(), Some(64), "{what} {args:?}: {reply:?}");
                 let acts = |c: char| c.is_control() && !"\n\t\u{1b}".contains(c);
-                assert!(!said.contains(acts), "{what} {args:?} {colour}: {said:?}");
-                assert!(escapes_are_colours(&said), "{what} {args:?} {colour}: {said:?}");
-                assert!(colour == "1" || !said.contains('\u{1b}'), "{what} {args:?}: {said:?}");
+                assert!(!reply.contains(acts), "{what} {args:?} {colour}: {reply:?}");
+                assert!(escapes_are_colours(&reply), "{what} {args:?} {colour}: {reply:?}");
+                assert!(colour == "1" || !reply.contains('\u{1b}'), "{what} {args:?}: {reply:?}");
             }
         }
     }

@@ -80,12 +80,12 @@ impl Cluster {
         let pods = self.list("v1", "Pod", None, None).await.ok().flatten().unwrap_or_default();
         let own = |pod: &&Value| places.iter().any(|(at, name)| text(pod, at) == name);
         let bad = |pod: &&Value| text(pod, "/status/phase") != "Succeeded" && !ready(pod);
-        let mut said = Vec::new();
+        let mut reply = Vec::new();
         for pod in pods.iter().filter(own).filter(bad).take(PODS) {
-            said.push(format!("{}: {}", text(pod, "/metadata/namespace"), listed(pod)));
-            said.extend(self.last_words(pod).await);
+            reply.push(format!("{}: {}", text(pod, "/metadata/namespace"), listed(pod)));
+            reply.extend(self.last_words(pod).await);
         }
-        said
+        reply
     }
 
     /// The last lines of a container that has ended and is started again.

@@ -324,8 +324,8 @@ impl Cluster {
         let api = &self.inner.api;
         let shown = planned.wanted.shown();
         let missed = |fault: Fault| match &fault {
-            Fault::Said(said) if said.code == 409 && !said.conflicts().is_empty() => {
-                let others: Vec<String> = said
+            Fault::Reply(reply) if reply.code == 409 && !reply.conflicts().is_empty() => {
+                let others: Vec<String> = reply
                     .conflicts()
                     .iter()
                     .map(|(manager, field)| format!("{field} belongs to {manager}"))
@@ -335,8 +335,8 @@ impl Cluster {
                     others.join(", ")
                 )))
             }
-            Fault::Said(said) if said.code == 409 && said.reason == "Conflict" => Miss::Raced,
-            Fault::Said(said) if said.reason == "AlreadyExists" => Miss::Raced,
+            Fault::Reply(reply) if reply.code == 409 && reply.reason == "Conflict" => Miss::Raced,
+            Fault::Reply(reply) if reply.reason == "AlreadyExists" => Miss::Raced,
             _ => Miss::End(failed(format!("{shown}: {fault}"))),
         };
         let path = api.path(&planned.wanted).await.map_err(missed)?;

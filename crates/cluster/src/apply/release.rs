@@ -45,7 +45,7 @@ enum ActionError {
     )]
     NeverInForce { revision: u64, chart: String, status: String },
     #[error("neither helm nor a run's record has a revision with this content ({chart})")]
-    NotKept { chart: String },
+    NotSaved { chart: String },
     #[error("its saved manifests ({chart}) cannot be read: {error}")]
     Sealed { chart: String, error: SecretSealError },
     #[error("its saved manifests ({chart}) cannot be read: {error}")]
@@ -54,7 +54,7 @@ enum ActionError {
 
 /// The reason why a release is not kept.
 #[derive(Debug, thiserror::Error)]
-enum NotKept {
+enum SaveError {
     #[error("helm's record of it is not understood")]
     Record,
     #[error("the release is too large to be kept: {0}")]
@@ -150,13 +150,13 @@ impl Cluster {
                 (job.tell)(&tells(&recovery.what));
                 let late = |error: HelmError| error.within(recovery.seconds, call.is_some());
                 let called = self.call(&helm, &recovery, namespace).await.map_err(late);
-                called.map_err(|said| (recovery.what, said))?;
+                called.map_err(|reply| (recovery.what, reply))?;
                 (job.tell)(&action.what);
             } else {
                 (job.tell)(&tells(&action.what));
             }
             let late = |error: HelmError| error.within(action.seconds, job.work.release(id).is_some());
-            self.call(&helm, &action, namespace).await.map_err(late).map_err(|said| (action.what, said))
+            self.call(&helm, &action, namespace).await.map_err(late).map_err(|reply| (action.what, reply))
         }
         .await;
         let (after, moved) = self.watched(job.work).await;
@@ -165,7 +165,7 @@ impl Cluster {
         let look = self.release(id).await;
         let state = look.as_ref().ok().map(|(observed, contents)| (&observed.state, contents.as_slice()));
         let off = match (&result, &look) {
-            (Err((what, said)), _) => Some(self.helm_failed(job, what, said, namespace).await),
+            (Err((what, reply)), _) => Some(self.helm_failed(job, what, reply, namespace).await),
             (Ok(_), Err(why)) => Some(failed(format!("{} cannot be read since: {why}", shown(id)))),
             (Ok(_), Ok((observed, _))) => not_as(&to, &read(&observed.state)?)
                 .map(|found| failed(format!("{} differs from the plan: it is {found}", shown(id)))),
@@ -189,9 +189,9 @@ impl Cluster {
     /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
     /// failed so has the object, so the same call knows it then.
     async fn call(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
-        let said = self.run_helm(helm, action, namespace).await?;
+        let reply = self.run_helm(helm, action, namespace).await?;
         self.take_away(&action.unset).await?;
-        Ok(said)
+        Ok(reply)
     }
 
     async fn run_helm(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
@@ -200,7 +200,7 @@ impl Cluster {
             return helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await;
         }
         match helm.run(&action.arguments, limit).await {
-            Err(said) if said.lacks_an_object() => helm.run(&action.arguments, limit).await,
+            Err(reply) if reply.lacks_an_object() => helm.run(&action.arguments, limit).await,
             run => run,
         }
     }
@@ -239,7 +239,7 @@ impl Cluster {
         let has_it = |r: &&Value| at.is_none() && release::has_content(r, &digest);
         let never = found.revisions.iter().find(has_it);
         let never_in_force = |error: ActionError| match (error, never) {
-            (ActionError::NotKept { chart }, Some(never)) => {
+            (ActionError::NotSaved { chart }, Some(never)) => {
                 let status = text(never, "/status").to_owned();
                 ActionError::NeverInForce { revision: number(never), chart, status }
             }
@@ -286,7 +286,7 @@ impl Cluster {
                     .map_err(|error| ActionError::Sealed { chart: chart.to_owned(), error })?;
                 packed.as_str().unwrap_or_default().to_owned()
             }
-            _ => return Err(ActionError::NotKept { chart: chart.to_owned() }),
+            _ => return Err(ActionError::NotSaved { chart: chart.to_owned() }),
         };
         SavedRelease::unpack(&packed).map_err(|error| ActionError::Packed { chart: chart.to_owned(), error })
     }
@@ -298,19 +298,19 @@ impl Cluster {
         found: &FoundRelease<'_>,
         content: Option<Content>,
     ) -> (Vec<Save>, Option<String>) {
-        let keep = |record: &Value| -> Result<Beside, NotKept> {
-            let saved_release = SavedRelease::of(record).ok_or(NotKept::Record)?;
+        let keep = |record: &Value| -> Result<Beside, SaveError> {
+            let saved_release = SavedRelease::of(record).ok_or(SaveError::Record)?;
             let packed = saved_release.pack()?;
             if !job.work.sensitive && !saved_release.holds_secrets() {
                 return Ok(Beside::Plain(packed));
             }
             let sealed = seal(&Value::String(packed), &self.inner.options)?;
-            Ok(Beside::Sealed(sealed.ok_or(NotKept::NoRecipients)?))
+            Ok(Beside::Sealed(sealed.ok_or(SaveError::NoRecipients)?))
         };
         let stored = found.in_force().map(keep).transpose();
         let (beside, why) = match stored {
             Ok(beside) => (beside, None),
-            Err(not_kept) => (None, Some(not_kept.to_string())),
+            Err(not_saved) => (None, Some(not_saved.to_string())),
         };
         let saves = content.map(|content| (content, beside)).into_iter().collect();
         // A release that goes on being installed has its history.
@@ -318,9 +318,9 @@ impl Cluster {
     }
 
     async fn helm_failed(&self, job: &Job<'_>, what: &str, error: &HelmError, namespace: &str) -> WorkEnd {
-        let said = error.to_string();
+        let reply = error.to_string();
         // The error may go over several lines; what stands before it are warnings.
-        let (more, error) = said.rsplit_once("Error: ").unwrap_or(("", &said));
+        let (more, error) = reply.rsplit_once("Error: ").unwrap_or(("", &reply));
         let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
         if job.work.sensitive {
             return failed(format!("{what} failed; what it said is hidden, since the resource is sensitive"));

@@ -60,7 +60,7 @@ impl Cluster {
                 return Ok(false);
             }
         }
-        for manifest in before.iter().filter(|m| !is_kept(m)) {
+        for manifest in before.iter().filter(|m| !has_keep_policy(m)) {
             let Some(object) = self.placed(manifest, namespace).await? else { continue };
             let dropped = !then.iter().any(|m| release::is(m, &object, namespace));
             if dropped && self.inner.api.object(&object).await?.is_some_and(|live| !is_being_deleted(&live)) {
@@ -128,7 +128,7 @@ fn hooks_say(record: &Value) -> Option<bool> {
 }
 
 /// Whether helm leaves an object where a revision drops it.
-fn is_kept(manifest: &Value) -> bool {
+fn has_keep_policy(manifest: &Value) -> bool {
     let annotations = manifest.pointer("/metadata/annotations").and_then(Value::as_object);
     let policy = |a: &Map<String, Value>| a.get("helm.sh/resource-policy").cloned();
     annotations.and_then(policy).is_some_and(|policy| policy == "keep")

@@ -35,7 +35,7 @@ impl Cluster {
         let Some(before) = found() else { return Ok(answer) };
         let plain = before.iter().any(|entry| ownership::is_own(entry, FIELD_MANAGER))
             && self.manager() != FIELD_MANAGER
-            && self.is_plainly_ours(&wanted.object()).await?;
+            && self.is_plainly_managed(&wanted.object()).await?;
         let manager = if plain { FIELD_MANAGER } else { self.manager() };
         let given_up = ownership::given_up(&before, made, manager);
         if let Some(map) = answer.as_object_mut().filter(|_| !given_up.is_empty()) {
@@ -68,18 +68,18 @@ impl Cluster {
         let mut answer = ownership::apply(api, &path, &manifest, manager, force, DRY).await;
         let meets = match &answer {
             Ok(object) => ownership::has_plain(object),
-            Err(Fault::Said(said)) => said.conflicts().iter().any(|(manager, _)| manager == FIELD_MANAGER),
+            Err(Fault::Reply(reply)) => reply.conflicts().iter().any(|(manager, _)| manager == FIELD_MANAGER),
             Err(_) => false,
         };
-        if meets && manager != FIELD_MANAGER && self.is_plainly_ours(&wanted.object()).await? {
+        if meets && manager != FIELD_MANAGER && self.is_plainly_managed(&wanted.object()).await? {
             // The fields of that name are this project's: the apply takes them over first.
             manager = FIELD_MANAGER;
             answer = ownership::apply(api, &path, &manifest, manager, force, DRY).await;
         }
         match answer {
             Ok(object) => Ok(json!({"object": object})),
-            Err(Fault::Said(said)) => {
-                let mut meant = refused(&said, &wanted, manager).ok_or(Fault::Said(said))?;
+            Err(Fault::Reply(reply)) => {
+                let mut meant = refused(&reply, &wanted, manager).ok_or(Fault::Reply(reply))?;
                 if let Some(map) = meant.as_object_mut().filter(|map| map.contains_key("conflicts")) {
                     map.insert("manager".to_owned(), json!(self.manager()));
                 }
@@ -127,8 +127,8 @@ impl Cluster {
             }
         };
         match answer {
-            Err(Fault::Said(said)) => {
-                let why = refused_back(&said, wanted, self.manager());
+            Err(Fault::Reply(reply)) => {
+                let why = refused_back(&reply, wanted, self.manager());
                 Ok(why.filter(|why| why.get("conflicts").is_none()).unwrap_or_default())
             }
             Err(fault) => Err(fault.into()),
@@ -152,15 +152,15 @@ impl Cluster {
         }
         match api.delete(&path, &json!({"dryRun": ["All"]})).await {
             Ok(_) => Ok(Value::Null),
-            Err(Fault::Said(said)) => Ok(refused_back(&said, wanted, self.manager()).unwrap_or_default()),
+            Err(Fault::Reply(reply)) => Ok(refused_back(&reply, wanted, self.manager()).unwrap_or_default()),
             Err(fault) => Err(fault.into()),
         }
     }
 }
 
 /// The meaning of a refused apply of converge; `None` when it says nothing about the manifest.
-pub(crate) fn refused(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
-    let conflicts = said.conflicts();
+pub(crate) fn refused(reply: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
+    let conflicts = reply.conflicts();
     if !conflicts.is_empty() {
         let list: Vec<Value> = conflicts
             .into_iter()
@@ -169,23 +169,23 @@ pub(crate) fn refused(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Optio
             .collect();
         return Some(json!({"conflicts": list}));
     }
-    if said.lacks_namespace() {
+    if reply.lacks_namespace() {
         return Some(json!({"no_namespace": wanted.namespace.clone().unwrap_or_default()}));
     }
     // A right that we lack is no fault of the manifest; what an admission plugin or a webhook says is.
-    let rights = said.code == 403 && said.message.contains(" cannot ");
+    let rights = reply.code == 403 && reply.message.contains(" cannot ");
     // A field that the kind has not comes with status 500.
     let wrong = ["failed to create typed patch object", "admission webhook"];
-    let about = matches!(said.code, 400 | 403 | 404 | 409 | 413 | 422)
-        || wrong.iter().any(|words| said.message.contains(words));
-    (about && !rights).then(|| json!({"invalid": said.message}))
+    let about = matches!(reply.code, 400 | 403 | 404 | 409 | 413 | 422)
+        || wrong.iter().any(|words| reply.message.contains(words));
+    (about && !rights).then(|| json!({"invalid": reply.message}))
 }
 
 /// The same of a dry run of what a rollback or a prune writes: a webhook that must be asked and does not answer would refuse that too.
-fn refused_back(said: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
+fn refused_back(reply: &ServerRefusal, wanted: &ApiRef, own: &str) -> Option<Value> {
     let unanswered =
-        || said.message.contains("failed calling webhook").then(|| json!({"invalid": said.message}));
-    refused(said, wanted, own).or_else(unanswered)
+        || reply.message.contains("failed calling webhook").then(|| json!({"invalid": reply.message}));
+    refused(reply, wanted, own).or_else(unanswered)
 }
 
 #[cfg(test)]
@@ -193,30 +193,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         let wanted = ApiRef::from_key("v1/ConfigMap/n/x").unwrap();
-        let said = |code: u16, message: &str, details: Value| ServerRefusal {
+        let reply = |code: u16, message: &str, details: Value| ServerRefusal {
             code,
             message: message.to_owned(),
             details,
             reason: String::new(),
         };
-        let namespace = said(404, "namespaces \"n\" not found", json!({"kind": "namespaces", "name": "n"}));
+        let namespace = reply(404, "namespaces \"n\" not found", json!({"kind": "namespaces", "name": "n"}));
         assert_eq!(refused(&namespace, &wanted, FIELD_MANAGER), Some(json!({"no_namespace": "n"})));
-        let rbac = said(403, "configmaps \"x\" is forbidden: User \"u\" cannot patch resource", json!({}));
+        let rbac = reply(403, "configmaps \"x\" is forbidden: User \"u\" cannot patch resource", json!({}));
         assert_eq!(refused(&rbac, &wanted, FIELD_MANAGER), None);
-        let quota = said(403, "configmaps \"x\" is forbidden: exceeded quota", json!({}));
+        let quota = reply(403, "configmaps \"x\" is forbidden: exceeded quota", json!({}));
         assert!(
             refused(&quota, &wanted, FIELD_MANAGER).unwrap()["invalid"].as_str().unwrap().contains("quota")
         );
         // Of an apply it is no answer, and of a step back a refusal.
         let webhook =
-            said(500, "Internal error occurred: failed calling webhook \"a.ex.io\": dial tcp", json!({}));
+            reply(500, "Internal error occurred: failed calling webhook \"a.ex.io\": dial tcp", json!({}));
         assert_eq!(refused(&webhook, &wanted, FIELD_MANAGER), None);
         assert_eq!(refused_back(&webhook, &wanted, FIELD_MANAGER), Some(json!({"invalid": webhook.message})));
         assert_eq!(refused_back(&rbac, &wanted, FIELD_MANAGER), None);
         assert_eq!(
-            refused(&said(500, "etcdserver: request timed out", json!({})), &wanted, FIELD_MANAGER),
+            refused(&reply(500, "etcdserver: request timed out", json!({})), &wanted, FIELD_MANAGER),
             None
         );
     }

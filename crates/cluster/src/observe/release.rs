@@ -188,26 +188,26 @@ impl Cluster {
             words(&["upgrade", "--install", "--dry-run=server", "--reset-values", "-o", "json"]);
         arguments.extend(words(&["--namespace", &spec.namespace, &spec.name]));
         arguments.extend(chart.clone());
-        let said = match helm.run(&arguments, QUESTION).await {
+        let reply = match helm.run(&arguments, QUESTION).await {
             Ok(release) => return Ok(ManifestSource::Upgrade { arguments, first: release }),
             Err(refused) if refused.is_of_source() => return Err(RenderFailure::Refused(refused)),
-            Err(said) => said,
+            Err(reply) => reply,
         };
         // A release that is stuck: helm then checks nothing else. Or a chart that brings the kinds of its own objects: helm
         // makes these first when it installs, and not in a dry run. The templates can still be rendered.
-        let hangs = said.hangs();
+        let hangs = reply.hangs();
         let about: Vec<String> = chart.iter().take_while(|word| *word != "--values").cloned().collect();
         let shown = |what: &str| [words(&["show", what]), about.clone()].concat();
         let crds = helm.run(&shown("crds"), QUESTION).await?;
         let brought = kinds_of(&crds);
-        let missing = said.missing_kinds();
+        let missing = reply.missing_kinds();
         let brings = |kind: &String| brought.iter().any(|word| word.rsplit('/').next() == Some(kind));
         // Without the server helm takes the cluster for one of its own build's version that has nothing but Kubernetes' own kinds.
         let (version, mut apis) = self.inner.api.capabilities().await.map_err(LookError::from)?;
         let comes = brought.iter().any(|api| !apis.contains(api)) && missing.iter().all(brings);
         // It is installed anew then.
-        if !hangs && !comes && !said.is_half_removed() {
-            return Err(RenderFailure::Refused(said));
+        if !hangs && !comes && !reply.is_half_removed() {
+            return Err(RenderFailure::Refused(reply));
         }
         apis.extend(brought);
         let mut arguments =
@@ -360,8 +360,8 @@ fn refused(error: &HelmError) -> Value {
         }
         _ => {}
     }
-    let said = error.to_string();
-    let line = said.strip_prefix("Error: ").unwrap_or(&said);
+    let reply = error.to_string();
+    let line = reply.strip_prefix("Error: ").unwrap_or(&reply);
     if error.waits() { json!({"waits": line}) } else { json!({"invalid": line}) }
 }
 
@@ -381,14 +381,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helms_refusals_are_told_apart() {
+    fn helms_refusals_are_distinguished() {
         let missing = "Error: unable to build kubernetes objects: resource mapping not found: no matches for kind \"X\" in version \"y/v1\"\nensure CRDs are installed first";
-        let missing = HelmError::Said(missing.to_owned());
+        let missing = HelmError::Reply(missing.to_owned());
         assert_eq!(missing.missing_kinds(), ["X"]);
         assert!(refused(&missing)["waits"].as_str().unwrap().starts_with("unable to build"));
-        assert!(HelmError::Said("Error: another operation is in progress".to_owned()).hangs());
+        assert!(HelmError::Reply("Error: another operation is in progress".to_owned()).hangs());
         assert_eq!(
-            refused(&HelmError::Said("Error: chart \"x\" version \"9\" not found".to_owned())),
+            refused(&HelmError::Reply("Error: chart \"x\" version \"9\" not found".to_owned())),
             json!({"invalid": "chart \"x\" version \"9\" not found"})
         );
         let crd = "kind: CustomResourceDefinition\nspec: {group: g.io, names: {kind: K}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n";
@@ -399,7 +399,7 @@ mod tests {
 
     /// A password that is drawn, and what is made of it.
     #[test]
-    fn what_a_chart_draws_is_told_from_what_it_says() {
+    fn what_a_chart_draws_is_distinguished_from_its_messages() {
         let rendered = |word: &str| {
             vec![
                 json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"p": word, "user": "eA=="}}),

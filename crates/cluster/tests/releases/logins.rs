@@ -86,8 +86,8 @@ async fn each_private_source_has_its_login_and_nobody_else_sees_it() {
             [(Some("hunter2-two"), "does not accept the login"), (None, "asks for a login")]
         {
             let answer = asked(&cluster, &private(&one, is_oci, password)).await;
-            let said = answer[REFUSED]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
-            assert_eq!(said, format!("{address} {words} (401 Unauthorized)"));
+            let reply = answer[REFUSED]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+            assert_eq!(reply, format!("{address} {words} (401 Unauthorized)"));
             assert!(answer[REFUSED]["help"].as_str().unwrap().contains("`username` and `password`"));
         }
         one.forbid();

@@ -1,7 +1,7 @@
 //! An item that destroys what only a copy on this machine can bring back: the copy is made on a host, brought here in pieces and compared,
 //! and only then the item begins.
 
-use super::HostRun;
+use super::TargetRun;
 use super::fetch::last_words;
 use crate::{Activity, Event, ItemResult, NoBackup, StoredBackup, TargetError};
 use converge_host::Aside;
@@ -36,7 +36,7 @@ enum BringError {
     Late(u64),
     /// The script failed: its last words.
     #[error("{0}")]
-    Said(String),
+    Reply(String),
     #[error("the host's report about the copy cannot be parsed")]
     Answer,
     #[error("{arrived} bytes arrived of {size}")]
@@ -50,7 +50,7 @@ enum BringError {
 
 /// The result of fetching a copy.
 enum CopyEnd {
-    Kept(StoredBackup),
+    Stored(StoredBackup),
     /// There is nothing of the sort: why.
     Nothing(String),
     Stopped,
@@ -63,7 +63,7 @@ struct Remote<'a> {
     digest: &'a Digest,
 }
 
-impl HostRun {
+impl TargetRun {
     /// Brings what must be on this machine before this item begins. False where it may not begin: it has failed then, or the run is
     /// stopped.
     pub(super) async fn bring(&mut self, item: &Item) -> bool {
@@ -77,7 +77,7 @@ impl HostRun {
         let allowed = backup.unless_allowed.as_ref();
         let allowed = allowed.filter(|id| self.context.options.allow_destroy.contains(id));
         let stored = match (self.carry(&of, &backup).await, allowed) {
-            (Ok(CopyEnd::Kept(stored)), _) => Ok(stored),
+            (Ok(CopyEnd::Stored(stored)), _) => Ok(stored),
             (Ok(CopyEnd::Nothing(why)), _) => Err(NoBackup::NothingThere(why)),
             (Ok(CopyEnd::Stopped), _) => return false,
             (Err(error), Some(id)) => Err(NoBackup::Allowed { reason: error.to_string(), id: id.clone() }),
@@ -114,8 +114,8 @@ impl HostRun {
         let backups = Backups::of(&backup.of)?;
         let arriving = backups.begin(&recipients)?;
         let aside = link.aside().await.map_err(|e| link.lost(&e))?;
-        let said = ask(&aside, &backup.script, backup.seconds).await?;
-        let made = BackupResult::read(&String::from_utf8_lossy(&said));
+        let reply = ask(&aside, &backup.script, backup.seconds).await?;
+        let made = BackupResult::read(&String::from_utf8_lossy(&reply));
         let (digest, size, path, remark) = match made {
             Some(BackupResult::File { digest, size, path, remark }) if size <= MOST => {
                 (digest, size, path, remark)
@@ -133,7 +133,7 @@ impl HostRun {
             None => Ok(CopyEnd::Stopped),
             Some(path) => {
                 gone.map_err(|error| BringError::Stays(Box::new(error)))?;
-                Ok(CopyEnd::Kept(StoredBackup { path, size, remark }))
+                Ok(CopyEnd::Stored(StoredBackup { path, size, remark }))
             }
         }
     }
@@ -182,6 +182,6 @@ async fn ask(aside: &Aside, script: &str, seconds: u64) -> Result<Vec<u8>, Bring
         converge_ssh::ShellOutcome::Finished { status: Status::TimedOut, .. } => {
             Err(BringError::Late(seconds))
         }
-        _ => Err(BringError::Said(last_words(&result.stderr))),
+        _ => Err(BringError::Reply(last_words(&result.stderr))),
     }
 }

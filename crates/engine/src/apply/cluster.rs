@@ -1,6 +1,6 @@
 //! A stretch on a cluster: item after item through its API.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::session::cluster::ClusterLink;
 use crate::{Event, ItemResult, TargetError};
 use converge_cluster::{Cluster, ClusterWork, WorkEnd, WorkResult};
@@ -8,7 +8,7 @@ use converge_planner::{Item, ItemOrigin, Outcome};
 use converge_resource::Change;
 use std::time::Duration;
 
-impl HostRun {
+impl TargetRun {
     /// Works on these items until one of them asks for a fresh look.
     pub(super) async fn send_to_cluster(
         &mut self,

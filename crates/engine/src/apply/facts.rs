@@ -1,11 +1,11 @@
 //! Facts that this host alters in the run and that items of other targets read: they are read again when the item is over that alters them.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::TargetError;
 use crate::apply::lane::element_of;
 use std::sync::Arc;
 
-impl HostRun {
+impl TargetRun {
     /// Reads facts again that items of this host have altered, and lets those items go on elsewhere that wait for them.
     pub(super) async fn tell_facts(&mut self) -> Result<(), TargetError> {
         let host = self.lane.host.clone();

@@ -1,11 +1,11 @@
 //! An item that needs a secret or a word of another host: it is asked for at the item's turn, and lives in the controller's memory only.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::context::RunContext;
 use crate::{Event, ItemResult};
 use bytes::Bytes;
 use converge_planner::Item;
-use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, Fetch, quote};
+use converge_resource::{FETCH_NOT_MADE, FETCH_NOT_READY, OtherHostQuestion, quote};
 use converge_ssh::{ShellOutcome, Status};
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,8 @@ enum OtherHostAnswer {
 }
 
 /// The last line that a script wrote, for people.
-pub(super) fn last_words(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+pub(super) fn last_words(reply: &[u8]) -> String {
+    let text = String::from_utf8_lossy(reply);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("no output").trim().to_owned()
 }
@@ -54,7 +54,7 @@ async fn known_as(context: &RunContext, host: &str) -> Vec<String> {
     names
 }
 
-impl HostRun {
+impl TargetRun {
     /// Asks for what this item needs. With nothing, either it is asked again later, or the item has failed.
     pub(super) async fn fetch(&mut self, id: u32) -> Option<Bytes> {
         let item = self.lane.remaining().iter().find(|i| i.id == id).cloned()?;
@@ -74,12 +74,12 @@ impl HostRun {
         // A script that waits there must not wait longer than the time that is left.
         let seconds = left.as_secs().max(1);
         let script = format!("CV_FETCH_SECONDS={seconds} CV_FETCH_FOR={}\n{}", quote(&asks), fetch.script);
-        let said = self.ask_for(&fetch, &script, at_work).await;
+        let reply = self.ask_for(&fetch, &script, at_work).await;
         let late = Instant::now() >= until;
-        match said {
-            OtherHostAnswer::Here(said) => {
+        match reply {
+            OtherHostAnswer::Here(reply) => {
                 self.sending.asking = None;
-                Some(said)
+                Some(reply)
             }
             OtherHostAnswer::NotYet(why) if !late => {
                 if first {
@@ -101,7 +101,7 @@ impl HostRun {
         }
     }
 
-    async fn report_missing(&mut self, item: &Item, fetch: &Fetch, why: &str) {
+    async fn report_missing(&mut self, item: &Item, fetch: &OtherHostQuestion, why: &str) {
         self.sending.asking = None;
         let mut message = format!("{} did not provide {}: {why}", fetch.host, fetch.what);
         if let Some(given_up) = self.give_up(fetch).await {
@@ -111,16 +111,16 @@ impl HostRun {
     }
 
     /// Takes back what the other host has begun, and says what became of that.
-    async fn give_up(&self, fetch: &Fetch) -> Option<String> {
+    async fn give_up(&self, fetch: &OtherHostQuestion) -> Option<String> {
         let script = fetch.give_up.as_ref()?;
         let link = crate::connect::sessions::link(&self.context, &fetch.host).await.ok()?;
         let result = link.ask_beside(script, ANSWER).await.ok()?;
-        let said = if result.success() { &result.output } else { &result.stderr };
-        let text = String::from_utf8_lossy(said).trim().to_owned();
+        let reply = if result.success() { &result.output } else { &result.stderr };
+        let text = String::from_utf8_lossy(reply).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
-    async fn ask_for(&self, fetch: &Fetch, script: &str, at_work: bool) -> OtherHostAnswer {
+    async fn ask_for(&self, fetch: &OtherHostQuestion, script: &str, at_work: bool) -> OtherHostAnswer {
         let link = match crate::connect::sessions::link(&self.context, &fetch.host).await {
             Ok(link) => link,
             Err(lost) => return OtherHostAnswer::Never(lost.to_string()),

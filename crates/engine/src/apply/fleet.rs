@@ -1,6 +1,6 @@
 //! Applies a plan: the targets begin together, or none does, and work side by side.
 
-use super::{HostRun, role_states};
+use super::{TargetRun, role_states};
 use crate::apply::goal::Goal;
 use crate::apply::lane::Lane;
 use crate::barriers::Gates;
@@ -76,13 +76,13 @@ pub(crate) async fn apply(context: &Arc<RunContext>, plan: FleetPlan, stop: Stop
             }
             Ok(target) => {
                 let goal = Goal::new(&purpose, &host_plan);
-                runs.push(HostRun::new(&whole, target, host_plan, meta, gates.clone(), goal));
+                runs.push(TargetRun::new(&whole, target, host_plan, meta, gates.clone(), goal));
             }
         }
     }
     context.events.send(Event::RunStarted { run: report.run.clone(), roles: work_of(context, &runs) });
-    runs.iter_mut().for_each(HostRun::report);
-    let work = crate::tasks::in_parallel(runs.into_iter().map(HostRun::complete).collect::<Vec<_>>());
+    runs.iter_mut().for_each(TargetRun::report);
+    let work = crate::tasks::in_parallel(runs.into_iter().map(TargetRun::complete).collect::<Vec<_>>());
     let finished = telling_of_a_stop(context, &stop, work).await;
     report.hosts.extend(finished);
     let order: BTreeMap<String, usize> =
@@ -105,7 +105,7 @@ async fn telling_of_a_stop<T>(context: &RunContext, stop: &StopSwitch, work: imp
 }
 
 /// The work of each role on each host, in the order of the graph.
-fn work_of(context: &RunContext, runs: &[HostRun]) -> Vec<RoleWork> {
+fn work_of(context: &RunContext, runs: &[TargetRun]) -> Vec<RoleWork> {
     let graph = &context.graph;
     let requires = |role: &str| graph.requires(role).into_iter().map(str::to_owned).collect();
     let mut all: Vec<RoleWork> = graph

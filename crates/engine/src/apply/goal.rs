@@ -314,11 +314,11 @@ fn planned_on(
         let is_of_begun = is_of_begun(&item);
         if let Outcome::Changed(changes) = &mut item.outcome {
             for change in changes.iter_mut().map(|planned| &mut planned.change) {
-                let is_seen = !changed.contains(&change.object)
+                let is_observed = !changed.contains(&change.object)
                     && !hidden.iter().any(|at| at.covers(&change.object))
                     && !is_brought(change, &brought);
                 // A command that was begun does not show what it has done.
-                let shows = |state: &&State| is_seen && (!is_of_begun || **state != change.to);
+                let shows = |state: &&State| is_observed && (!is_of_begun || **state != change.to);
                 if let Some(state) = now.states.get(&change.object).filter(shows) {
                     let mut state = state.clone();
                     accounts.follow(&change.object, &mut state);

@@ -1,16 +1,16 @@
 //! Items of a stretch that the host does together: directories and plain files (see `converge_host::records::group_piece`), packages (see
 //! `converge_host::records::together_piece`), and units that are started (see `converge_host::records::units_piece`).
 
-use super::HostRun;
+use super::TargetRun;
 use super::running::ItemProgress;
 use crate::apply::work::Work;
 use crate::{Activity, Event, ItemResult};
 use converge_host::records::{
-    ItemSpec, MOST_FILES, MemberAnswer, Piece, PlainFile, StartedUnit, group_piece, group_said,
+    ItemSpec, MOST_FILES, MemberAnswer, Piece, PlainFile, StartedUnit, group_answers, group_piece,
     together_piece, units_piece,
 };
 use converge_resource::ObjectId;
-use converge_ssh::{Because, ShellEvent as Said, ShellItem, Status};
+use converge_ssh::{Because, ShellEvent, ShellItem, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -219,18 +219,18 @@ fn first_object(work: &Work) -> Option<&ObjectId> {
     work.item.changes().first().map(|planned| &planned.change.object)
 }
 
-impl HostRun {
+impl TargetRun {
     /// Takes an event of the host about a group.
     pub(super) fn take_group(
         &mut self,
-        event: Said,
+        event: ShellEvent,
         group: &JointItems,
         running: &mut BTreeMap<u32, ItemProgress>,
     ) {
         let host = self.lane.host.clone();
         let Some(first) = group.members.first().map(|work| work.item.id) else { return };
         match event {
-            Said::Started(_) => {
+            ShellEvent::Started(_) => {
                 let (items, packages) = (group.members.len(), group.sort == Sort::Packages);
                 self.progress.together =
                     Some(self.context.begin(&host, Activity::Together { items, packages }));
@@ -244,21 +244,21 @@ impl HostRun {
                 }
             }
             // The members' own words come with their ends.
-            Said::Output { bytes, .. } => {
+            ShellEvent::Output { bytes, .. } => {
                 let lines = running.entry(first).or_default().complete_lines(&bytes);
                 self.tell_phases(first, &group.token, lines);
             }
-            Said::Finished { status, duration, .. } => {
-                let output = running.get(&first).map(|said| said.output.clone()).unwrap_or_default();
+            ShellEvent::Finished { status, duration, .. } => {
+                let output = running.get(&first).map(|reply| reply.output.clone()).unwrap_or_default();
                 self.conclude_group(group, status, duration, &output, running);
                 self.progress.together = None;
             }
-            Said::Skipped { because: Because::Stopped, .. } => {
+            ShellEvent::Skipped { because: Because::Stopped, .. } => {
                 for work in &group.members {
                     self.finish(&work.item, ItemResult::Stopped, &[], Duration::ZERO);
                 }
             }
-            Said::Skipped { .. } => {}
+            ShellEvent::Skipped { .. } => {}
         }
     }
 
@@ -271,7 +271,7 @@ impl HostRun {
         running: &mut BTreeMap<u32, ItemProgress>,
     ) {
         let mut whole = true;
-        let mut said = group_said(&group.token, output);
+        let mut reply = group_answers(&group.token, output);
         let each = duration / u32::try_from(group.members.len()).unwrap_or(u32::MAX).max(1);
         let mut ended = self.progress.epoch.elapsed().saturating_sub(duration);
         let first = group.members.first().map_or(0, |work| work.item.id);
@@ -279,7 +279,7 @@ impl HostRun {
             running.remove(&work.item.id);
             let begun = ended;
             ended += each;
-            let reported = work.spec().rows.first().and_then(|row| said.remove(&row.seq));
+            let reported = work.spec().rows.first().and_then(|row| reply.remove(&row.seq));
             let (status, output) = match reported {
                 Some(MemberAnswer::Alone) => {
                     // Files after it come as a group again, unless they stand on what has failed.

@@ -1,8 +1,8 @@
 //! Guarded items: the host reverts them by itself unless a new session confirms them in time.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_objects::is_action;
 use converge_planner::{Item, ItemGuard};
@@ -89,8 +89,8 @@ enum AutoRevertResult {
     Open(String),
 }
 
-impl HostRun {
-    /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`HostRun::settle`] reaches it anew.
+impl TargetRun {
+    /// Sends guarded items. A session that breaks with them is no loss of the host yet: [`TargetRun::settle`] reaches it anew.
     pub(super) async fn guarded(&mut self, ids: &[u32]) {
         let stretch = || self.lane.remaining().iter().filter(|i| ids.contains(&i.id));
         let windows: u64 = stretch().filter_map(|i| i.guard).map(|g| g.seconds).sum();
@@ -178,11 +178,11 @@ impl HostRun {
                 Err(reason) => return Err(RevertCause::NoSession { seconds, reason }),
                 Ok(link) => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    let said = ask(&link, host::confirm_script(&self.run), left).await;
+                    let reply = ask(&link, host::confirm_script(&self.run), left).await;
                     leave(link).await;
-                    match said {
+                    match reply {
                         Ok((Status::Exited(0), _)) => return Ok(()),
-                        Ok((_, said)) => return Err(RevertCause::Check(said)),
+                        Ok((_, reply)) => return Err(RevertCause::Check(reply)),
                         Err(error) => error,
                     }
                 }
@@ -198,7 +198,7 @@ impl HostRun {
     }
 
     /// A new session, tried until the deadline.
-    async fn anew(&self, deadline: Instant) -> Result<Link, NoSession> {
+    async fn anew(&self, deadline: Instant) -> Result<HostConnection, NoSession> {
         let mut why = NoSession::NoAnswer;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -222,7 +222,7 @@ impl HostRun {
         let now = host::put_back_now_script(&self.run, ACTING, self.switch.ended);
         let link = Arc::clone(self.target.host()?);
         let (acted, link) = match ask(&link, now, Duration::from_secs(ACTING + 10)).await {
-            Ok(said) => (acted(&said), None),
+            Ok(reply) => (acted(&reply), None),
             // The session went with the change. The host acts by itself when the window is over.
             Err(_) => self.put_back_by_itself(seconds).await,
         };
@@ -236,7 +236,7 @@ impl HostRun {
             AutoRevertResult::NotArmed => {
                 "the host has no record of the guarded change, so it is not reverted automatically".to_owned()
             }
-            AutoRevertResult::NotYet(said) => said.clone(),
+            AutoRevertResult::NotYet(reply) => reply.clone(),
             AutoRevertResult::Open(why) => {
                 format!("the host reverts it by itself; whether it has is not known: {why}")
             }
@@ -273,8 +273,8 @@ impl HostRun {
         // Foreign code of the guarded items may have changed more than was reverted.
         self.lane.ask_to_look_again();
         // Nothing else is done on the host meanwhile.
-        if let AutoRevertResult::NotYet(said) = acted {
-            return Err(TargetError::Locked(said));
+        if let AutoRevertResult::NotYet(reply) = acted {
+            return Err(TargetError::Locked(reply));
         }
         match link {
             None => match acted {
@@ -292,7 +292,7 @@ impl HostRun {
     }
 
     /// Waits in a new session until the switch has acted.
-    async fn put_back_by_itself(&self, seconds: u64) -> (AutoRevertResult, Option<Link>) {
+    async fn put_back_by_itself(&self, seconds: u64) -> (AutoRevertResult, Option<HostConnection>) {
         let deadline = self.deadline(seconds) + Duration::from_secs(ACTING);
         loop {
             let link = match self.anew(deadline).await {
@@ -302,7 +302,7 @@ impl HostRun {
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = host::put_back_script(&self.run, left.as_secs(), self.switch.ended);
             match ask(&link, wait, left + Duration::from_secs(10)).await {
-                Ok(said) => return (acted(&said), Some(link)),
+                Ok(reply) => return (acted(&reply), Some(link)),
                 // A session that came about during the change may go with it.
                 Err(error) if Instant::now() >= deadline => {
                     return (AutoRevertResult::Open(error.to_string()), None);
@@ -324,21 +324,21 @@ fn has_command_without_undo(item: &Item) -> bool {
 }
 
 /// Reads the status of [`host::put_back_script`].
-fn acted((status, said): &(Status, String)) -> AutoRevertResult {
+fn acted((status, reply): &(Status, String)) -> AutoRevertResult {
     match status {
         Status::Exited(0) => AutoRevertResult::Whole,
         Status::Exited(1) => AutoRevertResult::Partly,
         Status::Exited(3) => AutoRevertResult::NotArmed,
         Status::Exited(4) => AutoRevertResult::Nothing,
-        Status::Exited(5) => AutoRevertResult::NotYet(said.clone()),
+        Status::Exited(5) => AutoRevertResult::NotYet(reply.clone()),
         Status::Exited(6) => AutoRevertResult::Confirmed,
-        _ if said.is_empty() => AutoRevertResult::Open("it takes too long".to_owned()),
-        _ => AutoRevertResult::Open(said.clone()),
+        _ if reply.is_empty() => AutoRevertResult::Open("it takes too long".to_owned()),
+        _ => AutoRevertResult::Open(reply.clone()),
     }
 }
 
 /// Runs one script in a session: how it ended and what it said.
-async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, String), AskError> {
+async fn ask(link: &HostConnection, script: String, within: Duration) -> Result<(Status, String), AskError> {
     let item = converge_ssh::ShellItem { timeout: Some(within), ..converge_ssh::ShellItem::new(1, script) };
     let batch = Batch::of(vec![item]);
     let asked = tokio::time::timeout(within + PAUSE, link.run_to_end(&batch)).await;
@@ -355,6 +355,6 @@ async fn ask(link: &Link, script: String, within: Duration) -> Result<(Status, S
 }
 
 /// Ends a session that was for one question.
-async fn leave(link: Link) {
+async fn leave(link: HostConnection) {
     drop(tokio::time::timeout(Duration::from_secs(2), link.close()).await);
 }

@@ -54,7 +54,7 @@ fn results(lane: Lane) -> Vec<(u32, ItemResult)> {
 #[test]
 fn what_another_host_must_say_first_is_sent_alone_after_the_others() {
     let mut asks = item(1, "r", &[], changed("/b", "absent", "x"));
-    asks.fetch = Some(converge_resource::Fetch {
+    asks.fetch = Some(converge_resource::OtherHostQuestion {
         host: "cp1".to_owned(),
         script: "true".to_owned(),
         seconds: 9,

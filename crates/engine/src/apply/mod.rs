@@ -37,8 +37,8 @@ use std::time::Instant;
 /// Items that are sent at once. The shell on the host holds them all in memory, and each fork of it costs the more the more there are.
 const STRETCH: usize = 100;
 
-/// One host in an apply.
-struct HostRun {
+/// One target in an apply.
+struct TargetRun {
     context: Arc<RunContext>,
     target: Target,
     lane: Lane,
@@ -66,7 +66,7 @@ fn role_states(lane: &Lane, roles: &BTreeMap<String, usize>) -> BTreeMap<String,
     roles.keys().map(state).collect()
 }
 
-impl HostRun {
+impl TargetRun {
     fn new(
         whole: &Whole<'_>,
         target: Target,
@@ -147,8 +147,8 @@ impl HostRun {
                 let found =
                     self.goal.differences(&self.context, &self.target, &self.lane, &self.stop).await?;
                 let mine = |address: &str| self.roles.get(converge_resource::role_of(address)) == Some(&play);
-                let own = found.iter().find(|said| match self.goal {
-                    Goal::Declared => mine(said),
+                let own = found.iter().find(|reply| match self.goal {
+                    Goal::Declared => mine(reply),
                     Goal::Saved(_) => true,
                 });
                 if let Some(difference) = own {
@@ -290,9 +290,9 @@ impl HostRun {
             return Ok(false);
         }
         self.waits_for(&item.address, Activity::AskOther { address: item.address.clone() });
-        let Some(said) = self.fetch(id).await else { return Ok(self.sending.asking.is_some()) };
+        let Some(reply) = self.fetch(id).await else { return Ok(self.sending.asking.is_some()) };
         self.progress.wait = None;
-        self.send(&link, &[id], Some(said)).await?;
+        self.send(&link, &[id], Some(reply)).await?;
         Ok(false)
     }
 
@@ -302,17 +302,17 @@ impl HostRun {
         let _asks = self.context.begin(&self.lane.host, Activity::Question);
         let (answer, answered) = tokio::sync::oneshot::channel();
         let question = Question { what: what.clone(), hosts, answer };
-        let said = match steps.ask.send(question) {
+        let reply = match steps.ask.send(question) {
             Ok(()) => tokio::select! {
-                said = answered => said.unwrap_or(StepAnswer::Quit),
+                reply = answered => reply.unwrap_or(StepAnswer::Quit),
                 () = self.stop.stopped() => StepAnswer::Quit,
             },
             Err(_) => StepAnswer::Quit,
         };
-        if said == StepAnswer::Quit {
+        if reply == StepAnswer::Quit {
             self.stop.stop();
         }
-        self.gates.answer(&what, said);
+        self.gates.answer(&what, reply);
     }
 
     async fn replan(&mut self) -> Result<(), TargetError> {

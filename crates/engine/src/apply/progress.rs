@@ -1,6 +1,6 @@
 //! Events about the parts of a lane's work, for those who look for its time.
 
-use super::HostRun;
+use super::TargetRun;
 use crate::event::InProgress;
 use crate::{Activity, Event, ItemPhase, TimedItem};
 use converge_planner::Item;
@@ -39,7 +39,7 @@ impl LaneProgress {
     }
 }
 
-impl HostRun {
+impl TargetRun {
     /// The host waits for this, until `wait` is emptied or another wait begins. It wakes up each time others come further, and
     /// goes on with the same wait.
     pub(super) fn waits_for(&mut self, key: &str, activity: Activity) {

@@ -1,11 +1,11 @@
 //! A host that restarts in the middle of its lane: the session goes, another one comes, and the same run goes on in it.
 
-use super::HostRun;
+use super::TargetRun;
 use super::running::ItemProgress;
 use crate::apply::work::Work;
 use crate::connect::target;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_planner::Item;
 use converge_ssh::{Batch, ShellOutcome, Transport};
@@ -19,9 +19,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const DEADLINE: u64 = 600;
 
 /// A host after its restart, or why it is lost; nothing where it has not restarted.
-type ReturnedHost = Result<Arc<Link>, Option<TargetError>>;
+type ReturnedHost = Result<Arc<HostConnection>, Option<TargetError>>;
 
-impl HostRun {
+impl TargetRun {
     /// Restarts the host for this item, and ends the item in another session.
     pub(super) async fn restart(&mut self, id: u32) -> Result<(), TargetError> {
         let Some(item) = self.lane.remaining().iter().find(|i| i.id == id).cloned() else { return Ok(()) };
@@ -67,13 +67,13 @@ impl HostRun {
         let items = work.items(Vec::new(), &mut 1);
         let prelude = std::mem::take(&mut self.sending.resume).then(|| host::resume_script(&self.run));
         let stop_file = Some(host::stop_file(&self.run));
-        let said = link.run_to_end(&Batch { prelude, stop_file, items }).await;
-        if let Ok((results, None)) = said {
+        let reply = link.run_to_end(&Batch { prelude, stop_file, items }).await;
+        if let Ok((results, None)) = reply {
             match results.last().map(|r| &r.outcome) {
                 Some(ShellOutcome::Finished { status, duration }) if !status.success() => {
                     let output = results.iter().flat_map(|r| r.output.iter().copied()).collect();
-                    let said = ItemProgress { output, took: *duration, ..ItemProgress::default() };
-                    self.conclude(&work, *status, &said);
+                    let reply = ItemProgress { output, took: *duration, ..ItemProgress::default() };
+                    self.conclude(&work, *status, &reply);
                     return Ok(());
                 }
                 Some(ShellOutcome::Skipped(_)) => {
@@ -111,8 +111,8 @@ impl HostRun {
         // The session from before is the one that holds the lock.
         let link = Arc::clone(self.target.host()?);
         crate::connect::sessions::keep_link(&self.context, &link).await;
-        let said = converge_ssh::ShellItem::new(2, "cat /run/converge-restart 2>/dev/null");
-        let batch = Batch::of(vec![work.after_restart(0), said]);
+        let reply = converge_ssh::ShellItem::new(2, "cat /run/converge-restart 2>/dev/null");
+        let batch = Batch::of(vec![work.after_restart(0), reply]);
         let answer = link.run_to_end(&batch).await;
         let output = match &answer {
             Ok((results, _)) => results.last().map(|r| String::from_utf8_lossy(&r.output).into_owned()),
@@ -163,8 +163,8 @@ impl HostRun {
             return Err(unknown(self, lost));
         };
         let took = took.saturating_add(duration);
-        let said = ItemProgress { output: result.output, took, ..ItemProgress::default() };
-        self.conclude(work, status, &said);
+        let reply = ItemProgress { output: result.output, took, ..ItemProgress::default() };
+        self.conclude(work, status, &reply);
         self.lane.restarted(&item.address);
         Ok(())
     }
@@ -201,7 +201,7 @@ impl HostRun {
 }
 
 /// Which boot a host runs; `None` where it cannot say.
-async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
+async fn boot_id(link: &HostConnection) -> Result<Option<String>, TargetError> {
     let script = "cv_boot_now && printf '%s\\n' \"$CV_BOOT\"";
     let item = converge_ssh::ShellItem {
         timeout: Some(Duration::from_secs(30)),
@@ -212,7 +212,7 @@ async fn boot_id(link: &Link) -> Result<Option<String>, TargetError> {
     if let Some(error) = error {
         return Err(link.lost(&error));
     }
-    let said =
+    let reply =
         results.first().filter(|r| r.success()).map(|r| String::from_utf8_lossy(&r.output).into_owned());
-    Ok(said.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+    Ok(reply.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
 }

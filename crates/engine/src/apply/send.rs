@@ -1,11 +1,11 @@
 //! Sends a stretch of items to a host, and takes its answers as they come.
 
 use super::running::ItemProgress;
-use super::{HostRun, group};
+use super::{TargetRun, group};
 use crate::apply::work::{ItemReading, Work};
 use crate::controller;
 use crate::{Activity, Event, ItemResult, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::records as host;
 use converge_planner::Item;
 use converge_ssh::{Batch, Because, ShellError, Status};
@@ -29,19 +29,19 @@ pub(super) struct SendState {
     pub(super) resume: bool,
 }
 
-impl HostRun {
-    /// Sends one stretch whole and takes its answers as they come. `said` is what another host said for its one item.
+impl TargetRun {
+    /// Sends one stretch whole and takes its answers as they come. `reply` is what another host said for its one item.
     pub(super) async fn send(
         &mut self,
-        link: &Link,
+        link: &HostConnection,
         ids: &[u32],
-        said: Option<bytes::Bytes>,
+        reply: Option<bytes::Bytes>,
     ) -> Result<(), TargetError> {
         let stretch: Vec<Item> =
             self.lane.remaining().iter().filter(|i| ids.contains(&i.id)).cloned().collect();
         let _sends = self.context.begin(&self.lane.host, Activity::Stretch { items: stretch.len() });
         self.progress.together = None;
-        let sent = self.stretch(stretch, said.as_ref());
+        let sent = self.stretch(stretch, reply.as_ref());
         if sent.items.is_empty() {
             return Ok(());
         }
@@ -49,7 +49,7 @@ impl HostRun {
     }
 
     /// The pieces of these items. One that cannot be sent ends here.
-    fn stretch(&mut self, mut items: Vec<Item>, said: Option<&bytes::Bytes>) -> group::Stretch {
+    fn stretch(&mut self, mut items: Vec<Item>, reply: Option<&bytes::Bytes>) -> group::Stretch {
         let mut sent = group::Stretch::default();
         let mut before = None;
         for item in &mut items {
@@ -61,7 +61,7 @@ impl HostRun {
                 continue;
             }
             let work =
-                match Work::given(item, &self.lane, &self.run, &mut self.sending.sequence, said.cloned()) {
+                match Work::given(item, &self.lane, &self.run, &mut self.sending.sequence, reply.cloned()) {
                     Ok(work) => work,
                     Err(error) => {
                         let failed = ItemResult::Failed { message: error.to_string(), output: String::new() };
@@ -82,7 +82,7 @@ impl HostRun {
     }
 
     /// The script that the host runs before the pieces, if there is one.
-    fn prelude(&mut self, link: &Link, works: &BTreeMap<u32, Work>) -> Option<String> {
+    fn prelude(&mut self, link: &HostConnection, works: &BTreeMap<u32, Work>) -> Option<String> {
         let phases = self.context.options.phases;
         let mut prelude = if phases { host::TELL_PHASES.to_owned() } else { String::new() };
         if works.values().any(Work::watches_facts) && link.must_learn_to_watch() {
@@ -95,7 +95,7 @@ impl HostRun {
     }
 
     /// Sends pieces, and takes the answers until there is one to each.
-    async fn exchange(&mut self, link: &Link, sent: group::Stretch) -> Result<(), TargetError> {
+    async fn exchange(&mut self, link: &HostConnection, sent: group::Stretch) -> Result<(), TargetError> {
         let mut unanswered = sent.unanswered();
         let group::Stretch { items, works, groups, last_piece, .. } = sent;
         let stop_file = host::stop_file(&self.run);
@@ -157,16 +157,16 @@ impl HostRun {
         last_piece: &BTreeMap<u32, u32>,
         running: &mut BTreeMap<u32, ItemProgress>,
     ) {
-        use converge_ssh::ShellEvent as Said;
-        let (Said::Started(piece)
-        | Said::Output { id: piece, .. }
-        | Said::Finished { id: piece, .. }
-        | Said::Skipped { id: piece, .. }) = event;
+        use converge_ssh::ShellEvent;
+        let (ShellEvent::Started(piece)
+        | ShellEvent::Output { id: piece, .. }
+        | ShellEvent::Finished { id: piece, .. }
+        | ShellEvent::Skipped { id: piece, .. }) = event;
         let Some(work) = works.get(&piece) else { return };
         let item = &work.item;
         let host = self.lane.host.clone();
         match event {
-            Said::Started(_) => {
+            ShellEvent::Started(_) => {
                 if item.guard.is_some() {
                     self.switch.arm();
                 }
@@ -179,27 +179,27 @@ impl HostRun {
                     self.context.events.send(Event::ItemStarted { host, id: item.id, address });
                 }
             }
-            Said::Output { bytes, .. } => {
-                let said = running.entry(item.id).or_default();
-                let lines = said.complete_lines(&bytes);
+            ShellEvent::Output { bytes, .. } => {
+                let reply = running.entry(item.id).or_default();
+                let lines = reply.complete_lines(&bytes);
                 self.tell_phases(item.id, &work.spec().token, lines);
                 let text = work.shown(lines);
                 if !item.sensitive && !text.is_empty() {
                     self.context.events.send(Event::ItemOutput { host, id: item.id, text });
                 }
             }
-            Said::Finished { status, duration, .. } => {
-                let mut said = running.remove(&item.id).unwrap_or_default();
-                said.took += duration;
+            ShellEvent::Finished { status, duration, .. } => {
+                let mut reply = running.remove(&item.id).unwrap_or_default();
+                reply.took += duration;
                 let is_last = last_piece.get(&item.id) == Some(&piece);
                 if status.success() && !is_last {
-                    running.insert(item.id, said);
+                    running.insert(item.id, reply);
                 } else {
-                    self.record_time(item, said.begun, self.progress.epoch.elapsed());
-                    self.conclude(work, status, &said);
+                    self.record_time(item, reply.begun, self.progress.epoch.elapsed());
+                    self.conclude(work, status, &reply);
                 }
             }
-            Said::Skipped { because, .. } => {
+            ShellEvent::Skipped { because, .. } => {
                 if self.lane.remaining().iter().any(|i| i.id == item.id) && because == Because::Stopped {
                     self.finish(item, ItemResult::Stopped, &[], Duration::ZERO);
                 }
@@ -209,8 +209,8 @@ impl HostRun {
     }
 
     /// The last piece of an item is over, or one failed.
-    pub(super) fn conclude(&mut self, work: &Work, status: Status, said: &ItemProgress) {
-        let reading = work.read(status, &said.output);
+    pub(super) fn conclude(&mut self, work: &Work, status: Status, reply: &ItemProgress) {
+        let reading = work.read(status, &reply.output);
         self.take_remarks(&work.item, &reading);
         match reading.result {
             None => self.begin_again(&work.item),
@@ -223,7 +223,7 @@ impl HostRun {
                     result = ItemResult::Failed { message, output: String::new() };
                 }
                 let result = work.hide(result, reading.names_paths);
-                self.finish(&work.item, result, &reading.after, said.took);
+                self.finish(&work.item, result, &reading.after, reply.took);
             }
         }
         self.report();
@@ -268,7 +268,7 @@ impl HostRun {
     /// The link broke in the middle. The host has all that was sent and goes on with it for a while: what it did not answer is unknown.
     pub(super) fn broken(
         &mut self,
-        link: &Link,
+        link: &HostConnection,
         error: &ShellError,
         unanswered: &BTreeSet<u32>,
         running: &BTreeMap<u32, ItemProgress>,

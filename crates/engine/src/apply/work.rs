@@ -66,7 +66,7 @@ impl Work {
         lane: &Lane,
         run: &str,
         sequence: &mut u32,
-        said: Option<Bytes>,
+        reply: Option<Bytes>,
     ) -> Result<Self, WorkError> {
         if let Some(backup) = item.backup.as_ref().filter(|_| !lane.is_backed_up(item)) {
             return Err(WorkError::NoBackup(backup.what.clone()));
@@ -94,7 +94,7 @@ impl Work {
         let changes: Vec<&Change> = item.changes().iter().map(|c| &c.change).collect();
         spec.rows = changes.iter().map(|c| Row { seq: number(), change: (*c).clone() }).collect();
         spec.steps = steps(&changes)?;
-        spec.fetched = said.is_some();
+        spec.fetched = reply.is_some();
         spec.switch = item.guard.map(|ItemGuard { guard, seconds }| Switch {
             guard: guard.word().to_owned(),
             window: seconds,
@@ -114,8 +114,8 @@ impl Work {
         let pieces = spec.pieces();
         let mut pieces: Vec<(Piece, Option<Bytes>)> =
             pieces.into_iter().map(|p| (p.clone(), p.stdin.as_ref().and_then(content))).collect();
-        if let (Some(said), Some((_, input))) = (said, pieces.last_mut()) {
-            *input = Some(said);
+        if let (Some(reply), Some((_, input))) = (reply, pieces.last_mut()) {
+            *input = Some(reply);
         }
         Ok(Self { item: item.clone(), spec: Arc::new(spec), pieces: Arc::new(pieces) })
     }
@@ -195,8 +195,8 @@ impl Work {
         };
         let run = self.spec.read(code, output);
         let what = |rows: &[(ObjectId, State)]| {
-            let said: Vec<String> = rows.iter().map(|(object, state)| self.moved(object, state)).collect();
-            said.join("; ")
+            let reply: Vec<String> = rows.iter().map(|(object, state)| self.moved(object, state)).collect();
+            reply.join("; ")
         };
         let result = match &run.reading {
             Reading::Done => Some(ItemResult::Changed),
@@ -260,11 +260,11 @@ impl Work {
         let wanted = |object: &ObjectId| {
             self.spec.rows.iter().find(|r| r.change.object == *object).map_or("?", |r| r.change.to.line())
         };
-        let said: Vec<String> = rows
+        let reply: Vec<String> = rows
             .iter()
             .map(|(object, found)| format!("{object} should be `{}` and {}", wanted(object), is(found)))
             .collect();
-        said.join("; ")
+        reply.join("; ")
     }
 
     /// The part of complete lines of output that users see: all but the lines of the protocol.

@@ -134,8 +134,8 @@ async fn endpoint_through(
         return Ok(None);
     }
     if !result.success() {
-        let said = String::from_utf8_lossy(&result.stderr).trim().to_owned();
-        return Err(TargetError::Refused(format!("the kubeconfig cannot be read: {said}")));
+        let reply = String::from_utf8_lossy(&result.stderr).trim().to_owned();
+        return Err(TargetError::Refused(format!("the kubeconfig cannot be read: {reply}")));
     }
     let text = SecretString::from(String::from_utf8_lossy(&result.output).into_owned());
     let (target, _) = crate::connect::endpoints::endpoint(context, host).await?;

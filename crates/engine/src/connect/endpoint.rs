@@ -3,7 +3,7 @@
 use crate::Options;
 use crate::session::endpoint::{Endpoint, EndpointError};
 use camino::{Utf8Path, Utf8PathBuf};
-use converge_model::inventory::{BecomeMethod, ConnectionSettings, Hop, HostKeyChecking, Transport};
+use converge_model::inventory::{BecomeMethod, ConnectionSettings, ConnectionType, Hop, HostKeyChecking};
 use converge_ssh::{Become, ClientConfig, Method, SshEndpoint};
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(crate) async fn access(
     ssh: &converge_ssh::SessionOptions,
 ) -> Endpoint {
     if let Some(mode @ (HostKeyChecking::Off | HostKeyChecking::AcceptNew)) = connection.host_key_checking {
-        let said = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
-        return Err(EndpointError::HostKeyChecking(said));
+        let setting = if mode == HostKeyChecking::Off { "off" } else { "accept-new" };
+        return Err(EndpointError::HostKeyChecking(setting));
     }
     let target = match connection.transport {
-        Transport::Local => SshEndpoint::local(host),
-        Transport::Ssh => target(host, connection, inventory, ssh, 0).await?,
+        ConnectionType::Local => SshEndpoint::local(host),
+        ConnectionType::Ssh => target(host, connection, inventory, ssh, 0).await?,
     };
     let become_ = match (&options.become_user, &connection.become_user) {
         (Some(user), _) if target.user.as_ref() == Some(user) => Become::None,

@@ -6,7 +6,7 @@ use crate::tasks::side_by_side;
 use crate::{Event, TargetError};
 use camino::Utf8PathBuf;
 use converge_executor::without_name;
-use converge_model::inventory::{ConnectionSettings, Transport};
+use converge_model::inventory::{ConnectionSettings, ConnectionType};
 use converge_ssh::{ConnectError, Mark, Session, SshEndpoint, Trust};
 use converge_syntax::{Diagnostics, Node, Span};
 
@@ -45,7 +45,7 @@ fn connection(context: &RunContext, host: &str) -> Result<ConnectionSettings, Di
         }
     };
     let (mut connection, _warnings) = ConnectionSettings::resolve(host, lookup, |node| Ok(node.clone()))?;
-    if connection.transport == Transport::Ssh && connection.user.is_none() {
+    if connection.transport == ConnectionType::Ssh && connection.user.is_none() {
         connection.user.clone_from(&context.options.login_user);
     }
     complaints.into_inner().or_value(connection)

@@ -23,16 +23,16 @@ const SKEW: i64 = 120;
 /// Remarks on the records of a host: damaged parts, and a clock that is off.
 pub(crate) fn remarks(host: &str, records: &Records) -> Vec<String> {
     let here = jiff::Timestamp::now().as_second();
-    let mut said: Vec<String> = records.broken.iter().map(|what| format!("{host}: {what}")).collect();
+    let mut notes: Vec<String> = records.broken.iter().map(|what| format!("{host}: {what}")).collect();
     let off = records.now.map_or(0, |now| now.saturating_sub(here));
     if off.abs() > SKEW {
         let which = if off > 0 { "ahead of" } else { "behind" };
-        said.push(format!(
+        notes.push(format!(
             "{host}: its clock is {} s {which} the clock here; runs are ordered by the host's own count",
             off.abs()
         ));
     }
-    said
+    notes
 }
 
 /// Whether a run sets out to do this item; a rollback also what is refused now, and which the next one may be allowed to do, and objects whose state

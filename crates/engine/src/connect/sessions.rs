@@ -3,12 +3,12 @@
 use crate::connect::endpoints::{endpoint, enter, no_session};
 use crate::context::RunContext;
 use crate::{Activity, Event, TargetError};
-use converge_host::Link;
+use converge_host::HostConnection;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// The session with a host, opened when it is first used.
-pub(crate) async fn link(context: &RunContext, host: &str) -> Result<Arc<Link>, TargetError> {
+pub(crate) async fn link(context: &RunContext, host: &str) -> Result<Arc<HostConnection>, TargetError> {
     if context.project.in_maintenance(host) {
         return Err(TargetError::Maintenance);
     }
@@ -27,20 +27,20 @@ pub(crate) async fn link(context: &RunContext, host: &str) -> Result<Arc<Link>, 
 }
 
 /// A session of its own with a host, beside any other one.
-pub(crate) async fn new_link(context: &RunContext, host: &str) -> Result<Link, TargetError> {
+pub(crate) async fn new_link(context: &RunContext, host: &str) -> Result<HostConnection, TargetError> {
     let _connects = context.begin(host, Activity::Connect);
     let (endpoint, become_) = endpoint(context, host).await?;
     let session = enter(context, host, &endpoint).await.1.map_err(|error| no_session(host, &error))?;
-    Link::open(host, session, become_).await
+    HostConnection::open(host, session, become_).await
 }
 
 /// A new session with a host that has restarted, in place of the one that went with it.
-pub(crate) async fn link_again(context: &RunContext, host: &str) -> Result<Arc<Link>, TargetError> {
+pub(crate) async fn link_again(context: &RunContext, host: &str) -> Result<Arc<HostConnection>, TargetError> {
     context.pool.links.lock().await.remove(host);
     link(context, host).await
 }
 
 /// Puts a session back that was to be replaced.
-pub(crate) async fn keep_link(context: &RunContext, link: &Arc<Link>) {
+pub(crate) async fn keep_link(context: &RunContext, link: &Arc<HostConnection>) {
     context.pool.links.lock().await.insert(link.host.clone(), Arc::clone(link));
 }

@@ -8,7 +8,7 @@ use crate::{TargetError, Traffic};
 use converge_cluster::SecretSealError;
 use converge_executor::FactGroups as Groups;
 use converge_executor::{Answers, Executor, Questions, RunEnd, RunMeta};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_ledger::{Records, Undo};
 use converge_planner::Knowledge;
 use converge_resource::{ApiRef, Digest, Probe, Wait};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) enum Target {
     /// With the files of this machine that its resources fetch.
-    Host(Arc<Link>, Arc<FetchedFiles>),
+    Host(Arc<HostConnection>, Arc<FetchedFiles>),
     Cluster(Arc<ClusterLink>),
 }
 
@@ -34,7 +34,7 @@ impl Target {
     }
 
     /// The host; an error where a cluster is meant.
-    pub fn host(&self) -> Result<&Arc<Link>, TargetError> {
+    pub fn host(&self) -> Result<&Arc<HostConnection>, TargetError> {
         match self {
             Self::Host(link, _) => Ok(link),
             Self::Cluster(link) => {
@@ -115,7 +115,7 @@ impl Target {
         questions: Questions<'_>,
         known: &mut Knowledge,
     ) -> Result<Answers, TargetError> {
-        let mut said = match self.executor().await {
+        let mut reply = match self.executor().await {
             None => Answers::default(),
             Some(executor) => {
                 let others: BTreeSet<Probe>;
@@ -129,14 +129,14 @@ impl Target {
                 executor.observe(Questions { probes, ..questions }).await?
             }
         };
-        controller::answer(self.fetched(), questions.probes, &mut said).await;
-        for (probe, answer) in std::mem::take(&mut said.answers) {
+        controller::answer(self.fetched(), questions.probes, &mut reply).await;
+        for (probe, answer) in std::mem::take(&mut reply.answers) {
             known.learn(probe, answer);
         }
-        for content in std::mem::take(&mut said.contents) {
+        for content in std::mem::take(&mut reply.contents) {
             known.learn_content(content);
         }
-        Ok(said)
+        Ok(reply)
     }
 
     /// The runs that it has recorded, oldest first; none of a cluster that is not there yet.
@@ -242,7 +242,7 @@ impl Target {
 }
 
 /// A host of this run.
-pub(crate) fn host(context: &RunContext, link: Arc<Link>) -> Target {
+pub(crate) fn host(context: &RunContext, link: Arc<HostConnection>) -> Target {
     Target::Host(link, Arc::new(FetchedFiles::of(context.options.folder.clone())))
 }
 

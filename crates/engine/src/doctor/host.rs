@@ -146,9 +146,9 @@ fn driver(pci: &str, version_: &str, error: &str, loaded: &str, nouveau: &str) -
         );
     }
     if version_.is_empty() {
-        let said = if error.is_empty() { "there is no nvidia-smi" } else { error };
+        let detail = if error.is_empty() { "there is no nvidia-smi" } else { error };
         return Some(
-            finding(format!("a GPU is on the bus, and no driver works: {said}"))
+            finding(format!("a GPU is on the bus, and no driver works: {detail}"))
                 .because("the driver is not installed, or its module is not loaded")
                 .help("`modprobe nvidia`, `dkms status`, `mokutil --sb-state` (an unsigned module under Secure Boot)"),
         );

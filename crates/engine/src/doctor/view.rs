@@ -140,8 +140,8 @@ pub(super) fn few(names: impl IntoIterator<Item = impl Into<String>>) -> String 
 }
 
 /// The first sentence of a message, at most 160 characters.
-pub(super) fn short(said: &str) -> String {
-    let line = said.lines().next().unwrap_or_default().trim();
+pub(super) fn short(reply: &str) -> String {
+    let line = reply.lines().next().unwrap_or_default().trim();
     match line.char_indices().nth(160) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line.to_owned(),

@@ -1,11 +1,11 @@
 //! Facts of the hosts of a run.
 
 use crate::context::RunContext;
-use crate::plan::other_hosts::{Lost, OtherHosts};
+use crate::plan::other_hosts::{OtherHosts, UnavailableHost};
 use crate::tasks::on_each;
 use crate::{Event, HostAnswer, TargetError};
 use converge_executor::{Executor as _, FactGroups as Groups, Questions};
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_host::facts::FACT_GROUPS;
 use converge_model::{FactNeeds, Facts};
 use converge_planner::Summary;
@@ -35,7 +35,7 @@ pub(crate) async fn facts_of(
     context: &RunContext,
     host: &str,
     groups: &Groups,
-) -> Result<Arc<Link>, TargetError> {
+) -> Result<Arc<HostConnection>, TargetError> {
     let link = crate::connect::sessions::link(context, host).await?;
     let door = Arc::clone(context.pool.askers.lock().await.entry(host.to_owned()).or_default());
     let _one_at_a_time = door.lock().await;
@@ -78,7 +78,7 @@ pub(crate) async fn ask_others(
             }
             context.pool.lost().insert(host.clone(), error.clone());
             let in_run = context.targets().contains(&host) || context.machines().contains(&host);
-            others.lost.insert(host, Lost { error, in_run });
+            others.lost.insert(host, UnavailableHost { error, in_run });
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) async fn ask_others(
 /// Reads the facts of a host again that anything in the run reads of it, in the middle of the run. Returns all that are known.
 pub(crate) async fn read_again(
     context: &RunContext,
-    link: &Arc<Link>,
+    link: &Arc<HostConnection>,
 ) -> Result<serde_json::Value, TargetError> {
     let mut groups = link.known_groups();
     // After a restart of the host its session is a new one, which was not asked for anything.

@@ -14,7 +14,7 @@ pub(crate) async fn mark(target: &Target, plan: &mut HostPlan, known: &Knowledge
     for item in &mut plan.items {
         let Outcome::Changed(changes) = &mut item.outcome else { continue };
         for planned in changes.iter_mut().filter(|p| p.reversibility == Reversibility::Reversible) {
-            if let Some(what) = not_kept(&planned.change, item.sensitive, known) {
+            if let Some(what) = not_saved(&planned.change, item.sensitive, known) {
                 let why = format!("{what} are kept only for age recipients, and the inventory names none");
                 planned.reversibility = Reversibility::Irreversible(why);
             }
@@ -23,7 +23,7 @@ pub(crate) async fn mark(target: &Target, plan: &mut HostPlan, known: &Knowledge
 }
 
 /// The part of the state before that is not kept.
-fn not_kept(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'static str> {
+fn not_saved(change: &Change, sensitive: bool, known: &Knowledge) -> Option<&'static str> {
     if change.from.is_absent() {
         return None;
     }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_reported() {
+    fn what_is_not_saved_is_reported() {
         let mut known = Knowledge::default();
         let change = |kind: &str, key: &str, from: &State, to: &State| Change {
             object: ObjectId::new(kind, key),
@@ -66,12 +66,12 @@ mod tests {
             to: to.clone(),
         };
         let (there, absent) = (State::from_line("object 1"), State::absent());
-        let what = |change: Change, known: &Knowledge| not_kept(&change, false, known);
+        let what = |change: Change, known: &Knowledge| not_saved(&change, false, known);
         assert!(what(change("k8s", "v1/Secret/ns/s", &there, &absent), &known).is_some());
         assert_eq!(what(change("k8s", "v1/Secret/ns/s", &absent, &there), &known), None);
         assert_eq!(what(change("k8s", "v1/ConfigMap/ns/s", &there, &absent), &known), None);
-        assert!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &there, &absent), true, &known).is_some());
-        assert_eq!(not_kept(&change("k8s", "v1/ConfigMap/ns/s", &absent, &there), true, &known), None);
+        assert!(not_saved(&change("k8s", "v1/ConfigMap/ns/s", &there, &absent), true, &known).is_some());
+        assert_eq!(not_saved(&change("k8s", "v1/ConfigMap/ns/s", &absent, &there), true, &known), None);
         for (kind, retained) in [("Secret", false), ("ConfigMap", true)] {
             let (state, content) =
                 release(&[json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}})]);
@@ -82,7 +82,7 @@ mod tests {
                 "{kind}"
             );
             assert_eq!(what(change("release", "ns/r", &state, &there), &known), None);
-            assert!(not_kept(&change("release", "ns/r", &state, &absent), true, &known).is_some());
+            assert!(not_saved(&change("release", "ns/r", &state, &absent), true, &known).is_some());
         }
     }
 }

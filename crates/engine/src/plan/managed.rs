@@ -105,7 +105,7 @@ pub(crate) async fn own(
     let mut undos: Vec<Undo> = leaving.iter().map(|t| undo_of(t, &leaving, &others, known)).collect();
     let places: BTreeSet<Probe> = revert::made_in::probes(&undos).filter(|p| !known.knows(p)).collect();
     target.look(&places, known).await?;
-    layers::settle_what_is_seen(&mut undos, known);
+    layers::settle_observed_layers(&mut undos, known);
     go_with_what_brought_them(&mut undos);
     shared::go_with_the_last_part(&mut undos, known);
     name_other_projects(&mut undos, &records.things, &scope, known);
@@ -177,7 +177,7 @@ fn file_of_lines(
     let stays = !leaving.iter().any(|l| l.object == file.object);
     let mut undo =
         stays.then(|| Undo { theirs: Some(DECLARED.to_owned()), ..undo_of(file, leaving, others, known) });
-    layers::settle_what_is_seen(undo.as_mut_slice(), known);
+    layers::settle_observed_layers(undo.as_mut_slice(), known);
     undo
 }
 

@@ -10,12 +10,12 @@ use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By object of this machine, the hosts that claim it.
-type Hosts = BTreeMap<ObjectId, BTreeSet<String>>;
+type ClaimingHosts = BTreeMap<ObjectId, BTreeSet<String>>;
 
 /// The objects of this machine that are declared for hosts without a plan: those outside `--limit`, and those that do not answer. None where no plan
 /// claims such an object.
-pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) -> Hosts {
-    let mut hosts = Hosts::new();
+pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) -> ClaimingHosts {
+    let mut hosts = ClaimingHosts::new();
     let plans = entries.iter().filter_map(|entry| match &entry.result {
         HostResult::Planned(plan) => Some((entry.host.as_str(), plan)),
         HostResult::Lost(_) => None,
@@ -42,7 +42,7 @@ pub(crate) fn declared_elsewhere(context: &RunContext, entries: &[HostEntry]) ->
 }
 
 /// Refuses the items of all hosts that claim one object of this machine, or one that lies in another. `hosts`: the objects that other hosts have there.
-pub(crate) fn refuse_shared(entries: &mut [HostEntry], mut hosts: Hosts) {
+pub(crate) fn refuse_shared(entries: &mut [HostEntry], mut hosts: ClaimingHosts) {
     for entry in entries.iter() {
         let HostResult::Planned(plan) = &entry.result else { continue };
         for object in plan.items.iter().flat_map(claimed) {
@@ -113,7 +113,7 @@ mod tests {
             entry("f", "folder/file", Outcome::Unchanged),
             entry("g", "folder-2", Outcome::Unchanged),
         ];
-        refuse_shared(&mut entries, Hosts::new());
+        refuse_shared(&mut entries, ClaimingHosts::new());
         let failed: Vec<bool> = entries
             .iter()
             .map(|entry| match &entry.result {
@@ -123,7 +123,7 @@ mod tests {
             .collect();
         assert_eq!(failed, [true, true, false, false, true, true, false]);
         let elsewhere =
-            Hosts::from([(ObjectId::new("fetched", "own/file"), BTreeSet::from(["h".to_owned()]))]);
+            ClaimingHosts::from([(ObjectId::new("fetched", "own/file"), BTreeSet::from(["h".to_owned()]))]);
         let mut entries = vec![entry("c", "own", Outcome::Unchanged)];
         refuse_shared(&mut entries, elsewhere);
         assert!(

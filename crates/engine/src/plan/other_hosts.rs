@@ -16,18 +16,18 @@ pub(crate) struct OtherHosts {
     /// The hosts that were asked for facts.
     pub asked: BTreeSet<String>,
     /// The reason why a host cannot be asked.
-    pub lost: BTreeMap<String, Lost>,
+    pub lost: BTreeMap<String, UnavailableHost>,
 }
 
 /// The reason why a host cannot be asked.
 #[derive(Clone)]
-pub(crate) struct Lost {
+pub(crate) struct UnavailableHost {
     pub error: TargetError,
     /// The run has this host, and tells the error there.
     pub in_run: bool,
 }
 
-impl Lost {
+impl UnavailableHost {
     /// The error of an item that reads a variable of this host, by its full name. Where the cause was reported already, the item is blocked by it.
     fn problem(&self, host: &str, name: &str, reported: bool) -> Problem {
         let expression = match name.strip_prefix("hostvars.").and_then(|rest| rest.strip_prefix(host)) {
@@ -261,7 +261,8 @@ mod tests {
     #[test]
     fn a_lost_host_is_reported_once() {
         let error = TargetError::Unreachable("h9: no route to host".to_owned());
-        let lost = |in_run| BTreeMap::from([("h9".to_owned(), Lost { error: error.clone(), in_run })]);
+        let lost =
+            |in_run| BTreeMap::from([("h9".to_owned(), UnavailableHost { error: error.clone(), in_run })]);
         let unknown = names(&["x", "hostvars.h9.facts"]);
         let found = |reads: &Reads, others: &OtherHosts, index: usize| {
             reads.lost(reader("h1", index), others, unknown.iter()).map(|p| (p.message, p.blocked))

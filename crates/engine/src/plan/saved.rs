@@ -417,8 +417,8 @@ mod tests {
             (vec![same()], vec![], "no longer declared"),
         ] {
             let (bound, _) = round(saved, fresh);
-            let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
-            assert!(said.contains(why), "{said}");
+            let [Outcome::Refused(reply)] = bound.as_slice() else { panic!("{bound:?}") };
+            assert!(reply.contains(why), "{reply}");
         }
     }
 
@@ -453,8 +453,8 @@ mod tests {
             let guessed = text.contains(Digest::of(b"hunter2").as_str());
             assert_eq!(guessed, !sensitive, "nobody can guess a secret from a digest");
             let (bound, _) = round(vec![deferred("hunter2", sensitive)], vec![deferred("other", sensitive)]);
-            let [Outcome::Refused(said)] = bound.as_slice() else { panic!("{bound:?}") };
-            assert!(said.contains("has changed since the plan was made"), "{said}");
+            let [Outcome::Refused(reply)] = bound.as_slice() else { panic!("{bound:?}") };
+            assert!(reply.contains("has changed since the plan was made"), "{reply}");
         }
     }
 

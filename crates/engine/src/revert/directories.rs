@@ -116,7 +116,8 @@ pub(crate) fn leave_what_is_not_empty(
     let others = others.filter_map(|path| Some((path.rsplit_once('/')?.0, path)));
     for (dir, path) in others.filter(|(dir, path)| !is_touched(dir) && !is_of_package(dir, path)) {
         let is_in_sight = |undo: &Undo, sight: &Sight| {
-            layers::is_seen(&undo.lies_in, known) && !(undo.object.kind == "path" && *sight == Sight::Later)
+            layers::is_visible(&undo.lies_in, known)
+                && !(undo.object.kind == "path" && *sight == Sight::Later)
         };
         let all = undos.iter().zip(sights).zip(verdicts.iter_mut());
         for (_, verdict) in

@@ -77,8 +77,8 @@ impl ProjectRuns<'_, '_> {
 fn is_taken_away(judged: &JudgedUndo, known: &Knowledge) -> bool {
     let JudgedUndo { undo, verdict, .. } = judged;
     let is_gone = || known.observed(&undo.object).is_ok_and(|now| now.state.is_absent());
-    let is_said = || matches!(verdict, Verdict::Stays(why) if *why == changed_by(undo, known));
-    api_ref(&undo.object).is_some() && is_gone() && is_said()
+    let is_reported = || matches!(verdict, Verdict::Stays(why) if *why == changed_by(undo, known));
+    api_ref(&undo.object).is_some() && is_gone() && is_reported()
 }
 
 /// The objects that stay since somebody has taken them away, each with the run of the project that changed it first.

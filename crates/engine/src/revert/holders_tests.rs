@@ -9,14 +9,14 @@ const FILE: &str = "file 644 nine nine 2 87428fc522803d31065e7bce3cf03fe47509663
 const ROOTS: &str = "file 644 root root 2 87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7";
 
 /// A change of a run that arrived: the role of its item, the kind and key of its object, and both ends.
-type BackupResult<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+type BackupColumns<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
-const ACCOUNTS: [BackupResult<'static>; 2] =
+const ACCOUNTS: [BackupColumns<'static>; 2] =
     [("a", "group", "nine", "absent", "group 5999"), ("a", "user", "nine", "absent", USER)];
 
 /// The record of a run of a project. `more`: further lines of it.
-fn run(id: &str, project: &str, more: &str, changes: &[BackupResult<'_>]) -> String {
-    let begin = |(n, (role, kind, key, before, after)): (usize, &BackupResult<'_>)| {
+fn run(id: &str, project: &str, more: &str, changes: &[BackupColumns<'_>]) -> String {
+    let begin = |(n, (role, kind, key, before, after)): (usize, &BackupColumns<'_>)| {
         let key = encode_field(key);
         let owns = if more.is_empty() { format!("owns\t{n}\t{role}\n") } else { String::new() };
         format!("begin\t{n}\t{kind}\t{key}\t{before}\t{after}\t{role}/{n}\t-\n{owns}done\t{n}\t{after}\n")
@@ -72,7 +72,7 @@ fn an_account_stays_to_which_a_file_of_another_project_belongs() {
 
 #[test]
 fn an_account_stays_to_which_a_file_belongs_that_the_rollback_leaves() {
-    let file: BackupResult<'_> = ("b", "path", "/srv/x", "absent", FILE);
+    let file: BackupColumns<'_> = ("b", "path", "/srv/x", "absent", FILE);
     let apart = [run("r1", "a", "", &ACCOUNTS), run("r2", "a", "", &[file])];
     let at_once = [run("r1", "a", "", &[ACCOUNTS[0], ACCOUNTS[1], file])];
     for runs in [&apart[..], &at_once[..]] {
@@ -92,7 +92,7 @@ fn an_account_stays_to_which_a_file_belongs_that_the_rollback_leaves() {
 
 #[test]
 fn users_and_commands_need_accounts_too() {
-    let others = |change: BackupResult<'_>| {
+    let others = |change: BackupColumns<'_>| {
         let runs = [run("r1", "a", "", &ACCOUNTS), run("r2", "b", "", &[change])];
         names(&stay(&runs, None)).join(" ")
     };
@@ -121,7 +121,7 @@ fn users_and_commands_need_accounts_too() {
 
 /// The accounts of project `a` that `--prune` leaves, where these other objects are managed and the plan holds this item.
 fn pruned(
-    others: &[BackupResult<'_>],
+    others: &[BackupColumns<'_>],
     present: Option<(&str, &str)>,
     planned: Option<(&str, &str)>,
 ) -> usize {
@@ -149,7 +149,7 @@ fn pruned(
 
 #[test]
 fn prune_leaves_an_account_to_which_something_belongs_that_remains() {
-    let file: BackupResult<'_> = ("b", "path", "/srv/x", "absent", FILE);
+    let file: BackupColumns<'_> = ("b", "path", "/srv/x", "absent", FILE);
     assert_eq!(pruned(&[file], None, None), 2, "managed");
     assert_eq!(pruned(&[("b", "path", "/srv/x", FILE, ROOTS)], None, None), 2, "its rollback needs it");
     assert_eq!(pruned(&[("b", "path", "/srv/x", "absent", ROOTS)], None, None), 0);

@@ -40,7 +40,7 @@ fn elsewhere<'a>(
 }
 
 /// Whether the host shows it now.
-pub(crate) fn is_seen(lies_in: &[(String, String)], known: &Knowledge) -> bool {
+pub(crate) fn is_visible(lies_in: &[(String, String)], known: &Knowledge) -> bool {
     elsewhere(lies_in, known).next().is_none()
 }
 
@@ -187,7 +187,7 @@ pub(crate) fn sights(undos: &[Undo], known: &Knowledge) -> Vec<Sight> {
 }
 
 /// Where an object that the host shows now is back in an older state of the runs, what came after that counts as reverted already.
-pub(crate) fn settle_what_is_seen(undos: &mut [Undo], known: &Knowledge) {
+pub(crate) fn settle_observed_layers(undos: &mut [Undo], known: &Knowledge) {
     settle_steps(undos, known);
     let sights = sights(undos, known);
     for (undo, _) in undos.iter_mut().zip(sights).filter(|(_, sight)| *sight == Sight::Now) {
@@ -278,7 +278,7 @@ fn is_replaced_by(undo: &Undo, link: &Undo, is_newer: bool, known: &Knowledge) -
 
 #[cfg(test)]
 mod tests {
-    use crate::revert::tests::{plan_seen, undo};
+    use crate::revert::tests::{plan_observed, undo};
     use converge_ledger::Undo;
 
     const FILE: &str = "/srv/m/file";
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn each_file_of_one_name_goes_back_while_it_is_in_sight() {
         let now = [(FILE, "link c"), ("/srv/m", "mount /dev/b ext4 rw -")];
-        let changes = plan_seen(&undos(), &now);
+        let changes = plan_observed(&undos(), &now);
         assert_eq!(
             changes,
             [
@@ -315,13 +315,13 @@ mod tests {
     fn what_stays_out_of_sight_is_left_and_named() {
         // Somebody has unmounted it: the file below is visible, the one in it is not.
         let now = [(FILE, "link a"), ("/srv/m", "absent")];
-        let plan = plan_seen(&undos(), &now);
+        let plan = plan_observed(&undos(), &now);
         assert_eq!(plan.len(), 2, "{plan:?}");
         assert!(plan[0].contains("/dev/b, which is not mounted at /srv/m now"), "{plan:?}");
         assert_eq!(plan[1], "path:/srv/m/file link a -> absent");
         // The mount is not among the reverts, and the file in it looks like the one below it.
         let now = [(FILE, "link a"), ("/srv/m", "mount /dev/b ext4 rw -")];
-        let plan = plan_seen(&undos()[2..], &now);
+        let plan = plan_observed(&undos()[2..], &now);
         assert!(plan[0].contains("hidden by the file system that is mounted at /srv/m"), "{plan:?}");
     }
 }

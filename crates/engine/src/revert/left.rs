@@ -9,7 +9,7 @@ pub(crate) fn name_what_stays(groups: &mut Vec<RevertGroup>) {
     let mut left: Vec<RevertGroup> = Vec::new();
     let goes = |group: &&mut RevertGroup| group.members.iter().any(|m| matches!(m.verdict, Verdict::Back(_)));
     for group in groups.iter_mut().filter(goes) {
-        let stays = |m: &mut JudgedUndo| matches!(m.verdict, Verdict::Stays(_) | Verdict::Kept(_));
+        let stays = |m: &mut JudgedUndo| matches!(m.verdict, Verdict::Stays(_) | Verdict::NotAllowed(_));
         let members: Vec<JudgedUndo> = group.members.extract_if(.., stays).collect();
         if !members.is_empty() {
             left.push(RevertGroup {

@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Verdict {
     fn stays(&self) -> bool {
-        matches!(self, Self::Stays(_) | Self::Kept(_) | Self::Lost(_))
+        matches!(self, Self::Stays(_) | Self::NotAllowed(_) | Self::Lost(_))
     }
 }
 
@@ -171,7 +171,7 @@ fn ends(undos: &[Undo], verdicts: &[Verdict], sights: &[Sight], known: &Knowledg
     all.map(|((undo, verdict), sight)| match verdict {
         Verdict::Same | Verdict::With(_) => (undo.before.clone(), undo.before.clone()),
         Verdict::Back(change) => (change.from.clone(), change.to.clone()),
-        Verdict::Stays(_) | Verdict::Kept(_) | Verdict::Lost(_) => {
+        Verdict::Stays(_) | Verdict::NotAllowed(_) | Verdict::Lost(_) => {
             let now = known.observed(&undo.object).ok().filter(|_| *sight == Sight::Now);
             let now = now.map_or_else(|| undo.left.clone(), |found| found.state);
             (now, undo.before.clone())
@@ -245,7 +245,7 @@ fn judge_as(undo: &Undo, now: State, known: &mut Knowledge, allowed: &[String]) 
     // Nor is what a failed script has left of a package: nobody can want that state back.
     let on_its_way = on_its_way || is_half_installed(&back.object, &back.from);
     if let Some(why) = destroys(&back, allowed).filter(|_| !on_its_way) {
-        return Verdict::Kept(why);
+        return Verdict::NotAllowed(why);
     }
     match shared::takes_from_others(undo, &back, known, allowed) {
         Some(why) => Verdict::Stays(why),
@@ -341,7 +341,7 @@ fn keep_whole_roles(undos: &[Undo], verdicts: &mut [Verdict], order: &[usize]) {
                     ));
                 }
             }
-            None if matches!(verdict, Verdict::Kept(_)) || (whole(undo) && verdict.stays()) => {
+            None if matches!(verdict, Verdict::NotAllowed(_)) || (whole(undo) && verdict.stays()) => {
                 retained.insert(role_of(&undo.item), undo);
             }
             _ => {}
@@ -434,7 +434,7 @@ pub(crate) fn item(id: u32, address: &str, members: Vec<JudgedUndo>) -> Item {
                 node_removal = node_removal.or(undo.node_removal);
                 changes.push(change);
             }
-            Verdict::Stays(why) | Verdict::Kept(why) => stay.push(format!("{}: {why}", undo.object)),
+            Verdict::Stays(why) | Verdict::NotAllowed(why) => stay.push(format!("{}: {why}", undo.object)),
             Verdict::Lost(why) => lost.push(format!("{}: {why}", undo.object)),
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn effect(object: &ObjectId, from: &State, to: &State, known: &Knowle
     }
     match (text_of(object, from, known), text_of(object, to, known)) {
         (Some(from), Some(to)) if is_barred_beyond(&from, &to) => Pods::Admitted,
-        (Some(from), Some(to)) if is_barred_beyond(&to, &from) => Pods::KeptAway,
+        (Some(from), Some(to)) if is_barred_beyond(&to, &from) => Pods::Barred,
         _ => Pods::Unaffected,
     }
 }

@@ -3,20 +3,20 @@ use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
 /// An object in a test: kind, key, from, to, item, and who changed it first.
-pub(super) type Said = (&'static str, String, String, String, String, Option<String>);
+pub(super) type RecordedRow = (&'static str, String, String, String, String, Option<String>);
 
-pub(super) struct Host {
+pub(super) struct FakeHost {
     reverts: Vec<(ObjectId, State, State, String, Option<String>)>,
     /// The paths to which links lead, by those of the objects.
     real: BTreeMap<String, String>,
 }
 
-impl Host {
-    pub(super) fn new(said: Vec<Said>) -> Self {
-        let one = |(kind, key, from, to, item, moved): Said| {
+impl FakeHost {
+    pub(super) fn new(recorded: Vec<RecordedRow>) -> Self {
+        let one = |(kind, key, from, to, item, moved): RecordedRow| {
             (ObjectId::new(kind, key), State::from_line(&from), State::from_line(&to), item, moved)
         };
-        Self { reverts: said.into_iter().map(one).collect(), real: BTreeMap::new() }
+        Self { reverts: recorded.into_iter().map(one).collect(), real: BTreeMap::new() }
     }
 
     pub(super) fn reverts(&self) -> Vec<Revert<'_>> {
@@ -50,7 +50,7 @@ impl Host {
     }
 }
 
-pub(super) fn said(kind: &'static str, key: &str, from: &str, to: &str, item: &str) -> Said {
+pub(super) fn recorded(kind: &'static str, key: &str, from: &str, to: &str, item: &str) -> RecordedRow {
     (kind, key.to_owned(), from.to_owned(), to.to_owned(), item.to_owned(), None)
 }
 
@@ -63,10 +63,10 @@ pub(super) const DIR: &str = "dir 755 root root";
 /// A release that waits for a node which takes pods again is uninstalled before its namespace takes it along.
 #[test]
 fn a_namespace_goes_after_the_release_in_it_that_waits_for_a_node() {
-    let host = Host::new(vec![
-        said("release", "apps/web", "release deployed c-1 d", "absent", "r/web"),
-        said("k8s", "v1/Namespace/apps", "object a", "absent", "r/space"),
-        said("k8s", "v1/Node/n1", "object b", "object c", "r/node"),
+    let host = FakeHost::new(vec![
+        recorded("release", "apps/web", "release deployed c-1 d", "absent", "r/web"),
+        recorded("k8s", "v1/Namespace/apps", "object a", "absent", "r/space"),
+        recorded("k8s", "v1/Node/n1", "object b", "object c", "r/node"),
     ]);
     let mut reverts = host.reverts();
     reverts[2].pods = Pods::Admitted;
@@ -76,12 +76,14 @@ fn a_namespace_goes_after_the_release_in_it_that_waits_for_a_node() {
 
 #[test]
 fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
-    let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
+    let fstab = |item| recorded("path", "/etc/fstab", &file(2), &file(1), item);
     let mount = "mount tmpfs tmpfs rw -";
     for (of_lines, of_mount) in [("r/a", "r/a"), ("r/lines", "r/mount")] {
-        let goes = Host::new(vec![said("mount", "/srv/a", mount, "absent", of_mount), fstab(of_lines)]);
+        let goes =
+            FakeHost::new(vec![recorded("mount", "/srv/a", mount, "absent", of_mount), fstab(of_lines)]);
         assert_eq!(goes.flat(), ["/etc/fstab", "/srv/a"]);
-        let comes = Host::new(vec![fstab(of_lines), said("mount", "/srv/a", "absent", mount, of_mount)]);
+        let comes =
+            FakeHost::new(vec![fstab(of_lines), recorded("mount", "/srv/a", "absent", mount, of_mount)]);
         assert_eq!(comes.flat(), ["/srv/a", "/etc/fstab"]);
     }
 }
@@ -89,26 +91,26 @@ fn lines_of_mounts_go_before_an_unmount_and_come_after_a_mount() {
 #[test]
 fn a_directory_that_is_mounted_elsewhere_goes_after_the_unmount_and_comes_before_the_mount() {
     let (dir, mount) = ("dir 755 root root", "mount /dev/sda1 ext4 ro /srv/data/in");
-    let fstab = |item| said("path", "/etc/fstab", &file(2), &file(1), item);
-    let goes = Host::new(vec![
-        said("path", "/srv/data", dir, "absent", "r/data"),
+    let fstab = |item| recorded("path", "/etc/fstab", &file(2), &file(1), item);
+    let goes = FakeHost::new(vec![
+        recorded("path", "/srv/data", dir, "absent", "r/data"),
         fstab("r/lines"),
-        said("mount", "/mnt", mount, "absent", "r/mount"),
+        recorded("mount", "/mnt", mount, "absent", "r/mount"),
     ]);
     assert_eq!(goes.flat(), ["/etc/fstab", "/mnt", "/srv/data"]);
-    let comes = Host::new(vec![
-        said("mount", "/mnt", "absent", mount, "r/mount"),
+    let comes = FakeHost::new(vec![
+        recorded("mount", "/mnt", "absent", mount, "r/mount"),
         fstab("r/lines"),
-        said("path", "/srv/data", "absent", dir, "r/data"),
+        recorded("path", "/srv/data", "absent", dir, "r/data"),
     ]);
     assert_eq!(comes.flat(), ["/srv/data", "/mnt", "/etc/fstab"]);
 }
 
 #[test]
 fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_go() {
-    let changed = |key: &str, item: &str| said("path", key, &file(2), &file(1), item);
-    let host = Host::new(vec![
-        said("unit", "demo.service", "unit enabled active d2", "unit enabled active d1", "r/svc"),
+    let changed = |key: &str, item: &str| recorded("path", key, &file(2), &file(1), item);
+    let host = FakeHost::new(vec![
+        recorded("unit", "demo.service", "unit enabled active d2", "unit enabled active d1", "r/svc"),
         changed("/etc/systemd/system/demo.service", "r/svc"),
         changed("/usr/local/bin/demo", "r/program"),
         changed("/etc/other", "other/file"),
@@ -122,16 +124,16 @@ fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_g
         ]
     );
     // The record goes, and what it ran with before comes back: a restart too.
-    let first = Host::new(vec![
-        said("unit", "nginx.service", "unit enabled active d1", "unit enabled active -", "r/svc"),
+    let first = FakeHost::new(vec![
+        recorded("unit", "nginx.service", "unit enabled active d1", "unit enabled active -", "r/svc"),
         changed("/etc/nginx/nginx.conf", "r/conf"),
     ]);
     assert_eq!(first.flat(), ["/etc/nginx/nginx.conf", "nginx.service"]);
-    let gone = |key: &str, item: &str| said("path", key, &file(2), "absent", item);
+    let gone = |key: &str, item: &str| recorded("path", key, &file(2), "absent", item);
     // The later run made the second file: it stands first, and the unit stops before it goes nevertheless.
-    let stops = Host::new(vec![
+    let stops = FakeHost::new(vec![
         gone("/etc/demo/late", "r/late"),
-        said("unit", "demo.service", "unit enabled active d2", "absent", "r/svc"),
+        recorded("unit", "demo.service", "unit enabled active d2", "absent", "r/svc"),
         gone("/etc/systemd/system/demo.service", "r/svc"),
         gone("/usr/local/bin/demo", "r/program"),
     ]);
@@ -139,47 +141,48 @@ fn a_unit_restarts_after_the_files_of_its_role_came_back_and_stops_before_they_g
 }
 
 /// A role that has made a node: its units, its packages, an image of containerd, and files that containerd and the kubelet run with.
-fn node(image: (&str, &str), unit: (&str, &str)) -> Vec<Said> {
+fn node(image: (&str, &str), unit: (&str, &str)) -> Vec<RecordedRow> {
     let package = if unit.1 == "absent" {
         ("present 1 auto -", "absent")
     } else {
         ("present 2 auto -", "present 1 auto -")
     };
     vec![
-        said(
+        recorded(
             "container_image",
             "ctr /run/containerd/containerd.sock k8s.io/a:1",
             image.0,
             image.1,
             "r/images",
         ),
-        said("unit", "kubelet.service", unit.0, unit.1, "r/kubelet"),
-        said("path", "/var/lib/kubelet/config.yaml", &file(2), &file(1), "r/kubelet"),
-        said("unit", "containerd.service", unit.0, unit.1, "r/containerd"),
-        said("path", "/etc/containerd/config.toml", &file(2), &file(1), "r/config"),
-        said("package", "containerd", package.0, package.1, "r/package"),
-        said("package", "kubelet", package.0, package.1, "r/package"),
+        recorded("unit", "kubelet.service", unit.0, unit.1, "r/kubelet"),
+        recorded("path", "/var/lib/kubelet/config.yaml", &file(2), &file(1), "r/kubelet"),
+        recorded("unit", "containerd.service", unit.0, unit.1, "r/containerd"),
+        recorded("path", "/etc/containerd/config.toml", &file(2), &file(1), "r/config"),
+        recorded("package", "containerd", package.0, package.1, "r/package"),
+        recorded("package", "kubelet", package.0, package.1, "r/package"),
     ]
 }
 
 #[test]
 fn an_image_goes_while_containerd_runs_and_after_what_may_use_it() {
-    let order = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
+    let order = FakeHost::new(node(("pinned", "absent"), ("unit enabled active d2", "absent"))).flat();
     let at = |key: &str| order.iter().position(|k| k.ends_with(key)).expect("all are in it");
     // A restored file comes after the transaction of the packages.
     let expected = ["kubelet.service", "k8s.io/a:1", "containerd.service", "/etc/containerd/config.toml"];
     let places: Vec<usize> = expected.iter().map(|key| at(key)).collect();
     assert!(places.is_sorted(), "{order:?}");
     // The unit of another containerd does not matter; an image that stays does not hold containerd.
-    let mut said = node(("pinned", "absent"), ("unit enabled active d2", "absent"));
-    "ctr /run/k3s/containerd/containerd.sock k8s.io/a:1".clone_into(&mut said[0].1);
-    let order = Host::new(said).flat();
+    let mut recorded = node(("pinned", "absent"), ("unit enabled active d2", "absent"));
+    "ctr /run/k3s/containerd/containerd.sock k8s.io/a:1".clone_into(&mut recorded[0].1);
+    let order = FakeHost::new(recorded).flat();
     let at = |key: &str| order.iter().position(|k| k.ends_with(key));
     assert!(at("containerd.service") < at("k8s.io/a:1"), "{order:?}");
-    let host = Host::new(node(("pinned", "absent"), ("unit enabled active d2", "absent")));
+    let host = FakeHost::new(node(("pinned", "absent"), ("unit enabled active d2", "absent")));
     assert_eq!(held_back(&host.reverts(), &BTreeSet::from([0])), BTreeMap::new());
     // One that comes back needs it; without the unit it stays away.
-    let comes = Host::new(node(("absent", "pinned"), ("unit enabled inactive -", "unit enabled active d1")));
+    let comes =
+        FakeHost::new(node(("absent", "pinned"), ("unit enabled inactive -", "unit enabled active d1")));
     assert_eq!(held_back(&comes.reverts(), &BTreeSet::from([3])), BTreeMap::from([(0, 3)]));
 }
 
@@ -199,11 +202,11 @@ fn command(user: Option<&str>) -> String {
 #[test]
 fn a_unit_that_started_after_a_command_stops_before_it_is_undone() {
     let key = command(None);
-    let host = Host::new(vec![
-        said("path", "/etc/systemd/system/check.timer", &file(1), "absent", "r/check"),
-        said("unit", "check.timer", "unit enabled active -", "absent", "r/check"),
-        said("path", "/usr/sbin/check", &file(1), "absent", "r/program"),
-        said("command", &key, "done", "pending", "r/command"),
+    let host = FakeHost::new(vec![
+        recorded("path", "/etc/systemd/system/check.timer", &file(1), "absent", "r/check"),
+        recorded("unit", "check.timer", "unit enabled active -", "absent", "r/check"),
+        recorded("path", "/usr/sbin/check", &file(1), "absent", "r/program"),
+        recorded("command", &key, "done", "pending", "r/command"),
     ]);
     assert_eq!(host.flat().first().map(String::as_str), Some("check.timer"));
     assert!(host.flat().contains(&key));
@@ -212,13 +215,13 @@ fn a_unit_that_started_after_a_command_stops_before_it_is_undone() {
 #[test]
 fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_after_it() {
     let key = command(Some("bob"));
-    let mut other = said("path", "/srv/other", &file(1), "absent", "r/edit");
+    let mut other = recorded("path", "/srv/other", &file(1), "absent", "r/edit");
     other.5 = Some("r/command".to_owned());
-    let host = Host::new(vec![
-        said("path", "/srv/f", &file(2), "absent", "r/edit"),
+    let host = FakeHost::new(vec![
+        recorded("path", "/srv/f", &file(2), "absent", "r/edit"),
         other,
-        said("user", "bob", "user 1 bob \\ / / locked", "absent", "r/user"),
-        said("command", &key, "done", "pending", "r/command"),
+        recorded("user", "bob", "user 1 bob \\ / / locked", "absent", "r/user"),
+        recorded("command", &key, "done", "pending", "r/command"),
     ]);
     assert_eq!(host.flat(), [key.as_str(), "/srv/f", "/srv/other", "bob"]);
 }
@@ -226,15 +229,15 @@ fn a_command_is_undone_before_what_it_made_is_settled_and_while_its_unit_stops_a
 #[test]
 fn all_packages_are_one_item_between_what_runs_of_them_and_what_comes_back() {
     let there = "present 1 auto -";
-    let host = Host::new(vec![
-        said("package", "python3-minimal", there, "absent", "r/python"),
-        said("path", "/etc/ufw", DIR, "absent", "r/folder"),
-        said("package", "ufw", there, "absent", "r/ufw"),
-        said("unit", "ufw.service", "unit enabled active -", "unit enabled inactive -", "r/unit"),
-        said("path", "/etc/conf", &file(2), &file(1), "r/conf"),
-        said("user", "u", "user 1 u \\ / / locked", "absent", "r/user"),
-        said("package", "tree", there, "absent", "r/tree"),
-        said("path", "/etc/ufw/own", &file(2), "absent", "r/own"),
+    let host = FakeHost::new(vec![
+        recorded("package", "python3-minimal", there, "absent", "r/python"),
+        recorded("path", "/etc/ufw", DIR, "absent", "r/folder"),
+        recorded("package", "ufw", there, "absent", "r/ufw"),
+        recorded("unit", "ufw.service", "unit enabled active -", "unit enabled inactive -", "r/unit"),
+        recorded("path", "/etc/conf", &file(2), &file(1), "r/conf"),
+        recorded("user", "u", "user 1 u \\ / / locked", "absent", "r/user"),
+        recorded("package", "tree", there, "absent", "r/tree"),
+        recorded("path", "/etc/ufw/own", &file(2), "absent", "r/own"),
     ]);
     let order = host.order();
     let packages = vec!["python3-minimal", "ufw", "tree"];
@@ -245,9 +248,9 @@ fn all_packages_are_one_item_between_what_runs_of_them_and_what_comes_back() {
 }
 
 #[test]
-fn a_node_comes_first_in_its_role_and_what_is_seen_to_last_last() {
-    let of = |kind: &'static str, key: &str, item: &str| said(kind, key, "name a", "name b", item);
-    let host = Host::new(vec![
+fn a_node_comes_first_in_its_role_and_checks_come_last() {
+    let of = |kind: &'static str, key: &str, item: &str| recorded(kind, key, "name a", "name b", item);
+    let host = FakeHost::new(vec![
         of("workload", "pods", "a/pods"),
         of("hostname", "b1", "b/1"),
         of("hostname", "a1", "a/1"),
@@ -265,13 +268,13 @@ fn a_node_comes_first_in_its_role_and_what_is_seen_to_last_last() {
 
 #[test]
 fn what_something_needs_that_stays_stays_too() {
-    let host = Host::new(vec![
-        said("path", "/srv/d/x", &file(1), "absent", "r/x"),
-        said("path", "/srv/d", DIR, "absent", "r/d"),
-        said("path", "/srv", DIR, "absent", "r/srv"),
-        said("path", "/opt", "absent", DIR, "r/opt"),
-        said("path", "/opt/y", "absent", &file(1), "r/y"),
-        said("path", "/etc/z", &file(1), "absent", "r/z"),
+    let host = FakeHost::new(vec![
+        recorded("path", "/srv/d/x", &file(1), "absent", "r/x"),
+        recorded("path", "/srv/d", DIR, "absent", "r/d"),
+        recorded("path", "/srv", DIR, "absent", "r/srv"),
+        recorded("path", "/opt", "absent", DIR, "r/opt"),
+        recorded("path", "/opt/y", "absent", &file(1), "r/y"),
+        recorded("path", "/etc/z", &file(1), "absent", "r/z"),
     ]);
     let reverts = host.reverts();
     assert_eq!(held_back(&reverts, &BTreeSet::from([0])), BTreeMap::from([(1, 0), (2, 0)]));
@@ -281,15 +284,17 @@ fn what_something_needs_that_stays_stays_too() {
 
 #[test]
 fn what_waits_for_each_other_keeps_the_order_of_the_runs() {
-    let host =
-        Host::new(vec![said("path", "/a", "absent", DIR, "r/a"), said("path", "/b", "absent", DIR, "r/b")]);
+    let host = FakeHost::new(vec![
+        recorded("path", "/a", "absent", DIR, "r/a"),
+        recorded("path", "/b", "absent", DIR, "r/b"),
+    ]);
     let reverts = host.reverts();
     let both = [Edge { first: 0, then: 1, needed: false }, Edge { first: 1, then: 0, needed: false }];
     assert_eq!(Schedule::new(&reverts, &both).run(), [[0], [1]]);
 }
 
 /// Paths of three letters, each with a state before and after, in any order: what is in a directory is there only with it.
-fn tree() -> impl Strategy<Value = Vec<Said>> {
+fn tree() -> impl Strategy<Value = Vec<RecordedRow>> {
     let keys = ["/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/f", "/f/g"];
     let states = proptest::collection::vec((0u8..3, 0u8..3), keys.len());
     (states, Just(keys.to_vec()).prop_shuffle(), proptest::collection::vec(0u8..3, keys.len())).prop_map(
@@ -310,7 +315,7 @@ fn tree() -> impl Strategy<Value = Vec<Said>> {
             };
             let one = |(key, item): (&&str, u8)| {
                 let (from, to) = ends[*key];
-                said("path", key, &line(from), &line(to), &format!("r{item}/i"))
+                recorded("path", key, &line(from), &line(to), &format!("r{item}/i"))
             };
             order.iter().zip(items).map(one).collect()
         },
@@ -334,15 +339,15 @@ proptest! {
             ("unit enabled active d2", "unit enabled active d1"),
         ];
         let all = node((lines[image.0], lines[image.1]), units[unit]);
-        let said = order.iter().map(|at| {
-            let mut said = all[*at].clone();
+        let recorded = order.iter().map(|at| {
+            let mut recorded = all[*at].clone();
             // Units of other roles count too; the package is that of the image's role.
-            if said.0 == "unit" || said.0 == "path" {
-                said.4 = said.4.replacen('r', &format!("r{}", roles[*at]), 1);
+            if recorded.0 == "unit" || recorded.0 == "path" {
+                recorded.4 = recorded.4.replacen('r', &format!("r{}", roles[*at]), 1);
             }
-            said
+            recorded
         });
-        let host = Host::new(said.collect());
+        let host = FakeHost::new(recorded.collect());
         let mut runs = units[unit].0.contains(" active ");
         let mut there = true;
         for key in host.flat() {
@@ -361,25 +366,25 @@ proptest! {
         turns in proptest::collection::vec((0u8..9, any::<bool>()), 1..6),
     ) {
         // Each lies in the directory before it.
-        let mut said_of: Vec<(u8, Said)> = Vec::new();
+        let mut recorded_of: Vec<(u8, RecordedRow)> = Vec::new();
         let mut real = BTreeMap::new();
         for (depth, (turn, through)) in turns.into_iter().enumerate() {
             let path = "/d".repeat(depth + 1);
             let key = if through { format!("/link{depth}/d") } else { path.clone() };
             real.insert(key.clone(), path);
-            said_of.push((turn, said("path", &key, DIR, "absent", &format!("r/{depth}"))));
+            recorded_of.push((turn, recorded("path", &key, DIR, "absent", &format!("r/{depth}"))));
         }
-        said_of.sort_by_key(|(turn, _)| *turn);
-        let said_of = said_of.into_iter().map(|(_, said)| said).collect();
-        let host = Host { real: real.clone(), ..Host::new(said_of) };
+        recorded_of.sort_by_key(|(turn, _)| *turn);
+        let recorded_of = recorded_of.into_iter().map(|(_, recorded)| recorded).collect();
+        let host = FakeHost { real: real.clone(), ..FakeHost::new(recorded_of) };
         let order = host.flat();
         prop_assert!(order.iter().map(|key| real[key].len()).is_sorted_by(|a, b| a > b), "{:?}", order);
     }
 
     /// In any order of the runs: every step finds the directory that it needs, and no directory goes before it is empty.
     #[test]
-    fn directories_hold_their_contents_both_ways(tree in tree()) {
-        let host = Host::new(tree);
+    fn directories_hold_their_contents_in_both_directions(tree in tree()) {
+        let host = FakeHost::new(tree);
         let reverts = host.reverts();
         let mut now: BTreeMap<String, State> =
             reverts.iter().map(|r| (r.object.key.clone(), r.from.clone())).collect();
@@ -410,11 +415,11 @@ proptest! {
         turns in proptest::collection::vec((0usize..6, 0usize..6, 0u8..4), 1..12),
         edges in proptest::collection::vec((0usize..12, 0usize..12), 0..20),
     ) {
-        let said = turns.iter().enumerate().map(|(n, (role, item, kind))| {
+        let recorded = turns.iter().enumerate().map(|(n, (role, item, kind))| {
             let kind = if *kind == 0 { "package" } else { "hostname" };
-            said(kind, &format!("k{n}"), "name a", "name b", &format!("r{role}/i{item}"))
+            recorded(kind, &format!("k{n}"), "name a", "name b", &format!("r{role}/i{item}"))
         });
-        let host = Host::new(said.collect());
+        let host = FakeHost::new(recorded.collect());
         let reverts = host.reverts();
         // Only forward: no circle. Packages are one, so an edge of theirs may close one and is left out.
         let hold = |at: usize| reverts.get(at).is_some_and(|r| r.object.kind != "package");
@@ -441,19 +446,24 @@ proptest! {
 fn what_lies_behind_a_link_that_commands_led_on_goes_back_after_the_undo_of_the_newest() {
     let (newest, oldest) = (command(None), command(Some("other")));
     let link = |from: &str, to: &str| {
-        let mut link =
-            said("path", "/srv/l", &format!("link {from} root root"), &format!("link {to} root root"), "r/c");
+        let mut link = recorded(
+            "path",
+            "/srv/l",
+            &format!("link {from} root root"),
+            &format!("link {to} root root"),
+            "r/c",
+        );
         link.5 = Some("r/c".to_owned());
         link
     };
-    let inside = |n: u8| said("path", "/srv/l/x", &file(n + 1), &file(n), "r/edit");
-    let host = Host::new(vec![
+    let inside = |n: u8| recorded("path", "/srv/l/x", &file(n + 1), &file(n), "r/edit");
+    let host = FakeHost::new(vec![
         inside(5),
         link("/C", "/B"),
-        said("command", &newest, "done", "pending", "r/c"),
+        recorded("command", &newest, "done", "pending", "r/c"),
         inside(3),
         link("/B", "/A"),
-        said("command", &oldest, "pending", "pending", "r/c"),
+        recorded("command", &oldest, "pending", "pending", "r/c"),
         inside(1),
     ]);
     assert_eq!(

@@ -86,12 +86,12 @@ fn comes_to(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let link = now.iter().find(|(key, _)| *key == "/srv/l").unwrap();
     known.learn(Probe::Object(ObjectId::new("path", link.0)), observed(link.1));
     let mut undos = undos.to_vec();
-    layers::settle_what_is_seen(&mut undos, &known);
+    layers::settle_observed_layers(&mut undos, &known);
     let members = arrange(undos, &mut known, &[]).into_iter().flat_map(|group| group.members);
     let one = |judged: JudgedUndo| match judged.verdict {
         Verdict::Same | Verdict::With(_) => "same".to_owned(),
         Verdict::Back(change) => format!("{} -> {}", change.from, change.to),
-        Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => {
+        Verdict::Stays(why) | Verdict::NotAllowed(why) | Verdict::Lost(why) => {
             why.split(": ").next().unwrap_or_default().to_owned()
         }
     };
@@ -144,8 +144,8 @@ fn a_declared_directory_in_whose_place_a_command_put_a_link_is_left_until_it_is_
     let inside = led(undo("path", "/srv/l/x", "link 1", "link a"), "", "/e");
     let undos = [put, inside, undo("path", "/srv/l", made, found)];
     let link = [("/srv/l", "link /e"), ("/srv/l/x", "link 1")];
-    let said = "a command put a link in the place of this directory";
-    assert_eq!(comes_to(&undos, &link), [said, "it lies in the directory that was at /srv/l", said]);
+    let reply = "a command put a link in the place of this directory";
+    assert_eq!(comes_to(&undos, &link), [reply, "it lies in the directory that was at /srv/l", reply]);
     let back = [("/srv/l", made), ("/srv/l/x", "link 1")];
     assert_eq!(comes_to(&undos, &back), ["same", "link 1 -> link a", &format!("{made} -> {found}")]);
 }

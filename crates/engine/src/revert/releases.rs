@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_put_back_first_is_seen_as_it_will_be() {
+    fn a_field_that_is_put_back_first_is_taken_as_it_will_be() {
         let object = ApiRef::from_key("v1/ConfigMap/ns/a").unwrap();
         let their = |live: &str| Their {
             object: object.clone(),

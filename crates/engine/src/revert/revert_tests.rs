@@ -58,7 +58,7 @@ pub(crate) fn plan(undos: &[Undo], now: &[(&str, &str)], allowed: &[&str]) -> Ve
 }
 
 /// The changes of the plan, or the reason why an object stays, where the host shows these states.
-pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
+pub(crate) fn plan_observed(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let mut known = Knowledge::default();
     for undo in undos.iter().map(|u| &u.object).chain([&ObjectId::new("mount", "/srv/m")]) {
         let (_, line) = now.iter().find(|(key, _)| *key == undo.key).unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn plan_seen(undos: &[Undo], now: &[(&str, &str)]) -> Vec<String> {
     let reported = members.filter_map(|judged| match judged.verdict {
         Verdict::Same | Verdict::With(_) => None,
         Verdict::Back(change) => Some(format!("{} {} -> {}", change.object, change.from, change.to)),
-        Verdict::Stays(why) | Verdict::Kept(why) | Verdict::Lost(why) => Some(why),
+        Verdict::Stays(why) | Verdict::NotAllowed(why) | Verdict::Lost(why) => Some(why),
     });
     reported.collect()
 }
@@ -139,13 +139,13 @@ fn a_control_plane_that_was_being_made_when_the_run_was_cut_off_goes_back() {
         open: Some(State::from_line(before)),
         ..undo("kubeadm_control_plane", "all", planned, before)
     };
-    for (now, ours) in [
+    for (now, managed) in [
         ("plane begun kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", true),
         ("plane begun kube-apiserver:--v=3 manifest:kube-apiserver=c kube-scheduler:--s=1 name:x", false),
         ("plane a kube-apiserver:--v=2 manifest:kube-apiserver=b kube-scheduler:--s=1 name:x", false),
     ] {
         let item = one(cut.clone(), &[("all", now)], &[]);
-        assert_eq!(item.is_pending(), ours, "{item:#?}");
+        assert_eq!(item.is_pending(), managed, "{item:#?}");
     }
 }
 

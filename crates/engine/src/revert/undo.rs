@@ -22,7 +22,7 @@ pub(crate) enum Verdict {
     /// It stays as it is: why.
     Stays(String),
     /// It would be destroyed for good, and no user has allowed that: why.
-    Kept(String),
+    NotAllowed(String),
     /// Its state before cannot be restored: why.
     Lost(String),
 }

@@ -116,10 +116,10 @@ pub(super) fn say_passed_over(plan: &mut FleetPlan, over: &[String]) {
     if over.is_empty() {
         return;
     }
-    let said = over.join("; ");
-    let said = match first_reason(plan) {
-        Some(why) => said.replace(&format!(" ({why})"), ""),
-        None => said,
+    let list = over.join("; ");
+    let list = match first_reason(plan) {
+        Some(why) => list.replace(&format!(" ({why})"), ""),
+        None => list,
     };
-    plan.warnings.push(format!("passed over: {said}"));
+    plan.warnings.push(format!("passed over: {list}"));
 }

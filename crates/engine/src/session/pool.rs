@@ -3,7 +3,7 @@
 use crate::TargetError;
 use crate::session::cluster::ClusterLink;
 use crate::session::endpoint::Endpoint;
-use converge_host::Link;
+use converge_host::HostConnection;
 use converge_planner::OtherFacts;
 use converge_resource::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 /// The sessions that all tasks of an engine share: they stay open from the plan to the apply.
 pub(crate) struct Pool {
-    pub links: Mutex<BTreeMap<String, Arc<Link>>>,
+    pub links: Mutex<BTreeMap<String, Arc<HostConnection>>>,
     /// Whoever opens a session with a host holds its door.
     pub doors: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
     pub clusters: Mutex<BTreeMap<String, Arc<ClusterLink>>>,

@@ -52,10 +52,10 @@ impl Process<'_> {
 const ORDER: [&str; 5] = ["k8s-snap", "k3s", "rke2", "package", "docker"];
 
 /// The facts of containerd.
-pub(super) fn read(said: &AnswerLines<'_>) -> Containerd {
-    let installed = program(said, "containerd", &["--config", "-c"], "/etc/containerd/config.toml");
+pub(super) fn read(reply: &AnswerLines<'_>) -> Containerd {
+    let installed = program(reply, "containerd", &["--config", "-c"], "/etc/containerd/config.toml");
     let (mut processes, mut idle) = (Vec::<Process<'_>>::new(), Vec::new());
-    for (name, value) in said.below("containerd.") {
+    for (name, value) in reply.below("containerd.") {
         match (name, processes.last_mut()) {
             ("runs", _) => processes.push(Process { exe: value, ..Process::default() }),
             ("word", Some(last)) => last.words.push(value),

@@ -53,7 +53,7 @@ fn a_package_is_read_from_what_it_answered() {
 }
 
 #[test]
-fn flavours_are_told_apart_by_the_process() {
+fn flavours_are_distinguished_by_the_process() {
     let (k3s, rke2) = ("/var/lib/rancher/k3s", "/var/lib/rancher/rke2");
     let flavours = [
         (

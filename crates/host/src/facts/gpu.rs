@@ -13,24 +13,24 @@ fn reported(value: Option<&str>) -> Option<&str> {
 }
 
 /// NVIDIA's part of an answer.
-pub(super) fn nvidia(said: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Nvidia {
+pub(super) fn nvidia(reply: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Nvidia {
     let mut found = Nvidia {
-        driver: said.raw("nvidia.proc").and_then(module_version),
-        cuda: reported(said.raw("nvidia.cuda")).and_then(text),
-        problem: said.text("nvidia.problem"),
-        container_toolkit: said.raw("nvidia.ctk").and_then(version),
+        driver: reply.raw("nvidia.proc").and_then(module_version),
+        cuda: reported(reply.raw("nvidia.cuda")).and_then(text),
+        problem: reply.text("nvidia.problem"),
+        container_toolkit: reply.raw("nvidia.ctk").and_then(version),
         ..Nvidia::default()
     };
-    for line in said.all("nvidia.gpu") {
+    for line in reply.all("nvidia.gpu") {
         let Some((gpu, driver)) = queried(line) else { continue };
         found.driver = found.driver.or(driver);
         found.gpus.push(gpu);
     }
     if found.gpus.is_empty() {
-        found.gpus = informed(said);
+        found.gpus = informed(reply);
     }
-    mig_devices(said, &mut found.gpus);
-    if !said.ended("nvidia") && found.problem.is_none() {
+    mig_devices(reply, &mut found.gpus);
+    if !reply.ended("nvidia") && found.problem.is_none() {
         found.problem = Some("the questions about GPUs were not answered to their end".to_owned());
     }
     found.count = u64::try_from(found.gpus.len()).unwrap_or(u64::MAX);
@@ -74,9 +74,9 @@ fn queried(line: &str) -> Option<(NvidiaGpu, Option<String>)> {
 }
 
 /// Without nvidia-smi: `/proc/driver/nvidia/gpus/*/information`, in the order of the bus.
-fn informed(said: &AnswerLines<'_>) -> Vec<NvidiaGpu> {
+fn informed(reply: &AnswerLines<'_>) -> Vec<NvidiaGpu> {
     let mut gpus: Vec<NvidiaGpu> = Vec::new();
-    for line in said.all("nvidia.info") {
+    for line in reply.all("nvidia.info") {
         let Some((key, value)) = line.split_once(':') else { continue };
         if key == "Slot" {
             let index = u64::try_from(gpus.len()).unwrap_or(u64::MAX);
@@ -94,9 +94,9 @@ fn informed(said: &AnswerLines<'_>) -> Vec<NvidiaGpu> {
 }
 
 /// `nvidia-smi -L`: `GPU 0: …` and below it `  MIG 1g.18gb  Device  0: (UUID: MIG-…)`.
-fn mig_devices(said: &AnswerLines<'_>, gpus: &mut [NvidiaGpu]) {
+fn mig_devices(reply: &AnswerLines<'_>, gpus: &mut [NvidiaGpu]) {
     let mut index = None;
-    for line in said.all("nvidia.list") {
+    for line in reply.all("nvidia.list") {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("GPU ") {
             index = rest.split(':').next().and_then(number);
@@ -111,10 +111,10 @@ fn mig_devices(said: &AnswerLines<'_>, gpus: &mut [NvidiaGpu]) {
 }
 
 /// AMD's part of an answer.
-pub(super) fn amd(said: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Amd {
-    let mut gpus: Vec<AmdGpu> = said.all("amd.card").filter_map(card).collect();
+pub(super) fn amd(reply: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Amd {
+    let mut gpus: Vec<AmdGpu> = reply.all("amd.card").filter_map(card).collect();
     gpus.sort_by(|a, b| a.bus_id.cmp(&b.bus_id));
-    for line in said.all("amd.node") {
+    for line in reply.all("amd.node") {
         let mut words = line.split(' ').map(number);
         let (Some(Some(target)), Some(Some(domain)), Some(Some(location))) =
             (words.next(), words.next(), words.next())
@@ -132,11 +132,11 @@ pub(super) fn amd(said: &AnswerLines<'_>, on_bus: &[Accelerator]) -> Amd {
             gpu.gfx = Some(gfx(target));
         }
     }
-    names(said, &mut gpus);
+    names(reply, &mut gpus);
     Amd {
         present: !gpus.is_empty() || on_bus.iter().any(|a| a.vendor == "amd"),
-        driver: said.text("amd.driver"),
-        rocm: said.text("amd.rocm"),
+        driver: reply.text("amd.driver"),
+        rocm: reply.text("amd.rocm"),
         count: u64::try_from(gpus.len()).unwrap_or(u64::MAX),
         gpus,
     }
@@ -160,8 +160,8 @@ fn gfx(target: u64) -> String {
 }
 
 /// Names by bus address, from the tools' JSON.
-fn names(said: &AnswerLines<'_>, gpus: &mut [AmdGpu]) {
-    let json = |name: &str| said.raw(name).and_then(|t| serde_json::from_str::<Value>(t).ok());
+fn names(reply: &AnswerLines<'_>, gpus: &mut [AmdGpu]) {
+    let json = |name: &str| reply.raw(name).and_then(|t| serde_json::from_str::<Value>(t).ok());
     let mut named: Vec<(String, String)> = Vec::new();
     if let Some(smi) = json("amd.smi") {
         let list = smi.as_array().or_else(|| smi.get("gpu_data").and_then(Value::as_array));

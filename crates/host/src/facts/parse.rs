@@ -1,8 +1,8 @@
 //! From the host's lines to facts. Nothing that a host says can do more than make a fact null.
 
 use super::shape::{
-    Accelerator, Cpu, Disk, Firewalld, HostFacts, HugePages, Interface, Kubernetes, Machine, Mount, Network,
-    Os, Program, Route, Snapd, Ufw, Virtualisation,
+    Accelerator, Cpu, Disk, Firewalld, HostFacts, HugePages, Interface, Kubernetes, Machine, MountFact,
+    Network, Os, Program, Route, Snapd, Ufw, Virtualisation,
 };
 use converge_objects::openssl_moment;
 use jiff::Timestamp;
@@ -75,12 +75,12 @@ fn unquoted(value: Option<&str>) -> Option<String> {
 }
 
 /// The facts of [`super::BASE`].
-pub(super) fn base(said: &AnswerLines<'_>) -> HostFacts {
-    let mut uname = said.raw("uname").unwrap_or_default().split(' ').map(text);
+pub(super) fn base(reply: &AnswerLines<'_>) -> HostFacts {
+    let mut uname = reply.raw("uname").unwrap_or_default().split(' ').map(text);
     let (hostname, kernel, arch) = (uname.next().flatten(), uname.next().flatten(), uname.next().flatten());
-    let os = |key: &str| unquoted(said.raw(&format!("os.{key}")));
-    let mib = |name: &str| said.number(name).map(|kib| kib / 1024);
-    let cores: BTreeSet<&str> = said.all("core").collect();
+    let os = |key: &str| unquoted(reply.raw(&format!("os.{key}")));
+    let mib = |name: &str| reply.number(name).map(|kib| kib / 1024);
+    let cores: BTreeSet<&str> = reply.all("core").collect();
     let sockets: BTreeSet<&str> =
         cores.iter().filter_map(|c| c.split(' ').next()).filter(|s| !s.is_empty()).collect();
     let counted = |n: usize| u64::try_from(n).ok().filter(|n| *n > 0);
@@ -95,40 +95,40 @@ pub(super) fn base(said: &AnswerLines<'_>) -> HostFacts {
         },
         kernel,
         arch,
-        dpkg_arch: said.text("dpkg_arch"),
-        cpus: said.number("cpus").filter(|n| *n > 0),
+        dpkg_arch: reply.text("dpkg_arch"),
+        cpus: reply.number("cpus").filter(|n| *n > 0),
         cpu: Cpu {
-            model: said.text("model name"),
+            model: reply.text("model name"),
             sockets: counted(sockets.len()),
             cores: counted(cores.len()),
         },
         memory_mib: mib("mem.MemTotal"),
         swap_mib: mib("mem.SwapTotal"),
         huge_pages: HugePages {
-            count: said.number("mem.HugePages_Total"),
-            size_kib: said.number("mem.Hugepagesize"),
+            count: reply.number("mem.HugePages_Total"),
+            size_kib: reply.number("mem.Hugepagesize"),
         },
-        init: said.text("init"),
-        package_manager: said.text("package_manager").map(|p| if p == "apt-get" { "apt".into() } else { p }),
-        ufw: Ufw { present: said.raw("ufw.present").is_some(), enabled: said.raw("ufw.enabled").is_some() },
+        init: reply.text("init"),
+        package_manager: reply.text("package_manager").map(|p| if p == "apt-get" { "apt".into() } else { p }),
+        ufw: Ufw { present: reply.raw("ufw.present").is_some(), enabled: reply.raw("ufw.enabled").is_some() },
         firewalld: Firewalld {
-            present: said.raw("firewalld.present").is_some(),
-            active: said.raw("firewalld.active").is_some(),
+            present: reply.raw("firewalld.present").is_some(),
+            active: reply.raw("firewalld.active").is_some(),
         },
-        selinux: said.text("selinux"),
+        selinux: reply.text("selinux"),
         snapd: Snapd {
-            present: said.raw("snapd.present").is_some(),
-            active: said.raw("snapd.listens").is_some(),
+            present: reply.raw("snapd.present").is_some(),
+            active: reply.raw("snapd.listens").is_some(),
         },
-        machine: Machine { vendor: said.text("machine.vendor"), product: said.text("machine.product") },
+        machine: Machine { vendor: reply.text("machine.vendor"), product: reply.text("machine.product") },
         virtualisation: Virtualisation {
-            machine: unless_none(said.text("virt.machine")),
-            container: unless_none(said.text("virt.container")),
+            machine: unless_none(reply.text("virt.machine")),
+            container: unless_none(reply.text("virt.container")),
         },
-        disks: said.all("disk").filter_map(disk).collect(),
-        mounts: mounts(said),
-        network: network(said),
-        accelerators: said.all("pci").filter_map(accelerator).collect(),
+        disks: reply.all("disk").filter_map(disk).collect(),
+        mounts: mounts(reply),
+        network: network(reply),
+        accelerators: reply.all("pci").filter_map(accelerator).collect(),
         ..HostFacts::default()
     }
 }
@@ -158,9 +158,9 @@ fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
-    let mut found: Vec<Mount> = Vec::new();
-    for line in said.all("mount") {
+fn mounts(reply: &AnswerLines<'_>) -> Vec<MountFact> {
+    let mut found: Vec<MountFact> = Vec::new();
+    for line in reply.all("mount") {
         let mut parts = line.split(' ');
         let (Some(device), Some(path)) = (parts.next().and_then(text), parts.next()) else { continue };
         let Some(path) = text(&unescaped(path)) else { continue };
@@ -171,9 +171,9 @@ fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
         if found.iter().any(|m| m.device == device) && path != "/" {
             continue;
         }
-        found.push(Mount { path, device, fstype, read_only, size_mib: None, available_mib: None });
+        found.push(MountFact { path, device, fstype, read_only, size_mib: None, available_mib: None });
     }
-    for line in said.all("df") {
+    for line in reply.all("df") {
         let mut parts = line.splitn(3, ' ');
         let (size, free) = (parts.next().and_then(number), parts.next().and_then(number));
         let path = parts.next().unwrap_or_default();
@@ -185,9 +185,9 @@ fn mounts(said: &AnswerLines<'_>) -> Vec<Mount> {
     found
 }
 
-fn network(said: &AnswerLines<'_>) -> Network {
-    let mut interfaces: Vec<Interface> = said.all("net").filter_map(interface).collect();
-    for line in said.all("ip") {
+fn network(reply: &AnswerLines<'_>) -> Network {
+    let mut interfaces: Vec<Interface> = reply.all("net").filter_map(interface).collect();
+    for line in reply.all("ip") {
         // `4: eth0    inet 192.0.2.2/24 brd 192.0.2.255 scope global eth0`; `eth0@if5` names the other end.
         let mut words = line.split_whitespace().skip(1);
         let name = words.next().unwrap_or_default().split('@').next().unwrap_or_default();
@@ -200,7 +200,7 @@ fn network(said: &AnswerLines<'_>) -> Network {
         }
     }
     let route = |name: &str, v6: bool| {
-        let words: Vec<&str> = said.raw(name)?.split_whitespace().collect();
+        let words: Vec<&str> = reply.raw(name)?.split_whitespace().collect();
         let after = |key: &str| {
             words.iter().position(|w| *w == key).and_then(|at| words.get(at + 1)).and_then(|w| text(w))
         };
@@ -214,12 +214,12 @@ fn network(said: &AnswerLines<'_>) -> Network {
         Some(Route { address, interface, gateway: after("via") })
     };
     let (ipv4, ipv6) = (route("route4", false), route("route6", true));
-    let search = said.raw("dns.search").unwrap_or_default();
+    let search = reply.raw("dns.search").unwrap_or_default();
     Network {
         ipv4,
         ipv6,
         interfaces,
-        dns_servers: said.all("dns.nameserver").filter_map(text).take(16).collect(),
+        dns_servers: reply.all("dns.nameserver").filter_map(text).take(16).collect(),
         dns_search: search.split_whitespace().filter_map(text).take(32).collect(),
     }
 }
@@ -257,10 +257,10 @@ fn accelerator(line: &str) -> Option<Accelerator> {
 }
 
 /// The facts of a program that runs as a service. `flags` name its configuration on the command line.
-pub(super) fn program(said: &AnswerLines<'_>, name: &str, flags: &[&str], usual: &str) -> Program {
+pub(super) fn program(reply: &AnswerLines<'_>, name: &str, flags: &[&str], usual: &str) -> Program {
     let key = |part: &str| format!("{name}.{part}");
-    let active = said.raw(&key("ActiveState")) == Some("active");
-    let args: Vec<&str> = said.all(&key("arg")).collect();
+    let active = reply.raw(&key("ActiveState")) == Some("active");
+    let args: Vec<&str> = reply.all(&key("arg")).collect();
     let reported = args.iter().enumerate().find_map(|(at, arg)| {
         flags.iter().find_map(|flag| match arg.strip_prefix(flag)? {
             "" => args.get(at + 1).and_then(|v| text(v)),
@@ -268,8 +268,8 @@ pub(super) fn program(said: &AnswerLines<'_>, name: &str, flags: &[&str], usual:
         })
     });
     let running = args.first().and_then(|a| text(a));
-    let path = said.text(&key("path")).or_else(|| running.clone());
-    let version = said.raw(&key("version")).and_then(version);
+    let path = reply.text(&key("path")).or_else(|| running.clone());
+    let version = reply.raw(&key("version")).and_then(version);
     Program {
         present: path.is_some(),
         path,
@@ -277,7 +277,7 @@ pub(super) fn program(said: &AnswerLines<'_>, name: &str, flags: &[&str], usual:
         active,
         config: reported.or_else(|| {
             // Of several files the one beside the program that runs is meant; else the first.
-            let files: Vec<&str> = said.all(&key("file")).collect();
+            let files: Vec<&str> = reply.all(&key("file")).collect();
             let file = files.iter().find(|f| **f == usual).or_else(|| files.first());
             file.and_then(|f| text(f))
         }),
@@ -285,8 +285,8 @@ pub(super) fn program(said: &AnswerLines<'_>, name: &str, flags: &[&str], usual:
 }
 
 /// The traces of kubeadm on the host.
-pub(super) fn kubernetes(said: &AnswerLines<'_>) -> Kubernetes {
-    let ends = said.all("kubernetes.certificate").filter_map(|line| {
+pub(super) fn kubernetes(reply: &AnswerLines<'_>) -> Kubernetes {
+    let ends = reply.all("kubernetes.certificate").filter_map(|line| {
         let (file, end) = line.split_once('|')?;
         Some((openssl_moment(end)?, text(file)?))
     });
@@ -294,13 +294,13 @@ pub(super) fn kubernetes(said: &AnswerLines<'_>) -> Kubernetes {
     let renewed = |file: &str| !file.ends_with("ca.crt") && !file.starts_with("/var/lib/kubelet/");
     let first = ends.iter().filter(|(_, file)| renewed(file)).min();
     let first_of_all = ends.iter().min();
-    let now = said.number("kubernetes.now").and_then(|now| i64::try_from(now).ok());
+    let now = reply.number("kubernetes.now").and_then(|now| i64::try_from(now).ok());
     let days = |end: &Timestamp| Some(end.as_second().checked_sub(now?)?.div_euclid(86_400));
     Kubernetes {
-        control_plane: said.all("kubernetes.runs").any(|name| name == "kube-apiserver"),
-        pod_cidr: said.text("kubernetes.pod_cidr"),
-        service_cidr: said.text("kubernetes.service_cidr"),
-        open: said.all("kubernetes.open").filter_map(text).collect(),
+        control_plane: reply.all("kubernetes.runs").any(|name| name == "kube-apiserver"),
+        pod_cidr: reply.text("kubernetes.pod_cidr"),
+        service_cidr: reply.text("kubernetes.service_cidr"),
+        open: reply.all("kubernetes.open").filter_map(text).collect(),
         certificates_end: first.map(|(end, _)| end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         certificates_days: first.and_then(|(end, _)| days(end)),
         first_certificate: first.map(|(_, file)| file.clone()),

@@ -48,7 +48,7 @@ pub struct HostFacts {
     /// Disks, without loop, RAM and mapped devices
     pub disks: Vec<Disk>,
     /// Mounted file systems of block devices, and the root
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<MountFact>,
     /// The network
     pub network: Network,
     /// GPUs and accelerators on the PCI bus, of any maker, with a driver or without
@@ -143,7 +143,8 @@ pub struct Disk {
 
 /// A mounted file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Mount {
+#[schemars(rename = "Mount")]
+pub struct MountFact {
     /// Where
     pub path: String,
     /// The device: `/dev/nvme0n1p2`

@@ -72,25 +72,25 @@ fn an_h200_is_read_from_what_it_answered() {
 
 #[test]
 fn a_machine_with_unified_memory_has_a_gpu_without_memory() {
-    let said = "nvidia.gpu=index,uuid,driver_version,memory.total,pci.bus_id,mig.mode.current,compute_cap,name,\
+    let reply = "nvidia.gpu=index,uuid,driver_version,memory.total,pci.bus_id,mig.mode.current,compute_cap,name,\
         0, GPU-1, 580.95.05, [N/A], 0000000F:01:00.0, [N/A], 12.1, NVIDIA GB10\nend=nvidia\n";
-    let gpu = parse(said, &only("nvidia"))["nvidia"]["gpus"][0].clone();
+    let gpu = parse(reply, &only("nvidia"))["nvidia"]["gpus"][0].clone();
     assert_eq!(gpu["memory_mib"], Value::Null);
     assert_eq!(gpu["unified_memory"], true);
     assert_eq!(gpu["mig"], Value::Null);
     assert_eq!(gpu["name"], "NVIDIA GB10");
-    let denied = said.replace("[N/A], 0000000F", "[Insufficient Permissions], 0000000F");
+    let denied = reply.replace("[N/A], 0000000F", "[Insufficient Permissions], 0000000F");
     let gpu = parse(&denied, &only("nvidia"))["nvidia"]["gpus"][0].clone();
     assert_eq!((&gpu["memory_mib"], &gpu["unified_memory"]), (&Value::Null, &json!(false)));
 }
 
 #[test]
 fn parts_of_a_gpu_are_listed() {
-    let said = "nvidia.gpu=index,uuid,driver_version,memory.total,pci.bus_id,mig.mode.current,name,\
+    let reply = "nvidia.gpu=index,uuid,driver_version,memory.total,pci.bus_id,mig.mode.current,name,\
         1, GPU-b, 470.1, 40536, 0:1, Enabled, NVIDIA A100, 40GB\n\
         nvidia.list=GPU 1: NVIDIA A100 (UUID: GPU-b)\n\
         nvidia.list=  MIG 3g.20gb     Device  0: (UUID: MIG-c1be7d8e)\nend=nvidia\n";
-    let nvidia = parse(said, &only("nvidia"))["nvidia"].clone();
+    let nvidia = parse(reply, &only("nvidia"))["nvidia"].clone();
     assert_eq!(nvidia["mig"], true);
     assert_eq!(nvidia["gpus"][0]["name"], "NVIDIA A100, 40GB");
     assert_eq!(nvidia["gpus"][0]["mig_devices"], json!([{"profile": "3g.20gb", "uuid": "MIG-c1be7d8e"}]));
@@ -98,11 +98,11 @@ fn parts_of_a_gpu_are_listed() {
 
 #[test]
 fn without_nvidia_smi_the_module_tells() {
-    let said = "pci=0000:00:06.0 0x10de 0x2335 nvidia\nend=base\n\
+    let reply = "pci=0000:00:06.0 0x10de 0x2335 nvidia\nend=base\n\
         nvidia.proc=NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n\
         nvidia.info=Slot: 0000:00:06.0\nnvidia.info=Model: \t\t NVIDIA H200\nnvidia.info=GPU UUID: \t GPU-add4\n\
         nvidia.problem=Failed to initialize NVML: Driver/library version mismatch\nend=nvidia\n";
-    let nvidia = parse(said, &only("nvidia"))["nvidia"].clone();
+    let nvidia = parse(reply, &only("nvidia"))["nvidia"].clone();
     assert_eq!(nvidia["driver"], "535.104.05");
     assert_eq!(nvidia["count"], 1);
     assert_eq!(nvidia["gpus"][0]["name"], "NVIDIA H200");
@@ -138,14 +138,14 @@ fn amd_is_read_from_sysfs_and_named_by_the_tools() {
 
 #[test]
 fn programs_have_versions_and_the_configuration_that_they_run_with() {
-    let said = "containerd.path=/usr/bin/containerd\n\
+    let reply = "containerd.path=/usr/bin/containerd\n\
         containerd.version=containerd github.com/containerd/containerd/v2 v2.2.9 1c4457e00facac03ce1d75f7b6777a7a851e5c41\n\
         containerd.ActiveState=active\ncontainerd.arg=/usr/bin/containerd\ncontainerd.arg=--config\ncontainerd.arg=/srv/c.toml\n\
         containerd.file=/etc/containerd/config.toml\n\
         docker.path=/usr/bin/docker\ndocker.version=Docker version 28.2.2, build e6534b4\ndocker.ActiveState=inactive\n\
         kubelet.path=/usr/bin/kubelet\nkubelet.version=Kubernetes v1.36.2\nkubelet.arg=/usr/bin/kubelet\n\
         kubelet.arg=--config=/var/lib/kubelet/config.yaml\n";
-    let facts = parse(said, &all());
+    let facts = parse(reply, &all());
     let containerd = &facts["containerd"];
     assert_eq!((&containerd["version"], &containerd["config"]), (&json!("2.2.9"), &json!("/srv/c.toml")));
     assert_eq!(facts["docker"]["version"], "28.2.2");
@@ -160,7 +160,7 @@ fn programs_have_versions_and_the_configuration_that_they_run_with() {
 
 #[test]
 fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
-    let said = "kubernetes.runs=kube-controller-manager\nkubernetes.pod_cidr=10.244.0.0/16\n\
+    let reply = "kubernetes.runs=kube-controller-manager\nkubernetes.pod_cidr=10.244.0.0/16\n\
         kubernetes.service_cidr=10.96.0.0/16\nkubernetes.runs=kube-apiserver\nkubernetes.service_cidr=10.96.0.0/16\n\
         kubernetes.open=kube-apiserver has --authorization-mode=AlwaysAllow\nkubernetes.now=1795319101\n\
         kubernetes.certificate=/etc/kubernetes/pki/apiserver.crt|Nov 22 03:45:01 2027 GMT\n\
@@ -168,7 +168,7 @@ fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
         kubernetes.certificate=/etc/kubernetes/odd.crt|soon\n\
         kubernetes.certificate=/etc/kubernetes/pki/etcd/ca.crt|Nov 30 03:45:00 2026 GMT\n\
         kubernetes.certificate=/var/lib/kubelet/pki/kubelet-client-current.pem|Dec  1 03:45:00 2026 GMT\n";
-    let facts = parse(said, &only("kubernetes"));
+    let facts = parse(reply, &only("kubernetes"));
     assert_eq!(
         facts["kubernetes"],
         json!({
@@ -179,7 +179,7 @@ fn a_control_plane_tells_its_networks_and_the_first_end_of_its_certificates() {
             "first_end_days": 7, "first_to_end": "/etc/kubernetes/pki/etcd/ca.crt",
         })
     );
-    let ended = said.replace("2026 GMT", "2025 GMT");
+    let ended = reply.replace("2026 GMT", "2025 GMT");
     assert_eq!(parse(&ended, &only("kubernetes"))["kubernetes"]["certificates_days"], -356);
     let worker = "kubernetes.now=1795319101\n\
         kubernetes.certificate=/var/lib/kubelet/pki/kubelet-client-current.pem|Dec  1 03:45:00 2026 GMT\n";
@@ -258,8 +258,8 @@ fn facts_are_watched_in_every_shell() {
     let lines: Vec<&str> = answers[0].lines().collect();
     assert_eq!(lines.len(), names.len(), "{}", answers[0]);
     for (line, name) in lines.iter().zip(&names) {
-        let (said, digest) = line.split_once(' ').unwrap();
-        assert!(said == *name && digest.len() == 64, "{line}");
+        let (reply, digest) = line.split_once(' ').unwrap();
+        assert!(reply == *name && digest.len() == 64, "{line}");
     }
     let nothing = lines
         .iter()

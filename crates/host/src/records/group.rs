@@ -127,23 +127,23 @@ pub fn group_piece(token: &str, members: &[(&ItemSpec, &PlainFile)]) -> Piece {
 }
 
 /// The answers of a group, by the number of each member's row. There is none for members that it did not come to.
-pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, MemberAnswer> {
+pub fn group_answers(token: &str, output: &[u8]) -> BTreeMap<u32, MemberAnswer> {
     let text = String::from_utf8_lossy(output);
     let mark = format!("cv:{token}\t");
-    let mut said = BTreeMap::new();
+    let mut reply = BTreeMap::new();
     let mut open = String::new();
     for line in text.lines() {
         let fields: Vec<&str> =
             line.strip_prefix(&mark).map(|reported| reported.split('\t').collect()).unwrap_or_default();
         match *fields {
             ["alone", seq] => {
-                said.extend(seq.parse().ok().map(|seq| (seq, MemberAnswer::Alone)));
+                reply.extend(seq.parse().ok().map(|seq| (seq, MemberAnswer::Alone)));
             }
             ["phase", _] => {}
             ["member", _] => open.clear(),
             ["ended", seq, status] => {
                 let ended = seq.parse().ok().zip(status.parse().ok());
-                said.extend(
+                reply.extend(
                     ended.map(|(seq, status)| (seq, MemberAnswer::Ended(status, std::mem::take(&mut open)))),
                 );
             }
@@ -153,5 +153,5 @@ pub fn group_said(token: &str, output: &[u8]) -> BTreeMap<u32, MemberAnswer> {
             }
         }
     }
-    said
+    reply
 }

@@ -175,8 +175,8 @@ fn defined(piece: &str) -> Option<&str> {
     let first = first(piece);
     let end = first.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = first.split_at(end);
-    let is_ours = name.starts_with("cv_") || name.starts_with("CV_");
-    (is_ours && (rest.starts_with("()") || rest.starts_with('='))).then_some(name)
+    let is_own = name.starts_with("cv_") || name.starts_with("CV_");
+    (is_own && (rest.starts_with("()") || rest.starts_with('='))).then_some(name)
 }
 
 /// The names in a text that may be those of functions and variables.

@@ -45,7 +45,7 @@ fn each_part_is_whole_and_has_one_name_and_together_they_are_the_library() {
 
 /// Whatever a shell was told before, it comes to know what it is told now, and is told nothing twice.
 #[test]
-fn what_is_used_is_told_once() {
+fn what_is_used_is_sent_once() {
     let mut known = KnownParts::default();
     let first = lesson(&known, LOOK, true);
     assert!(first.open && !first.text.contains("\nCV_RPM_PROGRAM="), "nobody knows whether the host has dnf");

@@ -34,7 +34,7 @@ mod undo;
 mod watchdog;
 
 /// A machine: a directory for its records, one for its files, and the shell that it has.
-struct Host {
+struct FakeHost {
     dir: tempfile::TempDir,
     argv: Vec<PathBuf>,
     path: Option<PathBuf>,
@@ -42,7 +42,7 @@ struct Host {
 
 /// The shells of a test: `sh`, and bash or busybox alone by turns, since each takes minutes; or those that `CONVERGE_SHELLS` names. `ash` is busybox's
 /// shell with the tools of this machine.
-fn hosts() -> Vec<Host> {
+fn hosts() -> Vec<FakeHost> {
     let wanted = std::env::var("CONVERGE_SHELLS").unwrap_or_else(|_| {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         if name.len().is_multiple_of(2) { "sh,bash" } else { "sh,busybox" }.to_owned()
@@ -70,15 +70,15 @@ fn hosts() -> Vec<Host> {
             }
             let ash = applets.join("ash");
             match name {
-                "ash" => Host { dir, argv: vec![ash], path: None },
-                "busybox" => Host { dir, argv: vec![ash], path: Some(applets) },
-                other => Host { dir, argv: vec![PathBuf::from(other)], path: None },
+                "ash" => FakeHost { dir, argv: vec![ash], path: None },
+                "busybox" => FakeHost { dir, argv: vec![ash], path: Some(applets) },
+                other => FakeHost { dir, argv: vec![PathBuf::from(other)], path: None },
             }
         })
         .collect()
 }
 
-impl Host {
+impl FakeHost {
     fn root(&self) -> PathBuf {
         self.dir.path().join("records")
     }
@@ -121,8 +121,8 @@ impl Host {
 
     /// The script that gives the host a new base in this run, as the controller does after a plan.
     fn base(&self, run: &str) -> String {
-        let said = self.sh(&owned_script());
-        let Some(base) = parse_owned(&String::from_utf8_lossy(&said.stdout)).base else {
+        let reply = self.sh(&owned_script());
+        let Some(base) = parse_owned(&String::from_utf8_lossy(&reply.stdout)).base else {
             return String::new();
         };
         let (piece, content) = base_piece(run, &base);
@@ -219,11 +219,11 @@ fn a_full_disk_is_reported_in_words_of_its_own() {
         std::fs::create_dir(&root).unwrap();
         symlink("/dev/full", root.join("journal")).unwrap();
         symlink("/dev/full", root.join("record.new")).unwrap();
-        let said =
+        let reply =
             host.sh("CV_DIR=$CV_ROOT; cv_journal text; echo $?; cv_write_record $CV_ROOT/record x; echo $?");
-        assert_eq!(String::from_utf8_lossy(&said.stdout), "1\n1\n", "{:?}", host.argv);
+        assert_eq!(String::from_utf8_lossy(&reply.stdout), "1\n1\n", "{:?}", host.argv);
         let wanted = format!("cannot write {}: is the disk full?\n", root.join("record").display());
-        assert_eq!(String::from_utf8_lossy(&said.stderr), wanted, "{:?}", host.argv);
+        assert_eq!(String::from_utf8_lossy(&reply.stderr), wanted, "{:?}", host.argv);
     }
 }
 
@@ -253,7 +253,7 @@ fn an_item_saves_changes_looks_and_is_recorded() {
 }
 
 #[test]
-fn what_a_way_back_needs_is_kept_with_the_run_and_with_what_is_managed() {
+fn what_a_rollback_needs_is_saved_with_the_run_and_with_what_is_managed() {
     for host in hosts() {
         let path = host.file("f");
         let change = host.change(&path, host.file_line(b"new", 0o640));
@@ -284,7 +284,7 @@ fn a_moved_object_is_refused_and_nothing_of_the_item_is_done() {
 }
 
 #[test]
-fn several_contents_reach_their_own_steps() {
+fn several_contents_arrive_at_their_own_steps() {
     for host in hosts() {
         let (a, b, c) = (host.file("a"), host.file("b"), host.file("c"));
         let line = |bytes: &[u8]| host.file_line(bytes, 0o600);
@@ -314,9 +314,9 @@ fn what_cannot_be_saved_is_not_changed() {
         assert_eq!(run.reading, Reading::Done);
         assert_eq!(run.no_snapshot.len(), 1);
         assert!(host.records()[0].changes[0].no_snapshot.as_ref().unwrap().contains("above the limit"));
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("cannot be undone"), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{reply}");
+        assert!(reply.contains("cannot be undone"), "{reply}");
     }
 }
 
@@ -360,18 +360,18 @@ fn one_run_at_a_time_and_the_lock_says_whose() {
         let mut holder_shell = host.command();
         holder_shell.arg("-c").arg(holder).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = holder_shell.spawn().unwrap();
-        let mut said = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut said)
+        let mut reply = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut reply)
             .unwrap();
-        assert_eq!(said, "ready\n");
+        assert_eq!(reply, "ready\n");
         let second = host.sh(&open_script(&meta("r2")));
         assert_eq!(second.status.code(), Some(LOCKED));
-        let said = String::from_utf8_lossy(&second.stderr).into_owned();
-        assert!(said.contains("locked by run r1 of bob b"), "{said}");
+        let reply = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(reply.contains("locked by run r1 of bob b"), "{reply}");
         let by = format!("; held by process {} (", child.id());
         assert!(
-            said.contains(&by) && said.matches("process ").count() == 1,
-            "only what stays is named: {said}"
+            reply.contains(&by) && reply.matches("process ").count() == 1,
+            "only what stays is named: {reply}"
         );
         std::fs::write(end, "").unwrap();
         child.wait().unwrap();

@@ -94,7 +94,7 @@ fn joint_choice(members: &[&ItemSpec]) -> String {
     })
 }
 
-/// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_said`], by the number of
+/// The piece that changes the packages of these items in one transaction; what it says is read with [`super::group_answers`], by the number of
 /// each item's first row. All items have this token.
 pub fn together_piece(token: &str, members: &[&ItemSpec]) -> Piece {
     let run = members.first().map_or("", |spec| &spec.run);

@@ -40,7 +40,7 @@ impl ItemSpec {
     }
 }
 
-/// The piece that starts the units of these items; what it says is read with [`super::group_said`], by the number of each item's first row.
+/// The piece that starts the units of these items; what it says is read with [`super::group_answers`], by the number of each item's first row.
 /// All items have this token.
 pub fn units_piece(token: &str, members: &[(&ItemSpec, Option<&PlainFile>)]) -> Piece {
     let specs: Vec<&ItemSpec> = members.iter().map(|(spec, _)| *spec).collect();

@@ -27,12 +27,12 @@ pub(super) fn copy(mut params: Params, context: &Context) -> Result<Conversion, 
     if params.flag(&["remote_src"])? == Some(true) {
         return copied_on_host(params, context);
     }
-    let is_kept = params.flag(&["force"])? == Some(false);
-    if is_kept && let Some(content) = params.clone().text(&["content"]) {
+    let is_preserved = params.flag(&["force"])? == Some(false);
+    if is_preserved && let Some(content) = params.clone().text(&["content"]) {
         params.ignore(&["content"]);
         return made_once(params, content);
     }
-    if is_kept {
+    if is_preserved {
         return Err(ImportProblem::new(
             NOT_FORCED,
             "write `file` where its content is to be kept, else `command` with `creates`",
@@ -399,7 +399,8 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
         "touch" => {
             let preserves =
                 |params: &mut Params, name: &str| params.text(&[name]).as_deref() == Some("preserve");
-            let is_kept = preserves(&mut params, "access_time") & preserves(&mut params, "modification_time");
+            let is_preserved =
+                preserves(&mut params, "access_time") & preserves(&mut params, "modification_time");
             params.attributes(&mut out)?;
             params.finish("file")?;
             let quoted = super::shell_text::word(&path);
@@ -412,7 +413,7 @@ pub(super) fn file(mut params: Params, context: &Context) -> Result<Conversion, 
                 attributes.suffix = "owner and mode";
                 all.made.push(attributes);
             }
-            Ok(all.remark_if(!is_kept, "a file that is there keeps its times"))
+            Ok(all.remark_if(!is_preserved, "a file that is there keeps its times"))
         }
         other => Err(ImportProblem::new(
             format!("`state: {other}` has no counterpart"),

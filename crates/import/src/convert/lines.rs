@@ -39,15 +39,15 @@ pub(super) fn lineinfile(mut params: Params, _: &Context) -> Result<Conversion, 
         }
         params.ignore(&["insertafter", "insertbefore", "create"]);
     }
-    for (theirs, ours) in [("insertafter", "insert_after"), ("insertbefore", "insert_before")] {
+    for (theirs, own) in [("insertafter", "insert_after"), ("insertbefore", "insert_before")] {
         if let Some(text) = params.text(&[theirs]) {
             pattern(&text)?;
-            out.push(param(ours, text));
+            out.push(param(own, text));
         }
     }
-    for (theirs, ours) in [("backrefs", "backrefs"), ("firstmatch", "first_match"), ("create", "create")] {
+    for (theirs, own) in [("backrefs", "backrefs"), ("firstmatch", "first_match"), ("create", "create")] {
         if params.flag(&[theirs])? == Some(true) {
-            out.push(param(ours, true));
+            out.push(param(own, true));
         }
     }
     params.attributes(&mut out)?;

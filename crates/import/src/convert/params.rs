@@ -74,9 +74,9 @@ impl Params {
 
     /// Moves parameters that have the same name and meaning, in this order: Ansible's name, then that of converge.
     pub(crate) fn same(&mut self, names: &[(&str, &str)], out: &mut Vec<(String, Node)>) {
-        for (theirs, ours) in names {
+        for (theirs, own) in names {
             if let Some(value) = self.take(&[theirs]) {
-                out.push(((*ours).to_owned(), value));
+                out.push(((*own).to_owned(), value));
             }
         }
     }
@@ -152,7 +152,7 @@ fn mode(node: &Node) -> Result<Node, ImportProblem> {
 /// A mode in symbols that says all bits of the owner, the group and the others: what adds all of them, or takes all of them away, says them as
 /// well as `=` does.
 fn whole_mode(text: &str) -> Option<String> {
-    let mut said: BTreeMap<char, &str> = BTreeMap::new();
+    let mut given: BTreeMap<char, &str> = BTreeMap::new();
     for part in text.split(',') {
         let (who, rest) = part.split_at(part.find(['=', '+', '-'])?);
         let (sign, bits) = rest.split_at(1);
@@ -164,13 +164,13 @@ fn whole_mode(text: &str) -> Option<String> {
             _ => return None,
         };
         for who in if who == "a" { "ugo" } else { who }.chars() {
-            if !"ugo".contains(who) || said.insert(who, bits).is_some() {
+            if !"ugo".contains(who) || given.insert(who, bits).is_some() {
                 return None;
             }
         }
     }
     let all: Option<Vec<String>> =
-        ['u', 'g', 'o'].iter().map(|who| said.get(who).map(|bits| format!("{who}={bits}"))).collect();
+        ['u', 'g', 'o'].iter().map(|who| given.get(who).map(|bits| format!("{who}={bits}"))).collect();
     all.map(|all| all.join(","))
 }
 

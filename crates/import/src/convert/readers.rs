@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_reads_is_told_from_what_changes() {
+    fn what_only_reads_is_distinguished_from_what_changes() {
         for text in [
             "cat /etc/hosts",
             "systemctl is-active x",

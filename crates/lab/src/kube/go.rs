@@ -41,12 +41,12 @@ fn is_new_enough(program: &str) -> bool {
 }
 
 /// Whether `go1.26.8` is of this version or a newer one.
-fn at_least(said: &str, version: &str) -> bool {
+fn at_least(reply: &str, version: &str) -> bool {
     let numbers = |text: &str| -> Vec<u32> {
         let plain: &str = text.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
         plain.split('.').filter_map(|part| part.parse().ok()).collect()
     };
-    said.trim().strip_prefix("go").is_some_and(|said| numbers(said) >= numbers(version))
+    reply.trim().strip_prefix("go").is_some_and(|reply| numbers(reply) >= numbers(version))
 }
 
 #[cfg(test)]

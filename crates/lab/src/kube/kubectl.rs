@@ -59,7 +59,7 @@ impl Kubectl {
     /// The output of kubectl.
     ///
     /// Fails with its messages when kubectl fails.
-    pub fn said(&self, arguments: &[&str]) -> Result<String> {
+    pub fn reply(&self, arguments: &[&str]) -> Result<String> {
         let output = expect(self.run(arguments)?, &format!("kubectl {}", arguments.join(" ")))?;
         Ok(output.stdout)
     }

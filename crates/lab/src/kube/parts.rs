@@ -204,12 +204,15 @@ mod tests {
     fn without_go_all_that_is_lacking_is_named() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(lacking(folder.path(), &[]), []);
-        let said = instead_of_go(&[Part::Etcd, Part::Helm]);
-        assert!(said.contains("install Go") && said.contains("etcd, helm in KUBEBUILDER_ASSETS"), "{said}");
+        let reply = instead_of_go(&[Part::Etcd, Part::Helm]);
+        assert!(
+            reply.contains("install Go") && reply.contains("etcd, helm in KUBEBUILDER_ASSETS"),
+            "{reply}"
+        );
     }
 
     #[test]
-    fn a_failing_build_says_what_go_said() {
+    fn a_failing_build_shows_the_message_of_go() {
         let folder = tempfile::tempdir().unwrap();
         let arguments = ["no-such-verb".to_owned()];
         // It stands for a Go that fails.

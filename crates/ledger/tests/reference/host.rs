@@ -68,8 +68,8 @@ impl Host {
         // Sometimes a plan before it gave the host a new base.
         let drawn = id.bytes().map(usize::from).sum::<usize>();
         if drawn.is_multiple_of(2) {
-            let (said, closed) = (self.says(true), self.runs.len());
-            if let Some(base) = parse_owned(&said).base {
+            let (reply, closed) = (self.says(true), self.runs.len());
+            if let Some(base) = parse_owned(&reply).base {
                 assert_eq!(base.runs.len(), closed - self.base.1);
                 self.base = (base.text, closed);
             }

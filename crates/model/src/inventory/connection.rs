@@ -12,7 +12,7 @@ use super::ssh_args::{Hop, HostKeyChecking, SshOptions};
 
 /// The transport of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum ConnectionType {
     /// An SSH session.
     Ssh,
     /// Processes of this machine.
@@ -32,7 +32,7 @@ pub enum BecomeMethod {
 
 /// Another user than the one who logs in.
 #[derive(Debug, Clone)]
-pub struct Become {
+pub struct BecomeSettings {
     /// `ansible_become_method`, sudo by default.
     pub method: BecomeMethod,
     /// `ansible_become_user`, `root` by default.
@@ -45,7 +45,7 @@ pub struct Become {
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
     /// SSH or this machine.
-    pub transport: Transport,
+    pub transport: ConnectionType,
     /// Name or IP address, an IPv6 address without brackets: `ansible_host`, else the name of the host.
     pub address: String,
     /// `ansible_port`; `None` leaves it to the configuration of ssh, 22 by default.
@@ -65,7 +65,7 @@ pub struct ConnectionSettings {
     /// `ansible_password`.
     pub password: Option<SecretString>,
     /// Another user for the work, where `ansible_become` is set.
-    pub become_user: Option<Become>,
+    pub become_user: Option<BecomeSettings>,
     /// `ansible_host_key_checking` and `StrictHostKeyChecking`; `None` is the default, strict.
     pub host_key_checking: Option<HostKeyChecking>,
     /// `UserKnownHostsFile`; `None` is the default, an empty list is `/dev/null`.
@@ -172,7 +172,7 @@ impl ConnectionSettings {
     #[must_use]
     pub fn plain(address: &str) -> Self {
         Self {
-            transport: Transport::Ssh,
+            transport: ConnectionType::Ssh,
             address: address.to_owned(),
             port: None,
             user: None,
@@ -292,24 +292,24 @@ pub(crate) const CONNECTION_VARIABLES: [&str; 17] = [
     "maintenance",
 ];
 
-fn transport<L, R>(reader: &VariableReader<L, R>) -> Transport
+fn transport<L, R>(reader: &VariableReader<L, R>) -> ConnectionType
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,
 {
     let Some((text, at)) = reader.text(&["ansible_connection"]) else {
-        return Transport::Ssh;
+        return ConnectionType::Ssh;
     };
     match text.strip_prefix("ansible.builtin.").unwrap_or(&text) {
         "ssh" | "smart" | "paramiko" | "paramiko_ssh" => {}
-        "local" => return Transport::Local,
+        "local" => return ConnectionType::Local,
         other => reader.say(
             Diagnostic::error("unsupported", format!("the connection `{other}` is not supported"))
                 .label(&at, "asked for here")
                 .help("write ssh or local"),
         ),
     }
-    Transport::Ssh
+    ConnectionType::Ssh
 }
 
 /// `converge_host_keys`: one key or a list, each `TYPE KEY` or `@cert-authority TYPE KEY`.
@@ -344,7 +344,7 @@ where
     keys
 }
 
-fn become_of<L, R>(reader: &VariableReader<L, R>) -> Option<Become>
+fn become_of<L, R>(reader: &VariableReader<L, R>) -> Option<BecomeSettings>
 where
     L: Fn(&str) -> Option<Node>,
     R: Fn(&Node) -> Result<Node, Diagnostics>,
@@ -416,7 +416,7 @@ where
             }
         }
     }
-    Some(Become {
+    Some(BecomeSettings {
         method: how,
         user: reader.text(&own_users).map_or_else(|| "root".to_owned(), |(text, _)| text),
         password: reader.secret(&own_passwords),

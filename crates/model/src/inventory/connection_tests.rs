@@ -12,7 +12,7 @@ fn defaults() {
     let (connection, warnings) = resolve("x: 1").unwrap();
     assert!(warnings.is_empty());
     assert_eq!(connection.address, "h1");
-    assert_eq!(connection.transport, Transport::Ssh);
+    assert_eq!(connection.transport, ConnectionType::Ssh);
     assert_eq!((connection.port, connection.timeout), (None, None));
     assert!(connection.become_user.is_none() && connection.host_key_checking.is_none());
 }
@@ -51,7 +51,7 @@ fn the_later_name_wins() {
 }
 
 #[test]
-fn what_is_not_supported_is_said() {
+fn what_is_not_supported_is_reported() {
     let codes = |yaml: &str| -> Vec<(&'static str, usize)> {
         let found = match resolve(yaml) {
             Ok((_, found)) | Err(found) => found,
@@ -87,7 +87,7 @@ fn jump_hosts_and_pinned_keys() {
 }
 
 #[test]
-fn ways_to_become_have_variables_of_their_own() {
+fn methods_of_becoming_have_variables_of_their_own() {
     let become_ = |yaml: &str| resolve(yaml).unwrap().0.become_user.unwrap();
     let su = become_(
         "ansible_become: true\nansible_become_method: ansible.builtin.su\nansible_become_pass: a\nansible_su_pass: b\nansible_sudo_pass: c",

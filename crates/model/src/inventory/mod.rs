@@ -33,7 +33,7 @@ use crate::vault::{TAGS, Vault};
 
 pub use address::{is_ipv4, is_ipv6, parse_address};
 pub(crate) use connection::CONNECTION_VARIABLES;
-pub use connection::{Become, BecomeMethod, ConnectionSettings, Transport};
+pub use connection::{BecomeMethod, BecomeSettings, ConnectionSettings, ConnectionType};
 pub use graph::{Assignment, InventoryGroup, InventoryHost, LOCALHOST};
 pub use output::OutputOptions;
 pub use pattern::{Selection, split_pattern};
@@ -42,14 +42,14 @@ pub use ssh_args::{Hop, HostKeyChecking};
 
 /// The place of a value among the layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Layer {
+pub enum InventoryLayer {
     /// A group, by its name.
     Group(String),
     /// The host itself.
     Host,
 }
 
-impl std::fmt::Display for Layer {
+impl std::fmt::Display for InventoryLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Group(name) => write!(f, "group {name}"),
@@ -60,7 +60,7 @@ impl std::fmt::Display for Layer {
 
 /// One value that a variable has for a host; the last candidate of a name wins.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct InventoryCandidate {
     /// The variable.
     pub name: String,
     /// The value with its place.
@@ -68,7 +68,7 @@ pub struct Candidate {
     /// The place of the name.
     pub key: Span,
     /// The group or host that it belongs to.
-    pub layer: Layer,
+    pub layer: InventoryLayer,
 }
 
 /// The hosts and groups of all sources, with their variables.
@@ -217,7 +217,7 @@ impl Inventory {
     /// The order is Ansible's: `all`, then groups by depth, priority and name, in the inventory itself; then `group_vars/`
     /// of `all`, then of the groups, each beside the inventory before beside the playbook; then the host in the same way.
     /// An unknown host has none, but for an implicit `localhost`.
-    pub fn host_vars(&self, host: &str) -> Vec<Candidate> {
+    pub fn host_vars(&self, host: &str) -> Vec<InventoryCandidate> {
         let id = self.graph.host_id(host);
         if id.is_none() && !LOCALHOST.contains(&host) {
             return Vec::new();
@@ -227,31 +227,31 @@ impl Inventory {
         self.inline(&[ALL], &mut candidates);
         self.inline(&groups, &mut candidates);
         self.each_found(&[ALL], |group, found| {
-            push(&mut candidates, &found.vars, &Layer::Group(group.to_owned()))
+            push(&mut candidates, &found.vars, &InventoryLayer::Group(group.to_owned()))
         });
         self.each_found(&groups, |group, found| {
-            push(&mut candidates, &found.vars, &Layer::Group(group.to_owned()))
+            push(&mut candidates, &found.vars, &InventoryLayer::Group(group.to_owned()))
         });
         match id.and_then(|id| self.graph.hosts.get(id)) {
-            Some(host) => push(&mut candidates, &host.vars, &Layer::Host),
+            Some(host) => push(&mut candidates, &host.vars, &InventoryLayer::Host),
             None => {
                 let here = Span::nowhere("implicit localhost");
-                candidates.push(Candidate {
+                candidates.push(InventoryCandidate {
                     name: "ansible_connection".to_owned(),
                     node: Node::new("local", here.clone()),
                     key: here,
-                    layer: Layer::Host,
+                    layer: InventoryLayer::Host,
                 });
             }
         }
         for found in self.found(false, host) {
-            push(&mut candidates, &found.vars, &Layer::Host);
+            push(&mut candidates, &found.vars, &InventoryLayer::Host);
         }
         candidates
     }
 
     /// The winning value of each variable of a host, in the order in which the names first appear.
-    pub fn merged_vars(&self, host: &str) -> IndexMap<String, Candidate> {
+    pub fn merged_vars(&self, host: &str) -> IndexMap<String, InventoryCandidate> {
         let mut merged = IndexMap::new();
         for candidate in self.host_vars(host) {
             merged.insert(candidate.name.clone(), candidate);
@@ -266,9 +266,9 @@ impl Inventory {
         groups.chain(hosts).chain(self.files.assignments())
     }
 
-    fn inline(&self, groups: &[GroupId], candidates: &mut Vec<Candidate>) {
+    fn inline(&self, groups: &[GroupId], candidates: &mut Vec<InventoryCandidate>) {
         for group in groups.iter().filter_map(|id| self.graph.groups.get(*id)) {
-            push(candidates, &group.vars, &Layer::Group(group.name.clone()));
+            push(candidates, &group.vars, &InventoryLayer::Group(group.name.clone()));
         }
     }
 
@@ -291,8 +291,8 @@ impl Inventory {
     }
 }
 
-fn push(candidates: &mut Vec<Candidate>, assignments: &[Assignment], layer: &Layer) {
-    candidates.extend(assignments.iter().map(|assignment| Candidate {
+fn push(candidates: &mut Vec<InventoryCandidate>, assignments: &[Assignment], layer: &InventoryLayer) {
+    candidates.extend(assignments.iter().map(|assignment| InventoryCandidate {
         name: assignment.name.clone(),
         node: assignment.node.clone(),
         key: assignment.key.clone(),

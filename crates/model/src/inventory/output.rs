@@ -88,8 +88,8 @@ impl Inventory {
             observed: HashSet::new(),
         };
         if options.yaml {
-            let mut seen_hosts = HashSet::new();
-            let tree = printer.yaml_group(ALL, &mut seen_hosts);
+            let mut listed_hosts = HashSet::new();
+            let tree = printer.yaml_group(ALL, &mut listed_hosts);
             return yaml(Out::Map(tree));
         }
         let mut tree = BTreeMap::new();
@@ -271,7 +271,7 @@ impl Printer<'_> {
     }
 
     /// The group under its name, with its children nested; empty where there is nothing to say.
-    fn yaml_group(&mut self, id: GroupId, seen_hosts: &mut HashSet<usize>) -> BTreeMap<String, Out> {
+    fn yaml_group(&mut self, id: GroupId, listed_hosts: &mut HashSet<usize>) -> BTreeMap<String, Out> {
         let Some(group) = self.inventory.graph.groups.get(id) else {
             return BTreeMap::new();
         };
@@ -281,7 +281,7 @@ impl Printer<'_> {
             if self.observed.contains(child) {
                 children.insert(self.inventory.graph.group_name(*child), Out::Map(BTreeMap::new()));
             } else {
-                children.extend(self.yaml_group(*child, seen_hosts));
+                children.extend(self.yaml_group(*child, listed_hosts));
                 self.observed.insert(*child);
             }
         }
@@ -297,7 +297,7 @@ impl Printer<'_> {
                 if !self.available.contains(host.name.as_str()) {
                     continue;
                 }
-                let vars = if seen_hosts.insert(*host_id) {
+                let vars = if listed_hosts.insert(*host_id) {
                     self.inventory.vars_of_host(&host.name, self.options)
                 } else {
                     OutputVars::new()

@@ -35,9 +35,9 @@ pub(super) fn word(
 
 /// The key `guard`: hosts have a switch, clusters have none.
 pub(super) fn guard(node: &Node, section: Section, scope: Place, diags: &mut Diagnostics) -> Option<String> {
-    let said = word(node, "guard", &GUARDS, section, diags)?;
+    let given = word(node, "guard", &GUARDS, section, diags)?;
     if scope == Place::Host {
-        return Some(said);
+        return Some(given);
     }
     if let Some(key) = node.key_span("guard") {
         diags.push(
@@ -51,16 +51,16 @@ pub(super) fn guard(node: &Node, section: Section, scope: Place, diags: &mut Dia
 
 /// The key `guard_seconds`.
 pub(super) fn guard_seconds(node: &Node, diags: &mut Diagnostics) -> Option<u64> {
-    let said = node.get("guard_seconds").filter(|said| !said.is_null())?;
+    let given = node.get("guard_seconds").filter(|given| !given.is_null())?;
     let (least, most) = GUARD_SECONDS;
-    let Value::Int(seconds) = said.value else {
-        diags.push(wrong_type(said, "`guard_seconds`", "a whole number").help("write `guard_seconds: 90`"));
+    let Value::Int(seconds) = given.value else {
+        diags.push(wrong_type(given, "`guard_seconds`", "a whole number").help("write `guard_seconds: 90`"));
         return None;
     };
     if !(least..=most).contains(&seconds) {
         diags.push(
             Diagnostic::error("bad-value", format!("`guard_seconds` is from {least} to {most}"))
-                .label(&said.span, "out of range")
+                .label(&given.span, "out of range")
                 .help("it is the time to connect anew and to ask what the change can break"),
         );
         return None;

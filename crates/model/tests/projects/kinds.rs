@@ -81,12 +81,12 @@ fn a_kind_stands_only_where_it_can_work() {
     assert!(
         cluster
             .iter()
-            .any(|said| said.contains("`file` is not for roles of scope `cluster` [works on a host]"))
+            .any(|reply| reply.contains("`file` is not for roles of scope `cluster` [works on a host]"))
     );
-    assert!(!cluster.iter().any(|said| said.contains("`assert`")), "{cluster:?}");
+    assert!(!cluster.iter().any(|reply| reply.contains("`assert`")), "{cluster:?}");
     let unknown = said_of("scope: cluster\nresources:\n- fole: {path: /x}\n");
     assert!(
-        unknown.iter().any(|said| said.contains("kinds there are") && !said.contains("swap")),
+        unknown.iter().any(|reply| reply.contains("kinds there are") && !reply.contains("swap")),
         "{unknown:?}"
     );
 }

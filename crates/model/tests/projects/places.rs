@@ -31,6 +31,9 @@ fn the_project_of_an_inventory_that_is_a_link_is_where_its_file_is() {
     assert_eq!(content(&world), json!("ours"));
     // Without a playbook there, none is taken from beside the link.
     std::fs::remove_file(world.path("project/playbooks/site.yaml")).unwrap();
-    let said = world.complaints();
-    assert!(said.contains("project/playbooks/site.yaml") && !said.contains("elsewhere/playbooks"), "{said}");
+    let reply = world.complaints();
+    assert!(
+        reply.contains("project/playbooks/site.yaml") && !reply.contains("elsewhere/playbooks"),
+        "{reply}"
+    );
 }

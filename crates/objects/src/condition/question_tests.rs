@@ -72,8 +72,8 @@ fn every_ready_node_offers_what_its_label_says() {
     assert_eq!(wait.left_out(&[seven]), ["c"]);
     assert_eq!(why(&wait, &[json!([])]), "no node with nvidia.com/gpu.present=true is ready");
     let many: Vec<Value> = (0..5).map(|n| node(&format!("n{n}"), "True", "many", "0")).collect();
-    let said = why(&wait, &[json!(many)]);
-    assert!(said.contains("nvidia.com/gpu.count is many") && said.ends_with("; and 2 more"), "{said}");
+    let reply = why(&wait, &[json!(many)]);
+    assert!(reply.contains("nvidia.com/gpu.count is many") && reply.ends_with("; and 2 more"), "{reply}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn conditions_of_named_objects() {
 fn fields_are_compared() {
     let policy = json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"},
         "status": {"state": "notReady", "n": 3, "size": "2Ki"}});
-    let said = |path: &str, test: Test| {
+    let reply = |path: &str, test: Test| {
         let of = pick("nvidia.com/v1/ClusterPolicy/p");
         why(
             &wait(Expectation::Field {
@@ -116,15 +116,15 @@ fn fields_are_compared() {
         )
     };
     assert_eq!(
-        said("{.status.state}", Test::Equals(json!("ready"))),
+        reply("{.status.state}", Test::Equals(json!("ready"))),
         "clusterpolicy p: {.status.state} is notReady, expected ready"
     );
-    assert_eq!(said(".status.n", Test::Equals(json!("3"))), "met");
-    assert_eq!(said(".status.n", Test::AtLeast(3)), "met");
-    assert!(said(".status.n", Test::AtMost(2)).contains("is 3, expected at most 2"));
-    assert_eq!(said("/status/size", Test::AtLeast(2048)), "met");
-    assert!(said(".status.state", Test::AtLeast(1)).contains("expected at least 1"));
-    assert!(said(".status.none", Test::Exists).contains(".status.none is not there"));
+    assert_eq!(reply(".status.n", Test::Equals(json!("3"))), "met");
+    assert_eq!(reply(".status.n", Test::AtLeast(3)), "met");
+    assert!(reply(".status.n", Test::AtMost(2)).contains("is 3, expected at most 2"));
+    assert_eq!(reply("/status/size", Test::AtLeast(2048)), "met");
+    assert!(reply(".status.state", Test::AtLeast(1)).contains("expected at least 1"));
+    assert!(reply(".status.none", Test::Exists).contains(".status.none is not there"));
 }
 
 #[test]

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn two_items_with_one_key_are_not_told_apart() {
+    fn two_items_with_one_key_are_not_distinguished() {
         let taint = |effect: &str| json!({"key": "a", "effect": effect});
         let before = json!({"spec": {"taints": [taint("NoExecute")]}});
         let after = json!({"spec": {"taints": [taint("NoExecute"), taint("NoSchedule")]}});

@@ -3,9 +3,9 @@
 //! The attacker has root's own rights to rename and to link, so what `protected_symlinks` and `protected_hardlinks` would forbid a user
 //! does not matter. `CONVERGE_ATTACKS` says how often each kind of work is done (in all shells together); few are done by default.
 
-use crate::testing::{Shell, safe_tempdir, shells};
+use crate::testing::{TestShell, safe_tempdir, shells};
 use converge_resource::Digest;
-use field::{Field, SECRET, THEIRS, attempts, dir_of, give, while_exchanging};
+use field::{AttackField, SECRET, THEIRS, attempts, dir_of, give, while_exchanging};
 use rustix::fs::CWD;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ pub(super) mod field;
 
 /// A field, what is exchanged in it, and a place for records.
 struct Ground {
-    field: Field,
+    field: AttackField,
     pair: [PathBuf; 2],
     root: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new(pair: impl Fn(&Field) -> [PathBuf; 2]) -> Self {
-        let (field, root) = (Field::new(safe_tempdir()), tempfile::tempdir().unwrap());
+    fn new(pair: impl Fn(&AttackField) -> [PathBuf; 2]) -> Self {
+        let (field, root) = (AttackField::new(safe_tempdir()), tempfile::tempdir().unwrap());
         std::fs::create_dir(root.path().join("blobs")).unwrap();
         std::fs::write(root.path().join("theirs"), THEIRS).unwrap();
         Self { pair: pair(&field), field, root }
     }
 
     /// The script so often, in one process. What it printed.
-    fn work(&self, shell: &Shell, times: usize, script: &str) -> String {
+    fn work(&self, shell: &TestShell, times: usize, script: &str) -> String {
         let text =
             format!("n=0; while [ $n -lt {times} ]; do n=$((n + 1)); ({script}) 2>&1 </dev/null; done");
         let args = [key(&self.pair[0]), "nobody", Digest::of(THEIRS).as_str()].map(str::to_owned);
@@ -39,31 +39,31 @@ impl Ground {
 }
 
 /// Each shell does its share of the work while the pair is exchanged; then nothing of root's is otherwise, and no secret was said.
-fn attack(name: &str, pair: impl Fn(&Field) -> [PathBuf; 2], script: &str) {
+fn attack(name: &str, pair: impl Fn(&AttackField) -> [PathBuf; 2], script: &str) {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     // Attackers would take the time from each other.
     let _alone = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let tools = tempfile::tempdir().unwrap();
     let mut done = 0;
     let began = std::time::Instant::now();
-    let shells: Vec<Shell> = shells(tools.path()).into_iter().filter(|s| s.name != "ash").collect();
+    let shells: Vec<TestShell> = shells(tools.path()).into_iter().filter(|s| s.name != "ash").collect();
     let times = attempts().div_ceil(shells.len());
     for shell in &shells {
-        let said = Ground::new(&pair).work(shell, 1, script);
-        assert!(said.contains("did it"), "{name}, {}: the work fails even in peace\n{said}", shell.name);
+        let reply = Ground::new(&pair).work(shell, 1, script);
+        assert!(reply.contains("did it"), "{name}, {}: the work fails even in peace\n{reply}", shell.name);
         let ground = Ground::new(&pair);
         let before = ground.field.roots();
-        let said = while_exchanging(&ground.pair, || ground.work(shell, times, script));
-        assert_eq!(ground.field.roots(), before, "{name}, {}: root's own was changed\n{said}", shell.name);
+        let reply = while_exchanging(&ground.pair, || ground.work(shell, times, script));
+        assert_eq!(ground.field.roots(), before, "{name}, {}: root's own was changed\n{reply}", shell.name);
         let secret = Digest::of(SECRET);
-        assert!(!said.contains(secret.as_str()), "{name}, {}: root's digest was said\n{said}", shell.name);
-        assert!(!said.contains("own secret"), "{name}, {}: root's secret was said\n{said}", shell.name);
+        assert!(!reply.contains(secret.as_str()), "{name}, {}: root's digest was said\n{reply}", shell.name);
+        assert!(!reply.contains("own secret"), "{name}, {}: root's secret was said\n{reply}", shell.name);
         assert!(
             !ground.root.path().join("blobs").join(secret.as_str()).exists(),
             "{name}, {}: root's secret was saved",
             shell.name
         );
-        done += said.matches("did it").count();
+        done += reply.matches("did it").count();
     }
     eprintln!(
         "{name}: {:?}, {times} attempts in each of {} shells, {done} went through",
@@ -75,12 +75,12 @@ fn attack(name: &str, pair: impl Fn(&Field) -> [PathBuf; 2], script: &str) {
 const FILE: &str = "printf x | cv_put_path \"$1/new\" 644 \"$2\" nogroup && rm -f \"$1/new\" && echo did it";
 
 #[test]
-fn the_attack_would_be_seen() {
+fn the_attack_would_be_noticed() {
     // The work as it was done once: it looks, then it goes, then it changes.
     let once = "[ -L \"$1\" ] || { cd \"$1\" && chown \"$2:\" . && chmod 750 .; }";
     let tools = tempfile::tempdir().unwrap();
     let shell = shells(tools.path()).remove(0);
-    let ground = Ground::new(Field::linked_dir);
+    let ground = Ground::new(AttackField::linked_dir);
     let before = ground.field.roots();
     let observed = (0..60).any(|_| {
         while_exchanging(&ground.pair, || ground.work(&shell, 100, once));
@@ -95,28 +95,32 @@ fn key(path: &Path) -> &str {
 
 #[test]
 fn nothing_is_written_through_a_directory_that_is_exchanged() {
-    attack("file", Field::linked_dir, FILE);
+    attack("file", AttackField::linked_dir, FILE);
     attack(
         "directory",
-        Field::linked_dir,
+        AttackField::linked_dir,
         "cv_mkdir_path \"$1/new\" 750 \"$2\" nogroup && rmdir \"$1/new\" && echo did it",
     );
-    attack("link", Field::linked_dir, "cv_link_path \"$1/new\" /etc && rm -f \"$1/new\" && echo did it");
+    attack(
+        "link",
+        AttackField::linked_dir,
+        "cv_link_path \"$1/new\" /etc && rm -f \"$1/new\" && echo did it",
+    );
     attack(
         "link of the user's",
-        Field::linked_dir,
+        AttackField::linked_dir,
         "cv_link_path \"$1/new\" /etc \"$2\" nogroup && rm -f \"$1/new\" && echo did it",
     );
     attack(
         "absent",
-        Field::linked_dir,
+        AttackField::linked_dir,
         "cv_remove_path \"$1/gone\"; cv_remove_path \"$1/gone2\" && echo did it",
     );
-    attack("owner", Field::linked_dir, "cv_own_path \"$1/f\" 644 \"$2\" nogroup \"$3\" && echo did it");
+    attack("owner", AttackField::linked_dir, "cv_own_path \"$1/f\" 644 \"$2\" nogroup \"$3\" && echo did it");
 }
 
 /// A directory of the user's, and one of root's that lies in the home.
-fn roots_dir(field: &Field) -> [PathBuf; 2] {
+fn roots_dir(field: &AttackField) -> [PathBuf; 2] {
     let pair = [field.home.join("app"), field.home.join("app.other")];
     dir_of(&pair[0], 0o755);
     give(&pair[0]);
@@ -127,14 +131,18 @@ fn roots_dir(field: &Field) -> [PathBuf; 2] {
 
 #[test]
 fn no_directory_of_roots_is_given_away() {
-    attack("directory itself", Field::linked_dir, "cv_mkdir_path \"$1\" 750 \"$2\" nogroup && echo did it");
+    attack(
+        "directory itself",
+        AttackField::linked_dir,
+        "cv_mkdir_path \"$1\" 750 \"$2\" nogroup && echo did it",
+    );
     attack(
         "root's directory in the home",
         roots_dir,
         "cv_mkdir_path \"$1\" 750 \"$2\" nogroup && echo did it",
     );
     attack("below root's directory", roots_dir, FILE);
-    let inner = |field: &Field| {
+    let inner = |field: &AttackField| {
         let [app, _] = field.linked_dir();
         let other = app.join("d.other");
         symlink(field.victim.join("d"), &other).unwrap();
@@ -144,7 +152,7 @@ fn no_directory_of_roots_is_given_away() {
 }
 
 /// The user's file of that name, and another one of that name: a link to root's, a hard link to it, or a pipe.
-fn instead_of(field: &Field, name: &str, other: impl FnOnce(&Path, &Path)) -> [PathBuf; 2] {
+fn instead_of(field: &AttackField, name: &str, other: impl FnOnce(&Path, &Path)) -> [PathBuf; 2] {
     let [app, _] = field.linked_dir();
     let exchanged = app.join(format!("{name}.other"));
     other(&field.victim.join(name), &exchanged);
@@ -164,7 +172,7 @@ const ITSELF: &str = "cv_see_path \"$1\" && cv_content \"$1\" 1000 && echo did i
 #[test]
 fn nothing_of_roots_is_read() {
     let read = "cv_see_path \"$1/f\" | grep -F \"$3\" && echo did it; cv_see_path \"$1/f\"; cv_content \"$1/f\" 1000";
-    attack("look", Field::linked_dir, read);
+    attack("look", AttackField::linked_dir, read);
     attack("look at a link", |field| instead_of(field, "f", linked), ITSELF);
 }
 
@@ -186,18 +194,18 @@ fn nothing_of_roots_is_saved() {
     attack("save", |field| instead_of(field, "f", linked), save);
     let tree = "cv_path_below \"$1/d\" 10 >\"$CV_ROOT/names\" && cat \"$CV_ROOT/names\" && while IFS= read -r name; do \
                 cv_remove_path \"$name\" || exit; done <\"$CV_ROOT/names\" && cv_mkdir_path \"$1/d\" 755 \"$2\" nogroup && echo did it";
-    attack("tree", Field::linked_dir, tree);
+    attack("tree", AttackField::linked_dir, tree);
 }
 
 #[test]
 fn keys_and_edits_stay_in_the_users_directory() {
     let key = "cv_mkdir_path \"$1\" 700 \"$2\" nogroup; cv_content \"$1/f\" 1000; \
                echo 'ssh-ed25519 AAAA' | cv_put_path \"$1/f\" 600 \"$2\" nogroup && echo did it";
-    attack("authorized_key", Field::linked_dir, key);
+    attack("authorized_key", AttackField::linked_dir, key);
     // The text that was read is the one that is written again.
     let edit = "text=$(cv_content \"$1/f\" 1000) && printf '%s\\n' \"$text\" && CV_KEEP=yes && \
                 printf '%s\\n' \"$text\" | cv_put_path \"$1/f\" 640 \"$2\" nogroup && echo did it";
-    attack("edit", Field::linked_dir, edit);
+    attack("edit", AttackField::linked_dir, edit);
     attack("edit at a link", |field| instead_of(field, "f", linked), &edit.replace("$1/f", "$1"));
 }
 
@@ -209,7 +217,7 @@ const ARCHIVE: &str = "sum=$(cv_hold \"$1\" && tar -tf \"$CV_HELD\" >&2 && sha25
 #[test]
 fn archives_are_those_of_the_user() {
     attack("archive", |field| instead_of(field, "a.tar", linked), ARCHIVE);
-    let within = |field: &Field| Field::linked_dir(field);
+    let within = |field: &AttackField| AttackField::linked_dir(field);
     attack(
         "archive in a directory",
         within,
@@ -227,5 +235,5 @@ fn nothing_comes_back_elsewhere() {
     let back = "cp \"$CV_ROOT/theirs\" \"$CV_ROOT/blobs/$3\"; cv_restore_path \"$1/gone\" absent; \
                 cv_restore_path \"$1/gone\" \"file 644 $2 nogroup 15 $3\"; cv_restore_path \"$1/new\" \"dir 755 $2 nogroup\"; \
                 cv_restore_path \"$1/new\" 'link /etc'; cv_restore_path \"$1/new\" absent && echo did it";
-    attack("rollback", Field::linked_dir, back);
+    attack("rollback", AttackField::linked_dir, back);
 }

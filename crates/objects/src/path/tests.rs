@@ -2,7 +2,7 @@ mod attributes;
 mod round_trip;
 
 use super::*;
-use crate::testing::{Shell, shells};
+use crate::testing::{TestShell, shells};
 use proptest::prelude::*;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -35,7 +35,7 @@ fn state_of(path: &FsPath) -> PathState {
     }
 }
 
-fn each(test: impl Fn(&Shell, &FsPath, &FsPath)) {
+fn each(test: impl Fn(&TestShell, &FsPath, &FsPath)) {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
         let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -427,21 +427,21 @@ fn an_address_is_input_and_stands_on_no_command_line() {
         crate::testing::fake_tool(at.path(), "curl", &format!("#!/bin/sh\n{reported}\n"));
         let gnu = format!("#!/bin/sh\n[ \"$1\" != --version ] || exit 0\n{reported}\n");
         let tools = crate::testing::fake_tool(at.path(), "wget", &gnu);
-        let said = |what: &str| {
+        let reply = |what: &str| {
             let script = format!("PATH={}:$PATH; {what}", quote(&tools));
             shell.good(at.path(), &script, &[], b"")
         };
         let address = quote(url);
         assert_eq!(
-            said(&format!("cv_curl {address} -sS -w '\\n%{{http_code}}'")),
+            reply(&format!("cv_curl {address} -sS -w '\\n%{{http_code}}'")),
             "-sS -w \\n%{http_code} -K -\nurl = \"https://u:p\\\"\\\\x@h/'a b'\"\n",
             "{}",
             shell.name
         );
         let wget = format!("cv_wget {address} -q -O -");
-        assert_eq!(said(&wget), format!("-q -O - -i -\n{url}\n"), "{}", shell.name);
+        assert_eq!(reply(&wget), format!("-q -O - -i -\n{url}\n"), "{}", shell.name);
         // That of busybox reads no list of addresses.
         crate::testing::fake_tool(at.path(), "wget", &gnu.replace("exit 0", "exit 1"));
-        assert_eq!(said(&wget), format!("-q -O - -- {url}\n"), "{}", shell.name);
+        assert_eq!(reply(&wget), format!("-q -O - -- {url}\n"), "{}", shell.name);
     }
 }

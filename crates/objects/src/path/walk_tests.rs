@@ -1,7 +1,7 @@
 //! Paths that others than root may change, and what a safe one costs.
 
 use super::Path as PathObject;
-use super::attack_tests::field::{Field, SECRET, dir_of};
+use super::attack_tests::field::{AttackField, SECRET, dir_of};
 use crate::testing::{safe_tempdir, shells};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn key(path: &Path) -> &str {
 fn a_way_that_leads_elsewhere_is_refused_and_named() {
     let tools = tempfile::tempdir().unwrap();
     for shell in shells(tools.path()) {
-        let field = Field::new(safe_tempdir());
+        let field = AttackField::new(safe_tempdir());
         let root = tempfile::tempdir().unwrap();
         let [app, link] = field.linked_dir();
         let roots = field.home.join("root's");
@@ -85,7 +85,7 @@ fn a_wait_for_a_pipe_holds_no_directory_and_leaves_no_process() {
     let tools = tempfile::tempdir().unwrap();
     for (n, shell) in shells(tools.path()).into_iter().enumerate() {
         let root = tempfile::tempdir().unwrap();
-        let field = Field::new(safe_tempdir());
+        let field = AttackField::new(safe_tempdir());
         let at = field.home.display().to_string();
         std::fs::write(field.home.join("plain"), "x").unwrap();
         let pipe = field.home.join("pipe");
@@ -177,9 +177,9 @@ fn a_device_a_pipe_or_a_socket_in_place_of_a_file_is_named_and_not_read() {
         }
         for (name, what) in there {
             let path = place(name);
-            let said = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
+            let reply = shell.good(root.path(), "cv_see_path \"$1\"", &[key(&path)], b"");
             let observed =
-                crate::testing::parse::<PathObject>(&[key(&path)], &said).remove(key(&path)).unwrap();
+                crate::testing::parse::<PathObject>(&[key(&path)], &reply).remove(key(&path)).unwrap();
             assert_eq!(
                 observed.unwrap().state,
                 super::PathState::Other { what: what.to_owned() }.into(),

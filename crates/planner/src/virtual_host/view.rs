@@ -29,8 +29,8 @@ impl View for VirtualHost<'_> {
         if let Some(probe) = self.packed.iter().rev().find_map(|packed| packed.probe(digest)) {
             let answer = self.run(&probe)?;
             let content = PackedContents::read(&answer, digest).ok_or_else(|| {
-                let said = answer.stderr.trim().lines().last().unwrap_or("it is not UTF-8 text");
-                Stop::Failed(format!("cannot edit what the archive has of {path}: {said}"))
+                let reply = answer.stderr.trim().lines().last().unwrap_or("it is not UTF-8 text");
+                Stop::Failed(format!("cannot edit what the archive has of {path}: {reply}"))
             })?;
             self.unpacked.borrow_mut().insert(digest.clone(), content.clone());
             return Ok(content);

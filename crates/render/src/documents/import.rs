@@ -12,7 +12,7 @@ pub struct ImportDocument {
     /// The counts of tasks and handlers
     pub counts: ImportCounts,
     /// A line for each task, and for each default, template or play of which something should be known
-    pub findings: Vec<ImportFinding>,
+    pub findings: Vec<ImportFindingEntry>,
     /// The files that were written, by their path from the folder of the output
     pub files: Vec<String>,
 }
@@ -32,7 +32,8 @@ pub struct ImportCounts {
 
 /// A line of the report.
 #[derive(JsonSchema)]
-pub struct ImportFinding {
+#[schemars(rename = "ImportFinding")]
+pub struct ImportFindingEntry {
     /// The file of Ansible
     pub file: String,
     /// The line in it

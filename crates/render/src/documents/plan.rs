@@ -31,7 +31,7 @@ pub struct PurposeEntry {
     /// Towards the declared state, or back to a saved one
     pub kind: PurposeKind,
     /// Of a rollback: the run of each host before which the state is restored
-    pub before: Option<Vec<HostRun>>,
+    pub before: Option<Vec<HostRunEntry>>,
     /// Of a rollback: only changes of these roles
     pub roles: Option<Vec<String>>,
 }
@@ -48,7 +48,8 @@ pub enum PurposeKind {
 
 /// A run on a host.
 #[derive(JsonSchema)]
-pub struct HostRun {
+#[schemars(rename = "HostRun")]
+pub struct HostRunEntry {
     /// The host
     pub host: String,
     /// The run
@@ -80,7 +81,7 @@ pub struct HostPlanEntry {
     /// The worst effect of its changes on running work: `none`, `restarts` or `drain`.
     pub disruption: Option<String>,
     /// The relevant parts of the host's records; only with a plan
-    pub records: Option<Records>,
+    pub records: Option<RecordsEntry>,
     /// The reason why there is no plan
     pub lost: Option<Lost>,
 }
@@ -141,7 +142,7 @@ pub struct PlanItem {
     /// With `change`: the changes
     pub changes: Option<Vec<ChangeEntry>>,
     /// With `deferred`: the reason
-    pub waits_for: Option<WaitsFor>,
+    pub waits_for: Option<DeferralReason>,
     /// With `deferred`: the only objects that it may change
     pub may_change: Option<Vec<ObjectName>>,
     /// With `not_applicable` and `refused`: the reason
@@ -251,7 +252,8 @@ pub struct Blob {
 
 /// The reason why a resource is deferred.
 #[derive(JsonSchema)]
-pub struct WaitsFor {
+#[schemars(rename = "WaitsFor")]
+pub struct DeferralReason {
     /// The address of the resource that it waits for; empty if that is no resource
     pub item: String,
     /// The reason

@@ -4,7 +4,8 @@ use super::*;
 
 /// The relevant parts of a host's records.
 #[derive(JsonSchema)]
-pub struct Records {
+#[schemars(rename = "Records")]
+pub struct RecordsEntry {
     /// The number of managed objects
     pub owned: usize,
     /// The orphaned objects: managed and no longer declared

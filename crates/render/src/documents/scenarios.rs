@@ -36,14 +36,15 @@ pub struct ScenarioEntry {
     pub seconds: f64,
     /// Hosts that were left for a look
     #[serde(rename = "kept")]
-    pub remaining_hosts: Option<KeptHosts>,
+    pub remaining_hosts: Option<RemainingHostsEntry>,
     /// Its gates in order
     pub gates: Vec<GateEntry>,
 }
 
 /// Hosts that were left for a look.
 #[derive(Serialize, JsonSchema)]
-pub struct KeptHosts {
+#[schemars(rename = "KeptHosts")]
+pub struct RemainingHostsEntry {
     /// A command for each that logs in
     pub logins: Vec<String>,
     /// The command that removes them
@@ -119,8 +120,10 @@ impl From<&CaseReport> for ScenarioEntry {
             passed: case.passed(),
             pure: case.pure,
             seconds: case.took.as_secs_f64(),
-            remaining_hosts: remaining
-                .map(|hosts| KeptHosts { logins: hosts.logins.clone(), remove: hosts.remove.clone() }),
+            remaining_hosts: remaining.map(|hosts| RemainingHostsEntry {
+                logins: hosts.logins.clone(),
+                remove: hosts.remove.clone(),
+            }),
             gates: case.gates.iter().map(GateEntry::from).collect(),
         }
     }

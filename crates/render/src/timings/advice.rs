@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_done_nothing_is_said() {
+    fn where_nothing_can_be_done_nothing_is_reported() {
         let kind = |kind: &str| Cause::Kind(kind.to_owned());
         for cause in [Cause::Read, Cause::Open, Cause::Verify, Cause::Confirm, kind("file"), kind("command")]
         {

@@ -67,7 +67,7 @@ enum TimedWork {
 enum WorkPart {
     /// Its objects are compared with the plan: before the host reports a part.
     Compare,
-    Told(ItemPhase),
+    Reported(ItemPhase),
 }
 
 impl Slice {
@@ -210,7 +210,7 @@ impl Timings {
             self.end(place, at);
         }
         self.end_phase(target, at);
-        let place = self.push(Some(target), TimedWork::Phase(WorkPart::Told(phase)), at);
+        let place = self.push(Some(target), TimedWork::Phase(WorkPart::Reported(phase)), at);
         self.present.entry(target).or_default().phase = Some(place);
     }
 

@@ -5,12 +5,12 @@ use converge_engine::{ItemResult, PathStep};
 use serde_json::Value;
 
 /// A run whose events come at these moments, in milliseconds.
-struct Recording {
+struct RecordedRun {
     timings: Timings,
     began: Instant,
 }
 
-impl Recording {
+impl RecordedRun {
     fn new(targets: &[&str]) -> Self {
         let began = Instant::now();
         let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
@@ -93,7 +93,7 @@ fn slice(process: &str, name: &str, from: u64, to: u64) -> (String, String, u64,
 
 #[test]
 fn every_target_is_a_process_though_nothing_happened_there() {
-    let mut recording = Recording::new(&["h1", "cluster"]);
+    let mut recording = RecordedRun::new(&["h1", "cluster"]);
     recording.span(0, "", Activity::PlanAll, 0, 9);
     recording.span(1, "jump", Activity::Connect, 1, 3);
     let trace: Value = serde_json::from_str(&recording.timings.trace(recording.at(10))).unwrap();
@@ -109,7 +109,7 @@ fn every_target_is_a_process_though_nothing_happened_there() {
 
 #[test]
 fn items_have_parts_and_end_with_their_work_though_their_result_comes_later() {
-    let mut recording = Recording::new(&["h1"]);
+    let mut recording = RecordedRun::new(&["h1"]);
     recording.began(0, 1, "h1", Activity::Stretch { items: 2 });
     recording.started(1, "h1", 1);
     recording.phase(2, "h1", 1, ItemPhase::Save);
@@ -136,7 +136,7 @@ fn items_have_parts_and_end_with_their_work_though_their_result_comes_later() {
 
 #[test]
 fn items_that_are_done_together_have_their_shares_of_the_time() {
-    let mut recording = Recording::new(&["h1"]);
+    let mut recording = RecordedRun::new(&["h1"]);
     recording.began(10, 1, "h1", Activity::Together { items: 3, packages: false });
     (1..=3).for_each(|id| recording.started(10, "h1", id));
     recording.phase(14, "h1", 1, ItemPhase::Save);
@@ -162,7 +162,7 @@ fn items_that_are_done_together_have_their_shares_of_the_time() {
 
 #[test]
 fn work_that_overlaps_in_part_gets_threads_of_its_own_and_what_is_open_ends_with_the_trace() {
-    let mut recording = Recording::new(&["h1"]);
+    let mut recording = RecordedRun::new(&["h1"]);
     recording.began(0, 1, "h1", Activity::Plan);
     recording.began(5, 2, "h1", Activity::Connect);
     recording.event(8, Event::Ended { span: 1 });
@@ -184,8 +184,8 @@ fn work_that_overlaps_in_part_gets_threads_of_its_own_and_what_is_open_ends_with
 }
 
 #[test]
-fn nothing_that_a_host_or_a_command_said_is_in_a_trace() {
-    let mut recording = Recording::new(&["h1"]);
+fn no_output_of_a_host_or_a_command_is_in_a_trace() {
+    let mut recording = RecordedRun::new(&["h1"]);
     recording.started(0, "h1", 1);
     recording.event(1, Event::ItemOutput { host: "h1".into(), id: 1, text: "hunter2".into() });
     let result = ItemResult::Failed { message: "hunter2".into(), output: "hunter2".into() };
@@ -202,8 +202,8 @@ fn nothing_that_a_host_or_a_command_said_is_in_a_trace() {
 }
 
 /// The slowest things of a run of twelve seconds.
-fn recording_of_twelve_seconds() -> (Recording, converge_engine::ApplyReport) {
-    let mut recording = Recording::new(&["web0", "web1", "db1"]);
+fn recording_of_twelve_seconds() -> (RecordedRun, converge_engine::ApplyReport) {
+    let mut recording = RecordedRun::new(&["web0", "web1", "db1"]);
     recording.began(0, 10, "web0", Activity::Plan);
     recording.event(0, Event::Began { host: None, span: 0, activity: Activity::PlanAll });
     recording.span(1, "web0", Activity::Connect, 0, 100);
@@ -253,9 +253,9 @@ fn the_slowest_things_are_those_that_the_run_waited_for() {
 }
 
 #[test]
-fn of_a_short_run_nothing_is_said() {
+fn of_a_short_run_nothing_is_reported() {
     let (_, report) = recording_of_twelve_seconds();
-    let mut recording = Recording::new(&["web1"]);
+    let mut recording = RecordedRun::new(&["web1"]);
     recording.event(0, Event::Began { host: None, span: 0, activity: Activity::ApplyAll });
     recording.span(1, "web1", Activity::Open, 0, 4_000);
     recording.event(4_900, Event::Ended { span: 0 });

@@ -213,10 +213,10 @@ fn activity_of(activity: &Activity) -> (String, &'static str, Map<String, Value>
 fn part_of(part: WorkPart) -> &'static str {
     match part {
         WorkPart::Compare => "compare with the plan",
-        WorkPart::Told(ItemPhase::Save) => "save, write the journal",
-        WorkPart::Told(ItemPhase::Simulate) => "simulate",
-        WorkPart::Told(ItemPhase::Change) => "change",
-        WorkPart::Told(ItemPhase::Watch) => "watch the unit",
-        WorkPart::Told(ItemPhase::Check) => "look again, write the journal",
+        WorkPart::Reported(ItemPhase::Save) => "save, write the journal",
+        WorkPart::Reported(ItemPhase::Simulate) => "simulate",
+        WorkPart::Reported(ItemPhase::Change) => "change",
+        WorkPart::Reported(ItemPhase::Watch) => "watch the unit",
+        WorkPart::Reported(ItemPhase::Check) => "look again, write the journal",
     }
 }

@@ -1,9 +1,9 @@
 //! `apt_repository`
 
 use crate::kinds::download::check_url;
-use crate::kinds::line::Presence;
 use crate::look::{path, path_id, state};
 use crate::names::Names;
+use crate::presence::Presence;
 use crate::repository_key::{RepositoryKey, check_name, check_signed_by, file_like, file_that_goes};
 use converge_objects::{AptListsState, PathState};
 use converge_resource::{

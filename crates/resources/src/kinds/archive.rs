@@ -112,8 +112,8 @@ impl Archive {
             return Err(moved());
         }
         if answer.status != 0 {
-            let said = answer.stderr.trim().lines().last().unwrap_or("it cannot be listed");
-            return Err(Stop::invalid("/on_host", format!("{archive}: {said}")));
+            let reply = answer.stderr.trim().lines().last().unwrap_or("it cannot be listed");
+            return Err(Stop::invalid("/on_host", format!("{archive}: {reply}")));
         }
         let listed = parse(&answer.stdout, archive.ends_with(".zip"), &self.choice())
             .map_err(|e| Stop::invalid("/on_host", format!("{archive}: {e}")))?;

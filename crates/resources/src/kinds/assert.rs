@@ -27,16 +27,16 @@ struct Conditions {
 
 impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_any(Read)
+        d.deserialize_any(AssertionsVisitor)
     }
 }
 
 /// A single boolean of the list.
-struct Condition(bool);
+struct Assertion(bool);
 
-impl<'de> Deserialize<'de> for Condition {
+impl<'de> Deserialize<'de> for Assertion {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let one = d.deserialize_any(Read)?;
+        let one = d.deserialize_any(AssertionsVisitor)?;
         match one.holds.as_slice() {
             [holds] if !one.list => Ok(Self(*holds)),
             _ => Err(D::Error::custom("a list stands in the list of conditions")),
@@ -44,9 +44,9 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-struct Read;
+struct AssertionsVisitor;
 
-impl<'de> Visitor<'de> for Read {
+impl<'de> Visitor<'de> for AssertionsVisitor {
     type Value = Conditions;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("true or false, or a list of them")
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Read {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Conditions, A::Error> {
         let mut holds = Vec::new();
-        while let Some(Condition(one)) = list.next_element()? {
+        while let Some(Assertion(one)) = list.next_element()? {
             holds.push(one);
         }
         Ok(Conditions { list: true, holds })

@@ -38,7 +38,7 @@ fn directory_and_file_are_made() {
 }
 
 #[test]
-fn what_sshd_would_refuse_is_said() {
+fn what_sshd_would_refuse_is_reported() {
     let params = json!({"user": "alice", "key": key("ssh-ed25519", b"a")});
     let given = |mode, owner: &str| PathState::Dir { mode, owner: owner.into(), group: "root".into() };
     let view = |home, ssh| {
@@ -48,17 +48,17 @@ fn what_sshd_would_refuse_is_said() {
     let notes = |view: FakeView| read::<AuthorizedKey>(params.clone()).plan(&view).unwrap().notes;
     assert_eq!(notes(view(given(0o755, "alice"), given(0o700, "alice"))), Vec::<String>::new());
     let refused = view(given(0o775, "alice"), given(0o700, "bob"));
-    let said = "with StrictModes sshd refuses the keys of alice: ";
+    let reply = "with StrictModes sshd refuses the keys of alice: ";
     let both = [
-        format!("{said}others may write to /home/alice (mode 0775)"),
-        format!("{said}/home/alice/.ssh belongs to bob"),
+        format!("{reply}others may write to /home/alice (mode 0775)"),
+        format!("{reply}/home/alice/.ssh belongs to bob"),
     ];
     assert_eq!(notes(refused), both);
     let file =
         view(given(0o755, "root"), given(0o700, "alice")).file("/home/alice/.ssh/authorized_keys", 0o620, "");
     assert_eq!(
         notes(file),
-        [format!("{said}others may write to /home/alice/.ssh/authorized_keys (mode 0620)")]
+        [format!("{reply}others may write to /home/alice/.ssh/authorized_keys (mode 0620)")]
     );
     let gone = json!({"user": "alice", "key": key("ssh-ed25519", b"a"), "state": "absent"});
     let open = view(given(0o777, "alice"), given(0o700, "alice"));
@@ -69,7 +69,7 @@ fn what_sshd_would_refuse_is_said() {
         view(given(0o755, "alice"), given(0o700, "alice")).has(path_id("/etc/keys"), given(0o777, "root"));
     assert_eq!(
         read::<AuthorizedKey>(elsewhere).plan(&open).unwrap().notes,
-        [format!("{said}others may write to /etc/keys (mode 0777)")]
+        [format!("{reply}others may write to /etc/keys (mode 0777)")]
     );
 }
 

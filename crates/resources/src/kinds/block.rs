@@ -3,9 +3,10 @@
 use crate::attrs::{Attrs, Mode};
 use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
-use crate::kinds::line::{Presence, insert, stop};
+use crate::kinds::line::{insert, stop};
 use crate::lines::Insert;
 use crate::look::{check_path, path_id};
+use crate::presence::Presence;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;

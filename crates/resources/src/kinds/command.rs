@@ -6,7 +6,8 @@ use crate::restart::inputs;
 use crate::surroundings::{DeclaredSurroundings, Env};
 use converge_objects::{Command as Key, CommandGuard, CommandState, PathState};
 use converge_resource::{
-    Claim, FETCH_NOT_MADE, Fetch, ObjectId, ParamError, Resource, Stop, View, WantedStates, unlisted,
+    Claim, FETCH_NOT_MADE, ObjectId, OtherHostQuestion, ParamError, Resource, Stop, View, WantedStates,
+    unlisted,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,13 +53,13 @@ pub struct Command {
     /// status 0 when it is, and else says why not on standard error; `timeout` is the number of seconds within which that must come, 900
     /// without it. The host is asked again as long as the same run is at work there: when that work is over, or has failed, so is the
     /// wait. It may be outside `--limit`; then it is asked once.
-    waits_for: Option<WaitsFor>,
+    waits_for: Option<HostCondition>,
 }
 
 /// A condition on another host that must hold first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WaitsFor {
+pub struct HostCondition {
     /// The inventory's name of the host.
     host: String,
     /// A read-only script that ends with status 0 when the host is ready.
@@ -72,10 +73,10 @@ fn fifteen_minutes() -> u64 {
     900
 }
 
-impl WaitsFor {
-    fn fetch(&self) -> Fetch {
+impl HostCondition {
+    fn fetch(&self) -> OtherHostQuestion {
         let until = unlisted("timeout 60", &self.until);
-        Fetch {
+        OtherHostQuestion {
             host: self.host.clone(),
             // The last line on standard error is the reason.
             script: format!("echo 'it is not ready' >&2\n{until} >/dev/null || exit {FETCH_NOT_MADE}"),
@@ -313,7 +314,7 @@ mod tests {
         let fetch = kind.plan(&view(&kind, CommandState::Pending)).unwrap().fetch.unwrap();
         assert_eq!((fetch.host.as_str(), fetch.seconds), ("h1", 9));
         let ends = |until: &str| {
-            let script = WaitsFor { host: "h1".into(), until: until.into(), timeout: 9 }.fetch().script;
+            let script = HostCondition { host: "h1".into(), until: until.into(), timeout: 9 }.fetch().script;
             let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
             (
                 output.status.code().unwrap(),

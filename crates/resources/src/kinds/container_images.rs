@@ -302,8 +302,8 @@ mod tests {
         kind().id(image).unwrap()
     }
 
-    fn host(said: &str) -> FakeView {
-        FakeView::new().answer(&kind().probe(), 0, said)
+    fn host(reply: &str) -> FakeView {
+        FakeView::new().answer(&kind().probe(), 0, reply)
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn archives_that_cannot_be_read_are_named() {
-        for (said, says) in [
+        for (reply, says) in [
             ("archive /images/a.tar\n", "/images/a.tar has no image with a name"),
             (
                 "archive /images/a.tar\narchive /images/b.tar\nmanifest []\n",
@@ -372,10 +372,10 @@ mod tests {
             ("missing /images\n", "there is no image archive at /images"),
             ("oops\n", "is not understood"),
         ] {
-            let Err(Stop::Invalid { pointer, message, .. }) = kind().plan(&host(said)) else {
-                panic!("{said}")
+            let Err(Stop::Invalid { pointer, message, .. }) = kind().plan(&host(reply)) else {
+                panic!("{reply}")
             };
-            assert!(pointer == "/archives" && message.contains(says), "{said}: {message}");
+            assert!(pointer == "/archives" && message.contains(says), "{reply}: {message}");
         }
     }
 

@@ -2,10 +2,10 @@
 
 use crate::attrs::{Attrs, check_account};
 use crate::edit::Edit;
-use crate::kinds::line::Presence;
 use crate::look::path_id;
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
+use crate::presence::Presence;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_not_declared_are_kept() {
+    fn attributes_that_are_not_declared_are_preserved() {
         let kind = read::<Directory>(json!({"path": "/etc/x", "mode": "02750"}));
         let dir = PathState::Dir { mode: 0o700, owner: "www-data".into(), group: "adm".into() };
         let after = settle(&kind, FakeView::new().has(path_id("/etc/x"), dir));

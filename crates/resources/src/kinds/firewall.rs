@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_added_kept_and_removed() {
+    fn rules_are_added_left_and_removed() {
         let kind = read::<Firewall>(json!({
             "rules": [
                 {"action": "limit", "port": "22/tcp"},

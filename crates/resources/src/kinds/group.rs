@@ -1,8 +1,8 @@
 //! `group`
 
 use crate::attrs::check_account;
-use crate::kinds::line::Presence;
 use crate::look::{Account, Asks, account_probe, group, group_id};
+use crate::presence::Presence;
 use converge_objects::GroupState;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_kept_unless_it_is_said() {
+    fn the_number_is_preserved_unless_one_is_declared() {
         assert_eq!(settled(json!({"name": "ops"}), FakeView::new().group("ops", 7)), "group 7");
         assert_eq!(settled(json!({"name": "ops", "gid": 8}), FakeView::new().group("ops", 7)), "group 8");
         assert_eq!(settled(json!({"name": "ops", "gid": 8}), FakeView::new()), "group 8");

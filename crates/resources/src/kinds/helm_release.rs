@@ -2,7 +2,8 @@
 
 use crate::chart_source::{archive_name, check_login, check_registry, check_repository, exact, source_stop};
 use crate::look::check_deadline;
-use crate::manifest::{Presence, check_name, namespace_comes};
+use crate::manifest::{check_name, namespace_comes};
+use crate::presence::Presence;
 use crate::release_drift::{InstalledRelease, ReleaseDrift};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -240,12 +241,12 @@ impl HelmRelease {
     /// The chart as helm renders it.
     fn rendered(&self, view: &dyn View, spec: &ReleaseSpec) -> Result<Value, Stop> {
         let answer = view.api(&self.question(spec)?)?;
-        let said =
+        let reply =
             |key: &str| answer.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         if let Some(stop) = source_stop(&answer, if self.oci.is_some() { "/oci" } else { "/repository" }) {
             return Err(stop);
         }
-        if let Some(why) = said("waits") {
+        if let Some(why) = reply("waits") {
             let wait = view.may_appear(&self.object()).or_else(|| namespace_comes(view, &self.namespace));
             return Err(match wait.or_else(|| view.pending()) {
                 Some(wait) => Stop::Deferred(Wait { reason: why, ..wait }),
@@ -256,7 +257,7 @@ impl HelmRelease {
                 ),
             });
         }
-        match said("invalid") {
+        match reply("invalid") {
             Some(why) => Err(Stop::invalid("", format!("helm refuses the chart: {why}"))),
             None => Ok(answer),
         }

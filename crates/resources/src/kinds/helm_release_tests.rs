@@ -312,9 +312,9 @@ fn a_login_is_for_helm_alone() {
     );
     // A refusal is shown with its correction.
     let refused = json!({converge_resource::REFUSED: {"message": "it does not accept the login", "help": "correct it", "parameter": "login"}});
-    let said = kind.plan(&answers(&kind, json!([])).says(render(&kind), refused));
+    let reply = kind.plan(&answers(&kind, json!([])).says(render(&kind), refused));
     assert!(
-        matches!(said, Err(Stop::Invalid { message, help: Some(_), open: Some(_), .. }) if message.contains("accept"))
+        matches!(reply, Err(Stop::Invalid { message, help: Some(_), open: Some(_), .. }) if message.contains("accept"))
     );
     wish["login"]["password"] = json!("");
     assert_eq!(wrong::<HelmRelease>(wish.clone()), ["/login/password"]);

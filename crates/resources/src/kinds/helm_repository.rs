@@ -106,9 +106,9 @@ mod tests {
     fn the_chart_is_there_or_not() {
         settle(&kind(), FakeView::new().says(kind().probe().unwrap(), json!({"manifests": []})));
         let gone = FakeView::new().says(kind().probe().unwrap(), json!({"invalid": "chart not found"}));
-        let said = kind().plan(&gone);
+        let reply = kind().plan(&gone);
         assert!(
-            matches!(said, Err(Stop::Failed(why)) if why.contains("x at version 1.0.0: chart not found"))
+            matches!(reply, Err(Stop::Failed(why)) if why.contains("x at version 1.0.0: chart not found"))
         );
     }
 

@@ -214,7 +214,7 @@ mod tests {
         )
     }
 
-    fn said(answer: Value) -> String {
+    fn reply(answer: Value) -> String {
         match kind().plan(&FakeView::new().says(kind().probe(), answer)) {
             Err(Stop::Failed(why)) => why,
             other => format!("{other:?}"),
@@ -241,16 +241,16 @@ mod tests {
             FakeView::new().says(kind().probe(), json!({"succeeded": true, "log": "Test PASSED\nDone"})),
         );
         let many: String = (0..40).map(|n| format!("line {n}\n")).collect();
-        let why = said(json!({"succeeded": false, "reason": "BackoffLimitExceeded", "log": many}));
+        let why = reply(json!({"succeeded": false, "reason": "BackoffLimitExceeded", "log": many}));
         assert!(
             why.starts_with(
                 "job default/converge-vectors: BackoffLimitExceeded; its log ends with\nline 25\n"
             ),
             "{why}"
         );
-        assert!(said(json!({"succeeded": false, "log": ""})).ends_with("it failed; its log is empty"));
+        assert!(reply(json!({"succeeded": false, "log": ""})).ends_with("it failed; its log is empty"));
         assert!(
-            said(json!({"succeeded": true, "log": "FAILED"}))
+            reply(json!({"succeeded": true, "log": "FAILED"}))
                 .contains("no line of its log matches `PASSED$`")
         );
     }

@@ -290,24 +290,24 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_named() {
-        let said = |text: &str| match objects(&[("m.yaml".to_owned(), text.to_owned())]) {
+        let reply = |text: &str| match objects(&[("m.yaml".to_owned(), text.to_owned())]) {
             Err(Stop::Invalid { message, .. }) => message,
             other => panic!("{other:?}"),
         };
-        assert!(said("a: [").starts_with("m.yaml: it is no YAML"));
-        assert!(said("kind: ConfigMap\n").contains("no `apiVersion`"));
+        assert!(reply("a: [").starts_with("m.yaml: it is no YAML"));
+        assert!(reply("kind: ConfigMap\n").contains("no `apiVersion`"));
         let one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
         assert_eq!(
-            said(&format!("{one}---\n# nothing\n---\n{one}")),
+            reply(&format!("{one}---\n# nothing\n---\n{one}")),
             "configmap a is there twice: in m.yaml, document 1 and in m.yaml, document 3"
         );
         let generated = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}\n";
         assert!(
-            said(&format!("{one}---\n{generated}"))
+            reply(&format!("{one}---\n{generated}"))
                 .starts_with("m.yaml, document 2: the name would be another")
         );
         assert!(
-            said("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eA==}\n")
+            reply("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eA==}\n")
                 .starts_with("m.yaml, document 1: secret a: ")
         );
     }

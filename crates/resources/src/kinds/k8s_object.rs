@@ -1,6 +1,7 @@
 //! `k8s_object`
 
-use crate::manifest::{Apply, Presence, check_manifest, whole_claims};
+use crate::manifest::{Apply, check_manifest, whole_claims};
+use crate::presence::Presence;
 use converge_objects::K8sState;
 use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

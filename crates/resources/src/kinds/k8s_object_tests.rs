@@ -32,7 +32,7 @@ fn made(manifest: &Value) -> Value {
     json!({"object": object})
 }
 
-fn said(view: &FakeView, params: Value) -> String {
+fn reply(view: &FakeView, params: Value) -> String {
     match read::<K8sObject>(params).plan(view) {
         Err(Stop::Invalid { message, help, pointer, .. }) => {
             format!("{pointer}: {message} ({})", help.unwrap_or_default())
@@ -139,7 +139,7 @@ fn both_managers_are_named() {
     let wish = manifest("4");
     let conflicts = json!({"conflicts": [{"manager": "helm", "field": ".data.r"}]});
     let view = live(FakeView::new(), &manifest("2")).says(dry_run(&wish), conflicts);
-    let text = said(&view, wish.clone());
+    let text = reply(&view, wish.clone());
     for part in ["`converge`", "`helm`", ".data.r", "force_conflicts: true"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -166,20 +166,20 @@ fn what_is_missing_is_waited_for_or_named() {
     let wish = json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"}});
     let none = FakeView::new().says(dry_run(&wish), json!({"no_kind": true}));
     assert!(
-        said(&none, wish.clone())
+        reply(&none, wish.clone())
             .contains("knows no kind ClusterPolicy of nvidia.com/v1 (the chart gpu-operator")
     );
     let later = none.may(ObjectId::new("k8s", "nvidia.com/v1/ClusterPolicy/p"));
-    assert_eq!(said(&later, wish), "deferred: the kind ClusterPolicy of nvidia.com/v1 is not there yet");
+    assert_eq!(reply(&later, wish), "deferred: the kind ClusterPolicy of nvidia.com/v1 is not there yet");
 
     let wish = manifest("4");
     let none = FakeView::new().says(dry_run(&wish), json!({"no_namespace": "ns"}));
-    assert!(said(&none, wish.clone()).contains("`namespace: {name: ns}`"));
+    assert!(reply(&none, wish.clone()).contains("`namespace: {name: ns}`"));
     let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
     let made = live(none, &space).pending();
-    assert_eq!(said(&made, wish.clone()), "deferred: the namespace ns is not there yet");
+    assert_eq!(reply(&made, wish.clone()), "deferred: the namespace ns is not there yet");
     let bad = FakeView::new().says(dry_run(&wish), json!({"invalid": "data: must be a map"}));
-    assert!(said(&bad, wish).contains("the server refuses configmap ns/x: data: must be a map"));
+    assert!(reply(&bad, wish).contains("the server refuses configmap ns/x: data: must be a map"));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! `k8s_snap`
 
-use super::kubeadm::{Part, fifteen_minutes, ten_minutes};
+use super::kubeadm::{NodeRole, fifteen_minutes, ten_minutes};
 use crate::look::{check_deadline, state};
 use converge_objects::K8sSnapState;
 use converge_objects::k8s_snap::let_go_of_snap;
 use converge_objects::kubeadm::{is_node_name, let_go_note};
 use converge_resource::{
-    Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, WantedStates, quote,
+    Claim, NodeRemoval, ObjectId, OtherHostQuestion, ParamError, Resource, Stop, View, WantedStates, quote,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub struct SnapJoin {
     control_plane: String,
     /// The role of the host in the cluster.
     #[serde(default)]
-    role: Part,
+    role: NodeRole,
     /// The snap's join configuration.
     #[serde(default)]
     config: Map<String, Value>,
@@ -105,7 +105,7 @@ impl K8sSnap {
     fn target(&self) -> K8sSnapState {
         match (&self.leave, &self.join) {
             (Some(_), _) => K8sSnapState::Absent,
-            (None, Some(join)) if join.role == Part::Worker => K8sSnapState::Worker,
+            (None, Some(join)) if join.role == NodeRole::Worker => K8sSnapState::Worker,
             _ => K8sSnapState::ControlPlane,
         }
     }
@@ -125,13 +125,13 @@ impl K8sSnap {
         config.map(|config| Value::Object(config.clone()).to_string()).unwrap_or_default()
     }
 
-    fn fetch(&self) -> Option<Fetch> {
+    fn fetch(&self) -> Option<OtherHostQuestion> {
         if let Some(leave) = &self.leave {
             let SnapLeave { control_plane, delete_emptydir_data, timeout } = leave;
             return Some(let_go_of_snap(control_plane, &self.node, *timeout, *delete_emptydir_data));
         }
         let join = self.join.as_ref()?;
-        Some(Fetch {
+        Some(OtherHostQuestion {
             host: join.control_plane.clone(),
             script: format!("cv_k8s_snap_invite {} {}", join.role.word(), quote(&self.node)),
             seconds: join.timeout,

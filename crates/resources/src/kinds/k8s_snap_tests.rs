@@ -39,7 +39,7 @@ fn a_bare_host_becomes_what_it_is_to_be_and_stays_so() {
 }
 
 #[test]
-fn only_a_join_asks_for_a_token_and_knows_the_way_back() {
+fn only_a_join_asks_for_a_token_and_knows_its_rollback() {
     let first = read::<K8sSnap>(bootstrap()).plan(&host(K8sSnapState::Absent)).unwrap();
     assert_eq!((first.fetch.as_ref(), first.node_removal.as_ref()), (None, None));
     assert_eq!(setting(&first, "CV_K8S_SNAP_CONFIG"), r#"{"containerd-base-dir":"/var/lib/k8s-containerd"}"#);

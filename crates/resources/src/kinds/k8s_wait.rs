@@ -36,7 +36,7 @@ pub struct K8sWait {
     condition: Option<String>,
     /// The status of `condition` that counts.
     #[serde(default)]
-    status: Status,
+    status: ConditionStatus,
     /// Until the field at this JSONPath is there, or is as `equals`, `at_least` or `at_most` say: `{.status.state}`.
     jsonpath: Option<String>,
     /// The value of `jsonpath`.
@@ -69,7 +69,7 @@ fn five_minutes() -> u32 {
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-enum Status {
+enum ConditionStatus {
     /// It holds.
     #[default]
     True,

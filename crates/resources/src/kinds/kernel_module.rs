@@ -1,9 +1,9 @@
 //! `kernel_module`
 
-use crate::kinds::line::Presence;
 use crate::look::{kernel_may_change, state};
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
+use crate::presence::Presence;
 use converge_objects::ModuleState;
 use converge_resource::{Claim, ObjectId, ParamError, Probe, Resource, Stop, View, WantedStates, quote};
 use schemars::JsonSchema;

@@ -6,7 +6,8 @@ use crate::look::{check_deadline, state};
 use converge_objects::KubeadmState;
 use converge_objects::kubeadm::{LEAVE, WITHOUT_SNAPSHOT, etcd_snapshot, is_node_name, let_go, let_go_note};
 use converge_resource::{
-    Backup, Claim, Fetch, NodeRemoval, ObjectId, ParamError, Resource, Stop, View, WantedStates, quote,
+    Backup, Claim, NodeRemoval, ObjectId, OtherHostQuestion, ParamError, Resource, Stop, View, WantedStates,
+    quote,
 };
 use documents::check_documents;
 use schemars::JsonSchema;
@@ -87,7 +88,7 @@ pub struct Join {
     control_plane: String,
     /// The role of the host in the cluster.
     #[serde(default)]
-    role: Part,
+    role: NodeRole,
     /// Fields of kubeadm's `JoinConfiguration`.
     #[serde(default)]
     config: Map<String, Value>,
@@ -137,7 +138,7 @@ pub struct Upgrade {
 /// The role of a host in its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum NodeRole {
     /// A node that runs pods.
     #[default]
     Worker,
@@ -145,7 +146,7 @@ pub enum Part {
     ControlPlane,
 }
 
-impl Part {
+impl NodeRole {
     /// Its word in a script.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -179,7 +180,7 @@ impl Kubeadm {
         }
         let endpoint = self.endpoint.clone();
         match &self.join {
-            Some(join) if join.role == Part::Worker => KubeadmState::Worker { endpoint },
+            Some(join) if join.role == NodeRole::Worker => KubeadmState::Worker { endpoint },
             _ => KubeadmState::ControlPlane { endpoint },
         }
     }
@@ -202,7 +203,7 @@ impl Kubeadm {
                 config.insert("apiVersion".to_owned(), json!(API));
                 config.insert("kind".to_owned(), json!("JoinConfiguration"));
                 config.insert("discovery".to_owned(), json!({"file": {"kubeConfigPath": DISCOVERY}}));
-                if join.role == Part::ControlPlane {
+                if join.role == NodeRole::ControlPlane {
                     let own = config.entry("controlPlane").or_insert_with(|| json!({}));
                     if let Value::Object(own) = own {
                         own.insert("certificateKey".to_owned(), json!(KEY));
@@ -223,13 +224,13 @@ impl Kubeadm {
         Some(NodeRemoval { host: join.control_plane.clone(), name: name.to_owned() })
     }
 
-    fn fetch(&self) -> Option<Fetch> {
+    fn fetch(&self) -> Option<OtherHostQuestion> {
         if let Some(leave) = &self.leave {
             let Leave { control_plane, node, delete_emptydir_data, timeout } = leave;
             return Some(let_go(control_plane, node, &self.endpoint, *timeout, *delete_emptydir_data));
         }
         let join = self.join.as_ref()?;
-        Some(Fetch {
+        Some(OtherHostQuestion {
             host: join.control_plane.clone(),
             script: format!("cv_kubeadm_invite {} {}", join.role.word(), quote(&self.endpoint)),
             seconds: join.timeout,
@@ -392,7 +393,7 @@ impl Resource for Kubeadm {
                         "take it out",
                     );
                 }
-                if join.role == Part::Worker && join.config.contains_key("controlPlane") {
+                if join.role == NodeRole::Worker && join.config.contains_key("controlPlane") {
                     wrong(
                         "/join/config/controlPlane",
                         "a worker has no such part",

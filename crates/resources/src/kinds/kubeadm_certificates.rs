@@ -38,9 +38,9 @@ impl KubeadmCertificates {
     /// Whether one of them ends too soon.
     fn due(&self, now: &KubeadmCertificatesState, view: &dyn View) -> Result<bool, Stop> {
         let Some((_, end)) = now.first_end() else { return Ok(false) };
-        let said = view.run(&Probe::run(NOW))?.stdout;
-        let clock: i64 = said.trim().parse().map_err(|_| {
-            Stop::Failed(format!("the host does not tell the time: `{NOW}` says {}", said.trim()))
+        let reply = view.run(&Probe::run(NOW))?.stdout;
+        let clock: i64 = reply.trim().parse().map_err(|_| {
+            Stop::Failed(format!("the host does not tell the time: `{NOW}` says {}", reply.trim()))
         })?;
         Ok(end.as_second() < clock.saturating_add(i64::from(self.renew_before_days) * 86_400))
     }

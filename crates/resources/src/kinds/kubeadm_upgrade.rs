@@ -99,7 +99,7 @@ fn three_minutes() -> u64 {
 }
 
 /// The part of an upgrade that an item is.
-enum Part<'a> {
+enum UpgradePart<'a> {
     Follow(&'a Follow),
     Drain(&'a Drain),
     Resume(&'a Resume),
@@ -107,20 +107,20 @@ enum Part<'a> {
 
 impl KubeadmUpgrade {
     /// The one part that is given.
-    fn part(&self) -> Option<Part<'_>> {
+    fn part(&self) -> Option<UpgradePart<'_>> {
         match (&self.follow, &self.drain, &self.resume) {
-            (Some(follow), None, None) => Some(Part::Follow(follow)),
-            (None, Some(drain), None) => Some(Part::Drain(drain)),
-            (None, None, Some(resume)) => Some(Part::Resume(resume)),
+            (Some(follow), None, None) => Some(UpgradePart::Follow(follow)),
+            (None, Some(drain), None) => Some(UpgradePart::Drain(drain)),
+            (None, None, Some(resume)) => Some(UpgradePart::Resume(resume)),
             _ => None,
         }
     }
 
-    fn id(&self, part: &Part<'_>) -> ObjectId {
+    fn id(&self, part: &UpgradePart<'_>) -> ObjectId {
         let key = match part {
-            Part::Follow(_) => "follow".to_owned(),
-            Part::Drain(_) => format!("drain:{}", self.node),
-            Part::Resume(_) => format!("pods:{}", self.node),
+            UpgradePart::Follow(_) => "follow".to_owned(),
+            UpgradePart::Drain(_) => format!("drain:{}", self.node),
+            UpgradePart::Resume(_) => format!("pods:{}", self.node),
         };
         ObjectId::new("kubeadm_upgrade", &key)
     }
@@ -160,7 +160,7 @@ impl Resource for KubeadmUpgrade {
             wrong("/endpoint", "it is not written as HOST:PORT", "write it as `10.0.0.10:6443`");
         }
         match self.part() {
-            Some(Part::Follow(follow)) => {
+            Some(UpgradePart::Follow(follow)) => {
                 let word = |name: &String| {
                     !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b',')
                 };
@@ -173,8 +173,10 @@ impl Resource for KubeadmUpgrade {
                 }
                 check_deadline("/follow/timeout", follow.timeout, 3600, &mut errors);
             }
-            Some(Part::Drain(drain)) => check_deadline("/drain/timeout", drain.timeout, 3600, &mut errors),
-            Some(Part::Resume(resume)) => {
+            Some(UpgradePart::Drain(drain)) => {
+                check_deadline("/drain/timeout", drain.timeout, 3600, &mut errors)
+            }
+            Some(UpgradePart::Resume(resume)) => {
                 check_deadline("/resume/timeout", resume.timeout, 1500, &mut errors);
             }
             None => wrong(
@@ -198,15 +200,16 @@ impl Resource for KubeadmUpgrade {
         let (KubeadmUpgrade { endpoint, node, control_plane, .. }, same) =
             (self, WantedStates::one(id.clone(), now.clone()));
         Ok(match (part, now) {
-            (Part::Follow(follow), KubeadmUpgradeState::At(at)) if at != version => WantedStates {
+            (UpgradePart::Follow(follow), KubeadmUpgradeState::At(at)) if at != version => WantedStates {
                 settings: vec![("CV_KUBEADM_IGNORE".to_owned(), follow.ignore_preflight.join(","))],
                 fetch: Some(leads(control_plane, &version, endpoint, follow.timeout)),
                 notes: vec![format!("waits until the cluster has {version}: {control_plane} is asked")],
                 ..WantedStates::one(id, KubeadmUpgradeState::At(version.clone()))
             },
-            (Part::Drain(drain), KubeadmUpgradeState::Runs(other) | KubeadmUpgradeState::Free(other))
-                if other != version =>
-            {
+            (
+                UpgradePart::Drain(drain),
+                KubeadmUpgradeState::Runs(other) | KubeadmUpgradeState::Free(other),
+            ) if other != version => {
                 let may = MayEnd { unmanaged: drain.unmanaged, with_emptydir: drain.delete_emptydir_data };
                 WantedStates {
                     fetch: Some(free(control_plane, node, endpoint, drain.timeout, may)),
@@ -214,14 +217,14 @@ impl Resource for KubeadmUpgrade {
                     ..WantedStates::one(id, KubeadmUpgradeState::Free(version.clone()))
                 }
             }
-            (Part::Resume(resume), KubeadmUpgradeState::Cordoned(_)) => WantedStates {
+            (UpgradePart::Resume(resume), KubeadmUpgradeState::Cordoned(_)) => WantedStates {
                 settings: vec![
                     ("CV_KUBEADM_READY".to_owned(), version),
                     ("CV_KUBEADM_SECONDS".to_owned(), resume.timeout.to_string()),
                 ],
                 ..WantedStates::one(id, KubeadmUpgradeState::Open)
             },
-            (Part::Resume(_), KubeadmUpgradeState::Silent) => {
+            (UpgradePart::Resume(_), KubeadmUpgradeState::Silent) => {
                 let reason = "the API server of the cluster does not answer".to_owned();
                 return Err(Stop::Deferred(Wait { item: String::new(), reason }));
             }

@@ -5,10 +5,11 @@ use crate::body::{check_validate, validate_setting};
 use crate::edit::Edit;
 use crate::lines::{Insert, LineEdit, without};
 use crate::look::{check_path, path_id};
+use crate::presence::Presence;
 use converge_resource::{Claim, ParamError, Resource, Stop, View, WantedStates};
 use regex::Regex;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// One line of a text file, as Ansible's `lineinfile`.
 ///
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// expressions are searched anywhere in a line, without its ending; look-around is not known. An edit that would change its own result again is refused: it would never be done.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct TextLine {
     /// The absolute path of the file.
     path: String,
     /// The line, without its newline. Needed for `state: present`.
@@ -49,17 +50,6 @@ pub struct Line {
     group: Option<String>,
     /// A command that checks the new content before it replaces the old: `%s` is the candidate file.
     validate: Option<String>,
-}
-
-/// Whether something is to be there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Presence {
-    /// It is there.
-    #[default]
-    Present,
-    /// It is not there.
-    Absent,
 }
 
 /// Reads a regular expression of a parameter.
@@ -97,7 +87,7 @@ pub fn stop(error: ParamError) -> Stop {
     Stop::Invalid { pointer: error.pointer, message: error.message, help: error.help, open: None }
 }
 
-impl Line {
+impl TextLine {
     fn attrs(&self) -> Attrs<'_> {
         Attrs { mode: self.mode, owner: self.owner.as_deref(), group: self.group.as_deref() }
     }
@@ -107,7 +97,7 @@ impl Line {
     }
 }
 
-impl Resource for Line {
+impl Resource for TextLine {
     const KIND: &'static str = "line";
     const EXAMPLE: &'static str = "\
 - name: no login with a password
@@ -195,7 +185,7 @@ mod tests {
     use serde_json::json;
 
     fn edited(params: serde_json::Value, text: &str) -> String {
-        settle(&read::<Line>(params), FakeView::new().file("/etc/x", 0o640, text)).text("/etc/x")
+        settle(&read::<TextLine>(params), FakeView::new().file("/etc/x", 0o640, text)).text("/etc/x")
     }
 
     #[test]
@@ -237,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_missing_file() {
-        let kind = |p| read::<Line>(p);
+        let kind = |p| read::<TextLine>(p);
         let params = json!({"path": "/etc/x", "line": "a"});
         assert!(matches!(kind(params.clone()).plan(&FakeView::new()), Err(Stop::Invalid { .. })));
         let later = FakeView::new().may(path_id("/etc/x"));
@@ -252,22 +242,23 @@ mod tests {
     #[test]
     fn edits_follow_each_other() {
         let view = FakeView::new().file("/etc/x", 0o644, "a\n");
-        let view = settle(&read::<Line>(json!({"path": "/etc/x", "line": "b"})), view);
-        let view = settle(&read::<Line>(json!({"path": "/etc/x", "line": "c", "insert_after": "^b"})), view);
+        let view = settle(&read::<TextLine>(json!({"path": "/etc/x", "line": "b"})), view);
+        let view =
+            settle(&read::<TextLine>(json!({"path": "/etc/x", "line": "c", "insert_after": "^b"})), view);
         assert_eq!(view.text("/etc/x"), "a\nb\nc\n");
     }
 
     #[test]
     fn an_edit_that_is_never_done_is_refused() {
         let view = FakeView::new().file("/etc/x", 0o644, "a=1\na=2\n");
-        let kind = read::<Line>(json!({"path": "/etc/x", "regexp": "^a=", "line": "b"}));
+        let kind = read::<TextLine>(json!({"path": "/etc/x", "regexp": "^a=", "line": "b"}));
         let stop = kind.plan(&view).unwrap_err();
         assert!(matches!(&stop, Stop::Invalid { pointer, .. } if pointer == "/regexp"), "{stop:?}");
     }
 
     #[test]
     fn what_is_no_text_is_not_edited() {
-        let kind = read::<Line>(json!({"path": "/etc/x", "line": "a"}));
+        let kind = read::<TextLine>(json!({"path": "/etc/x", "line": "a"}));
         let view = FakeView::new().file("/etc/x", 0o644, [0xff, 0xfe, b'\n']);
         assert!(matches!(kind.plan(&view), Err(Stop::Failed(_))));
         let view = FakeView::new().link("/etc/x", "/run/x");
@@ -276,12 +267,12 @@ mod tests {
 
     #[test]
     fn wrong_parameters_are_named() {
-        assert_eq!(wrong::<Line>(json!({"path": "/x"})), [""]);
-        assert_eq!(wrong::<Line>(json!({"path": "/x", "line": "a\nb"})), ["/line"]);
-        assert_eq!(wrong::<Line>(json!({"path": "/x", "line": "a", "regexp": "(?=a)"})), ["/regexp"]);
-        assert_eq!(wrong::<Line>(json!({"path": "/x", "line": "a", "backrefs": true})), ["/backrefs"]);
+        assert_eq!(wrong::<TextLine>(json!({"path": "/x"})), [""]);
+        assert_eq!(wrong::<TextLine>(json!({"path": "/x", "line": "a\nb"})), ["/line"]);
+        assert_eq!(wrong::<TextLine>(json!({"path": "/x", "line": "a", "regexp": "(?=a)"})), ["/regexp"]);
+        assert_eq!(wrong::<TextLine>(json!({"path": "/x", "line": "a", "backrefs": true})), ["/backrefs"]);
         let both = json!({"path": "/x", "line": "a", "insert_after": "a", "insert_before": "b"});
-        assert_eq!(wrong::<Line>(both), ["/insert_before"]);
+        assert_eq!(wrong::<TextLine>(both), ["/insert_before"]);
     }
 
     proptest! {
@@ -308,7 +299,7 @@ mod tests {
             if absent {
                 params["state"] = json!("absent");
             }
-            let kind = read::<Line>(params);
+            let kind = read::<TextLine>(params);
             let view = FakeView::new().file("/etc/x", 0o644, &text);
             match kind.plan(&view) {
                 // Refused: the edit would change its own result.

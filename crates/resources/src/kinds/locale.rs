@@ -2,10 +2,10 @@
 
 use crate::attrs::Attrs;
 use crate::edit::Edit;
-use crate::kinds::line::Presence;
 use crate::lines::{Insert, LineEdit};
 use crate::look::{Asks, path, path_id, state};
 use crate::names::Names;
+use crate::presence::Presence;
 use converge_objects::{LocaleState, PathState, listed_locale};
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use regex::Regex;

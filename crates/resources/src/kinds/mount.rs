@@ -3,9 +3,9 @@
 use crate::above::{need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
-use crate::kinds::line::Presence;
 use crate::look::{Asks, check_path, kernel_may_change, normal, path, path_id, state};
 use crate::names::Names;
+use crate::presence::Presence;
 use converge_objects::{FilesystemState, MountState, PathState, is_container};
 use converge_resource::{
     Claim, ObjectId, ParamError, Probe, Resource, State, Stop, View, WantedStates, quote,

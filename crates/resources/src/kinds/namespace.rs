@@ -1,8 +1,9 @@
 //! `namespace`
 
 use crate::manifest::{
-    Apply, Marks, Presence, check_marks, check_name, edit_claims, given, marks, present, set_fields,
+    Apply, Marks, check_marks, check_name, edit_claims, given, marks, present, set_fields,
 };
+use crate::presence::Presence;
 use converge_objects::K8sState;
 use converge_objects::k8s::fields::FieldPath;
 use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};

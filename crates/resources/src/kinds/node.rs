@@ -1,11 +1,10 @@
 //! `node`
 
 use crate::look::{Asks, check_deadline};
-use crate::manifest::{
-    Marks, Presence, check_marks, check_name, edit_claims, marks, missing, present, set_fields,
-};
+use crate::manifest::{Marks, check_marks, check_name, edit_claims, marks, missing, present, set_fields};
 use crate::names::Names;
 use crate::picked::{PickedObjects, check_selector};
+use crate::presence::Presence;
 use converge_objects::condition::{self, Condition, ConditionState, Expectation, Pick, Test};
 use converge_objects::k8s::fields;
 use converge_resource::{
@@ -25,7 +24,7 @@ use serde_json::{Value, json};
 /// loop in the next run too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Node {
+pub struct ClusterNode {
     /// The name of the node, or a list of names.
     #[serde(default)]
     name: Names,
@@ -74,7 +73,7 @@ struct Taint {
     /// Its value.
     value: Option<String>,
     /// The effect on pods that do not tolerate it.
-    effect: Effect,
+    effect: TaintEffect,
     /// Whether the node has it.
     #[serde(default)]
     state: Presence,
@@ -82,7 +81,7 @@ struct Taint {
 
 /// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-enum Effect {
+enum TaintEffect {
     /// None of them is placed on the node any more.
     NoSchedule,
     /// They are placed elsewhere where that can be.
@@ -91,7 +90,7 @@ enum Effect {
     NoExecute,
 }
 
-impl Node {
+impl ClusterNode {
     fn object(name: &str) -> ApiRef {
         ApiRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.to_owned() }
     }
@@ -195,7 +194,7 @@ impl Taint {
     }
 }
 
-impl Resource for Node {
+impl Resource for ClusterNode {
     const KIND: &'static str = "node";
     const PLACES: &'static [Place] = &[Place::Cluster];
     const EXAMPLE: &'static str = "\
@@ -321,7 +320,7 @@ impl Resource for Node {
     }
 
     fn disruption(&self) -> Disruption {
-        let evicts = |t: &Taint| t.effect == Effect::NoExecute && t.state == Presence::Present;
+        let evicts = |t: &Taint| t.effect == TaintEffect::NoExecute && t.state == Presence::Present;
         if self.taints.iter().any(evicts) { Disruption::Restarts } else { Disruption::None }
     }
 }
@@ -343,7 +342,7 @@ mod tests {
 
     #[test]
     fn only_what_is_named_is_changed() {
-        let kind = read::<Node>(json!({"name": "n", "labels": {"mine": "1", "old": null}, "taints": [
+        let kind = read::<ClusterNode>(json!({"name": "n", "labels": {"mine": "1", "old": null}, "taints": [
             {"key": "a", "effect": "NoSchedule", "state": "absent"}, {"key": "a", "effect": "NoExecute"},
             {"key": "b", "value": "v", "effect": "NoSchedule"}]}));
         let view = live(FakeView::new(), "n");
@@ -363,7 +362,7 @@ mod tests {
         let node = ApiRef::from_key("v1/Node/n").unwrap();
         let view = live(FakeView::new(), "n").says(ApiProbe::Get(node), owned);
         let notes = |value: &str| {
-            let kind = read::<Node>(json!({"name": "n", "labels": {"theirs": value, "old": "z"}}));
+            let kind = read::<ClusterNode>(json!({"name": "n", "labels": {"theirs": value, "old": "z"}}));
             kind.plan(&view).unwrap().notes
         };
         assert_eq!(notes("y"), ["node n: .metadata.labels.theirs was changed by `kubectl-label`"]);
@@ -373,7 +372,8 @@ mod tests {
     #[test]
     fn the_last_taint_goes_with_its_list() {
         let gone = |effect: &str| json!({"key": "a", "effect": effect, "state": "absent"});
-        let kind = read::<Node>(json!({"name": "n", "taints": [gone("NoSchedule"), gone("NoExecute")]}));
+        let kind =
+            read::<ClusterNode>(json!({"name": "n", "taints": [gone("NoSchedule"), gone("NoExecute")]}));
         let wanted = kind.plan(&live(FakeView::new(), "n")).unwrap();
         assert!(!wanted.contents[0].text().unwrap().contains("taints"), "{wanted:?}");
         settle(&kind, live(FakeView::new(), "n"));
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_selector_picks_nodes() {
-        let kind = read::<Node>(json!({"selector": "gpu=true", "labels": {"mine": "1"}}));
+        let kind = read::<ClusterNode>(json!({"selector": "gpu=true", "labels": {"mine": "1"}}));
         let probe = ApiProbe::List {
             api_version: "v1".into(),
             kind: "Node".into(),
@@ -396,26 +396,28 @@ mod tests {
 
     #[test]
     fn nodes_with_a_label_are_left_alone() {
-        let kind =
-            read::<Node>(json!({"name": ["n"], "labels": {"new": "1"}, "without": ["none", "theirs"]}));
+        let kind = read::<ClusterNode>(
+            json!({"name": ["n"], "labels": {"new": "1"}, "without": ["none", "theirs"]}),
+        );
         assert_eq!(kind.plan(&live(FakeView::new(), "n")).unwrap().targets, []);
-        let kind = read::<Node>(json!({"name": ["n"], "labels": {"new": "1"}, "without": "new"}));
+        let kind = read::<ClusterNode>(json!({"name": ["n"], "labels": {"new": "1"}, "without": "new"}));
         assert_eq!(kind.plan(&live(FakeView::new(), "n")).unwrap().targets.len(), 1);
         let picked = json!({"selector": "a=b", "labels": {"a": "1"}, "without": "c"});
-        assert_eq!(wrong::<Node>(picked), ["/without"]);
+        assert_eq!(wrong::<ClusterNode>(picked), ["/without"]);
     }
 
     #[test]
     fn nodes_that_are_changed_are_waited_for() {
-        let kind =
-            read::<Node>(json!({"name": ["a", "b"], "labels": {"go": "1"}, "until": {"offers": "x.io/gpu"}}));
+        let kind = read::<ClusterNode>(
+            json!({"name": ["a", "b"], "labels": {"go": "1"}, "until": {"offers": "x.io/gpu"}}),
+        );
         let condition = kind.condition().unwrap();
         assert_eq!(kind.claims().last().unwrap().object, condition);
         let node = |name: &str, ready: &str, gpus: &str| {
             json!({"metadata": {"name": name}, "status": {"allocatable": {"x.io/gpu": gpus},
                 "conditions": [{"type": "Ready", "status": ready}]}})
         };
-        let asked = |name: &str| ApiProbe::Get(Node::object(name));
+        let asked = |name: &str| ApiProbe::Get(ClusterNode::object(name));
         let view = live(live(FakeView::new(), "a"), "b")
             .has(condition.clone(), ConditionState::Open)
             .says(asked("a"), node("a", "True", "0"))
@@ -435,7 +437,7 @@ mod tests {
         let same = |more: Value| {
             let mut params = json!({"name": "a", "labels": {"theirs": "x"}, "until": {"offers": "x.io/gpu"}});
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            read::<Node>(params)
+            read::<ClusterNode>(params)
         };
         let again = same(json!({}));
         let open = || {
@@ -455,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_missing_is_named() {
-        let kind = read::<Node>(json!({"name": "n", "labels": {"a": "1"}}));
+        let kind = read::<ClusterNode>(json!({"name": "n", "labels": {"a": "1"}}));
         assert!(
             matches!(kind.plan(&FakeView::new()), Err(Stop::Invalid { pointer, .. }) if pointer == "/name")
         );
@@ -463,21 +465,21 @@ mod tests {
 
     #[test]
     fn wrong_parameters_are_named() {
-        assert_eq!(wrong::<Node>(json!({"labels": {"a": "1"}})), [""]);
+        assert_eq!(wrong::<ClusterNode>(json!({"labels": {"a": "1"}})), [""]);
         assert_eq!(
-            wrong::<Node>(json!({"name": "n", "selector": "a=b", "labels": {"a": "1"}})),
+            wrong::<ClusterNode>(json!({"name": "n", "selector": "a=b", "labels": {"a": "1"}})),
             ["/selector"]
         );
-        assert_eq!(wrong::<Node>(json!({"name": "n"})), [""]);
+        assert_eq!(wrong::<ClusterNode>(json!({"name": "n"})), [""]);
         let none = json!({"name": "a", "labels": {"a": "1"}, "until": {"offers": []}});
-        assert_eq!(wrong::<Node>(none), ["/until/offers"]);
+        assert_eq!(wrong::<ClusterNode>(none), ["/until/offers"]);
         let until = json!({"offers": "x.io/gpu", "timeout": 0});
         let picked = json!({"selector": "a=b", "labels": {"a": "1"}, "until": until});
-        assert_eq!(wrong::<Node>(picked), ["/until/timeout", "/until"]);
+        assert_eq!(wrong::<ClusterNode>(picked), ["/until/timeout", "/until"]);
         let twice = json!({"key": "a", "effect": "NoSchedule"});
-        assert_eq!(wrong::<Node>(json!({"name": "n", "taints": [twice, twice]})), ["/taints/1"]);
+        assert_eq!(wrong::<ClusterNode>(json!({"name": "n", "taints": [twice, twice]})), ["/taints/1"]);
         assert_eq!(
-            wrong::<Node>(json!({"name": "n", "taints": [{"key": "a", "effect": "Never"}]})),
+            wrong::<ClusterNode>(json!({"name": "n", "taints": [{"key": "a", "effect": "Never"}]})),
             ["parse /taints/0/effect"]
         );
     }

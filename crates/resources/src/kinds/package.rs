@@ -483,10 +483,10 @@ impl Resource for Package {
             }
         }
         // With their states travels what apt would do; where nothing is to be done the host does not ask it.
-        let said = asks.take(self.simulate(view))?.unwrap_or_default();
+        let reply = asks.take(self.simulate(view))?.unwrap_or_default();
         asks.finish()?;
-        self.fits(view, &said)?;
-        self.check_half_installed(&half_installed, &said)?;
+        self.fits(view, &reply)?;
+        self.check_half_installed(&half_installed, &reply)?;
         match self.state {
             PackagePresence::Absent => self.remove(view, &states),
             PackagePresence::Present | PackagePresence::Latest => self.install(view, &states),

@@ -17,7 +17,7 @@ fn asked(kind: &Package) -> Probe {
 }
 
 /// The host's answer without problems, apart from these lines; states of packages follow the end of the stage.
-fn said(lines: &str) -> String {
+fn reply(lines: &str) -> String {
     format!("arch amd64\nstage 1\ndpkg settled\nindex index current\n{lines}end 0\n")
 }
 
@@ -57,7 +57,7 @@ fn the_whole_transaction_is_planned() {
             package_id("libcurl4"),
             PackageState::Present { version: "7.80".into(), auto: true, hold: false },
         )
-        .answer(&asked(&kind), 0, &said(out));
+        .answer(&asked(&kind), 0, &reply(out));
     let wanted = kind.plan(&view).unwrap();
     let lines: Vec<String> = wanted.targets.iter().map(|(id, s)| format!("{} {s}", id.key)).collect();
     let expected = [
@@ -84,7 +84,7 @@ fn recommended_packages_and_services_are_asked_for() {
     let view = FakeView::new().has(package_id("jq"), PackageState::Absent).answer(
         &asked(&kind),
         0,
-        &said("inst jq 1\n"),
+        &reply("inst jq 1\n"),
     );
     let wanted = kind.plan(&view).unwrap();
     assert!(wanted.notes[0].contains("starts services of jq"), "{:?}", wanted.notes);
@@ -106,7 +106,7 @@ fn one_round_asks_all() {
     let view = FakeView::strict();
     let both = vec![Probe::Object(package_id("jq")), asked(&kind)];
     assert_eq!(kind.plan(&view), Err(Stop::Ask(both)));
-    let reported = format!("{}was jq absent\nwas libjq1 absent\n", said("inst libjq1 1\ninst jq 1\n"));
+    let reported = format!("{}was jq absent\nwas libjq1 absent\n", reply("inst libjq1 1\ninst jq 1\n"));
     let view = view.has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &reported);
     let wanted = kind.plan(&view).unwrap();
     assert_eq!(wanted.targets.len(), 2, "the answer told what libjq1 is");
@@ -131,7 +131,7 @@ fn exact_versions_up_and_down() {
     let view = FakeView::new().has(package_id("jq"), present("1.6")).answer(
         &asked(&kind),
         0,
-        &said("inst jq 1.5\nconf jq\n"),
+        &reply("inst jq 1.5\nconf jq\n"),
     );
     assert_eq!(line(&settle(&kind, view), "jq"), "present 1.5 manual -");
 }
@@ -143,7 +143,7 @@ fn a_downgrade_is_declared() {
         let view = FakeView::new()
             .has(package_id("jq"), present("1.6"))
             .has(package_id("libjq1"), present("1.6"))
-            .answer(&asked(&kind), 0, &said("inst jq 1.5\ninst libjq1 1.5\noffered jq\n"));
+            .answer(&asked(&kind), 0, &reply("inst jq 1.5\ninst libjq1 1.5\noffered jq\n"));
         kind.plan(&view)
     };
     let Err(Stop::Invalid { help, .. }) = plan(json!({"name": "jq=1.5"})) else { panic!() };
@@ -164,7 +164,7 @@ fn a_downgrade_is_declared() {
 #[test]
 fn a_change_is_bound_to_what_apt_chose_by() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let answer = || said("choice abc\ninst jq 1\n");
+    let answer = || reply("choice abc\ninst jq 1\n");
     let view =
         FakeView::new().has(package_id("jq"), PackageState::Absent).answer(&asked(&kind), 0, &answer());
     let settings = kind.plan(&view).unwrap().settings;
@@ -180,7 +180,7 @@ fn a_repository_of_the_same_run_is_waited_for() {
     let view = FakeView::new()
         .may(package_id("jq"))
         .has(package_id("curl"), present("8"))
-        .answer(&asked(&jq), 0, &said("inst jq 1\n"))
+        .answer(&asked(&jq), 0, &reply("inst jq 1\n"))
         .answer(&asked(&curl), 0, &nothing());
     let stop = jq.plan(&view).unwrap_err();
     assert!(matches!(&stop, Stop::Deferred(w) if w.reason.contains("not known yet")), "{stop:?}");
@@ -192,9 +192,9 @@ fn latest_asks_every_time() {
     let kind = read::<Package>(json!({"name": "jq", "state": "latest"}));
     let view = FakeView::new().has(package_id("jq"), present("1.6"));
     assert_eq!(kind.plan(&view), Err(Stop::Ask(vec![asked(&kind)])));
-    let same = view.clone().answer(&asked(&kind), 0, &said(""));
+    let same = view.clone().answer(&asked(&kind), 0, &reply(""));
     assert_eq!(line(&settle(&kind, same), "jq"), "present 1.6 manual -");
-    let newer = view.answer(&asked(&kind), 0, &said("inst jq 1.7\n"));
+    let newer = view.answer(&asked(&kind), 0, &reply("inst jq 1.7\n"));
     assert_eq!(kind.plan(&newer).unwrap().targets[0].1.line(), "present 1.7 manual -");
 }
 
@@ -204,7 +204,7 @@ fn nothing_goes_that_nobody_asked_to_go() {
     let view = FakeView::new().has(package_id("postfix"), present("3")).answer(
         &asked(&kind),
         0,
-        &said("remv postfix\ninst exim4 4.96\n"),
+        &reply("remv postfix\ninst exim4 4.96\n"),
     );
     let Err(Stop::Invalid { message, help, .. }) = kind.plan(&view) else { panic!() };
     assert!(message.contains("remove postfix"), "{message}");
@@ -215,7 +215,7 @@ fn nothing_goes_that_nobody_asked_to_go() {
 
 #[test]
 fn held_packages_change_only_when_it_is_declared() {
-    let answer = said("inst jq 1.7\ninst libjq1 1.7\n");
+    let answer = reply("inst jq 1.7\ninst libjq1 1.7\n");
     let kind = read::<Package>(json!({"name": "jq=1.7"}));
     let declared = read::<Package>(json!({"name": "jq=1.7", "hold": true}));
     let view = FakeView::new().has(package_id("jq"), held("1.6")).answer(&asked(&kind), 0, &answer).answer(
@@ -247,7 +247,7 @@ fn removal_says_what_is_left() {
     let view = FakeView::new()
         .has(package_id("chrony"), present("4.3"))
         .has(package_id("jq"), present("1.6"))
-        .answer(&asked(&kind), 0, &said("remv chrony\nremv jq\nleaves chrony\n"));
+        .answer(&asked(&kind), 0, &reply("remv chrony\nremv jq\nleaves chrony\n"));
     let after = settle(&kind, view.clone());
     assert_eq!(
         [line(&after, "chrony"), line(&after, "jq"), line(&after, "gone")],
@@ -268,7 +268,7 @@ fn dependents_are_not_dragged_along() {
     let view = FakeView::new()
         .has(package_id("jq"), present("1.6"))
         .has(package_id("libjq1"), present("1.6"))
-        .answer(&asked(&kind), 0, &said("remv jq\nremv libjq1\n"));
+        .answer(&asked(&kind), 0, &reply("remv jq\nremv libjq1\n"));
     assert!(
         matches!(kind.plan(&view), Err(Stop::Invalid { message, .. }) if message.contains("also remove jq"))
     );
@@ -277,7 +277,7 @@ fn dependents_are_not_dragged_along() {
 #[test]
 fn an_exact_version_that_a_dependency_keeps_back_names_it() {
     let kind = read::<Package>(json!({"name": "jq=1.6"}));
-    let help = |said: &str| match kind.plan(&FakeView::new().answer(&asked(&kind), 0, &complaint(said))) {
+    let help = |reply: &str| match kind.plan(&FakeView::new().answer(&asked(&kind), 0, &complaint(reply))) {
         Err(Stop::Invalid { message, help, .. }) => {
             assert!(message.starts_with("apt refuses the transaction:\n"), "{message}");
             help
@@ -314,7 +314,7 @@ fn an_unknown_name_is_an_error_unless_something_may_bring_it() {
 #[test]
 fn an_index_that_is_not_there_is_fetched_first() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let bare = said("").replace("index current", "index absent").replace("end 0", "end 72");
+    let bare = reply("").replace("index current", "index absent").replace("end 0", "end 72");
     let view = FakeView::new().answer(&asked(&kind), 0, &bare);
     let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
     let [First { name, object, from, to, .. }] = first.as_slice() else { panic!("{first:?}") };
@@ -346,15 +346,15 @@ fn an_old_index_is_refreshed_where_an_age_is_given() {
 #[test]
 fn names_that_are_not_a_package_say_which_is() {
     let one = read::<Package>(json!({"name": "awk"}));
-    let view = FakeView::new().answer(&asked(&one), 0, &said("inst mawk 1.3\n"));
+    let view = FakeView::new().answer(&asked(&one), 0, &reply("inst mawk 1.3\n"));
     let Err(Stop::Invalid { help, .. }) = one.plan(&view) else { panic!() };
     assert!(help.unwrap().contains("mawk"));
-    let said = "Package awk is a virtual package provided by:\n  mawk 1.3 (= 1.3-1)\n  gawk 5.2\nE: Package 'awk' has no installation candidate";
-    let view = FakeView::new().answer(&asked(&one), 0, &complaint(said)).pending();
+    let reply = "Package awk is a virtual package provided by:\n  mawk 1.3 (= 1.3-1)\n  gawk 5.2\nE: Package 'awk' has no installation candidate";
+    let view = FakeView::new().answer(&asked(&one), 0, &complaint(reply)).pending();
     let Err(Stop::Invalid { message, .. }) = one.plan(&view) else { panic!() };
     assert_eq!(message, "awk is a virtual package: mawk and gawk provide it");
     let native = read::<Package>(json!({"name": "tree:amd64"}));
-    let view = FakeView::new().answer(&asked(&native), 0, &self::said("inst tree 2\n"));
+    let view = FakeView::new().answer(&asked(&native), 0, &self::reply("inst tree 2\n"));
     let Err(Stop::Invalid { message, help, .. }) = native.plan(&view) else { panic!() };
     assert_eq!(message, "amd64 is this host's own architecture");
     assert_eq!(help.unwrap(), "write it without: `tree`");
@@ -363,18 +363,18 @@ fn names_that_are_not_a_package_say_which_is() {
 #[test]
 fn an_interrupted_dpkg_is_settled_by_an_item_of_its_own() {
     let kind = read::<Package>(json!({"name": "jq"}));
-    let answer = said("conf jq\n").replace("dpkg settled", "dpkg unfinished jq");
+    let answer = reply("conf jq\n").replace("dpkg settled", "dpkg unfinished jq");
     let half = PackageState::Broken { status: "half-configured".into() };
     let view = FakeView::new().has(package_id("jq"), half).answer(&asked(&kind), 0, &answer);
     let Err(Stop::First(first)) = kind.plan(&view) else { panic!() };
     assert_eq!((first[0].object.to_string().as_str(), first[0].to.line()), ("dpkg:packages", "settled"));
     assert!(matches!(kind.plan(&view.clone().changes(first[0].object.clone())), Err(Stop::Deferred(_))));
     // So is the removal of another package, and of this one, that was cut off.
-    let removed = said("inst jq 1\nremv tree\n").replace("dpkg settled", "dpkg unfinished tree");
+    let removed = reply("inst jq 1\nremv tree\n").replace("dpkg settled", "dpkg unfinished tree");
     let view = FakeView::new().answer(&asked(&kind), 0, &removed);
     assert!(matches!(kind.plan(&view), Err(Stop::First(_))));
     let half = |dpkg: &str| {
-        let answer = said("inst jq 1\n").replace("dpkg settled", dpkg);
+        let answer = reply("inst jq 1\n").replace("dpkg settled", dpkg);
         let view = FakeView::new().answer(&asked(&kind), 0, &answer);
         kind.plan(&view.has(package_id("jq"), PackageState::Broken { status: "half-installed".into() }))
     };

@@ -124,11 +124,11 @@ impl Resource for Query {
         self.declared().need_dir(view)?;
         let answer = view.run(&self.probe())?;
         if !self.status.contains(&answer.status) {
-            let said = if answer.stderr.trim().is_empty() { &answer.stdout } else { &answer.stderr };
+            let reply = if answer.stderr.trim().is_empty() { &answer.stdout } else { &answer.stderr };
             return Err(Stop::Failed(format!(
                 "the query ended with status {}: {}",
                 answer.status,
-                excerpt(said)
+                excerpt(reply)
             )));
         }
         Ok(WantedStates { output: Some(self.output(&answer)?), ..WantedStates::default() })

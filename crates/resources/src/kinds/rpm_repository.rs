@@ -1,10 +1,10 @@
 //! `rpm_repository`
 
 use crate::kinds::download::check_url;
-use crate::kinds::line::Presence;
 use crate::look::{Asks, path, path_id, state};
 use crate::names::Names;
 use crate::openpgp::{armoured, fingerprints};
+use crate::presence::Presence;
 use crate::repository_key::{
     FoundKey, RepositoryKey, check_name, check_signed_by, file_like, file_that_goes,
 };

@@ -79,9 +79,9 @@ fn a_key_file_of_the_host() {
 fn repositories_of_others_are_not_overwritten() {
     let kind = read::<RpmRepository>(params(json!({"key": KEY})));
     let absent = read::<RpmRepository>(json!({"name": "shop", "state": "absent"}));
-    let refused = |kind: &RpmRepository, view: &FakeView, said: &str| {
-        let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(view) else { panic!("{said}") };
-        assert!(pointer == "/name" && message.contains(said), "{message}");
+    let refused = |kind: &RpmRepository, view: &FakeView, reply: &str| {
+        let Err(Stop::Invalid { pointer, message, .. }) = kind.plan(view) else { panic!("{reply}") };
+        assert!(pointer == "/name" && message.contains(reply), "{message}");
     };
     let shared = host_with(&kind, "").file(FILE, 0o644, "# mine\n[shop]\nname=x\n [no]\n[other]\nname=y\n");
     refused(&kind, &shared, "holds other repositories: other");

@@ -1,6 +1,7 @@
 //! `secret`
 
-use crate::manifest::{Apply, Marks, Presence, check_marks, check_name, given, whole_claims};
+use crate::manifest::{Apply, Marks, check_marks, check_name, given, whole_claims};
+use crate::presence::Presence;
 use base64::Engine as _;
 use converge_objects::K8sState;
 use converge_resource::{ApiRef, Claim, ParamError, Place, Resource, Stop, View, WantedStates};

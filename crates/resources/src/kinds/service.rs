@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_is_lifted_only_when_it_is_said() {
+    fn a_mask_is_lifted_only_when_it_is_declared() {
         let view = has(FakeView::new(), "unit masked inactive -");
         let on = read::<Service>(json!({"name": "ssh", "enabled": true}));
         assert!(matches!(on.plan(&view), Err(Stop::Invalid { .. })));

@@ -1,7 +1,7 @@
 //! `snap`
 
-use crate::kinds::line::Presence;
 use crate::look::{program_may_come, state};
+use crate::presence::Presence;
 use converge_objects::SnapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_not_given_are_kept() {
+    fn attributes_that_are_not_given_are_preserved() {
         let name = json!({"name": "lxd"});
         assert_eq!(line(name.clone(), "absent"), "snap latest/stable ~ strict -");
         assert_eq!(line(name, "snap 5.0/stable 9 strict hold"), "snap 5.0/stable 9 strict hold");

@@ -3,8 +3,8 @@
 use crate::above::{is_changed_above, need_parent, need_root_only};
 use crate::fstab::{self, FSTAB, Which};
 use crate::kinds::kernel_module::yes;
-use crate::kinds::line::Presence;
 use crate::look::{check_path, normal, path_id, state};
+use crate::presence::Presence;
 use crate::size::Size;
 use converge_objects::SwapState;
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_file_is_made_or_kept() {
+    fn a_swap_file_is_made_or_left() {
         let kind = read::<Swap>(json!({"path": "/swapfile", "size": "2GiB", "priority": 5}));
         let after = settle(&kind, host());
         assert_eq!(after.line(&kind.id()), "on 2147483648 5");

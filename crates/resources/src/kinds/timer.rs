@@ -2,11 +2,11 @@
 
 use crate::attrs::check_account;
 use crate::kinds::kernel_module::yes;
-use crate::kinds::line::Presence;
 use crate::kinds::service::unit_claims;
 use crate::look::{check_path, path_id, unit, unit_id};
 use crate::names::Names;
 use crate::own_file::{own_file, own_file_gone};
+use crate::presence::Presence;
 use crate::restart::{self, Basis, UnitActivity, Wish, check_unit_name, inputs};
 use converge_objects::UnitState;
 use converge_resource::{Claim, OwnInput, ParamError, Resource, Stop, View, WantedStates};

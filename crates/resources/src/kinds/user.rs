@@ -3,10 +3,10 @@
 use crate::above::need_parent;
 use crate::attrs::check_account;
 use crate::kinds::group::system_setting;
-use crate::kinds::line::Presence;
 use crate::look::{
     Account, Asks, account_name, account_probe, check_path, group, group_id, path, path_id, user, user_id,
 };
+use crate::presence::Presence;
 use converge_objects::{GroupState, PathState, UserState, expiry_day};
 use converge_resource::{
     Claim, Content, Digest, ObjectId, ParamError, Probe, Resource, State, Stop, View, WantedStates, quote,
@@ -89,7 +89,7 @@ impl User {
 
     /// Whether the user is locked and the digest of the hash of its password, after the resource. A user of whom no run has set the password
     /// shows none: the host is asked, and is to compare the answer before it changes the password.
-    fn login(&self, view: &dyn View, new: bool, now: (bool, Option<Digest>)) -> Result<Login, Stop> {
+    fn login(&self, view: &dyn View, new: bool, now: (bool, Option<Digest>)) -> Result<UserLogin, Stop> {
         let (locked, digest) = now;
         let Some(hash) = self.hash() else {
             // Where no run has set the password, the host alone knows whether there is one to unlock.
@@ -104,7 +104,7 @@ impl User {
                     "give it a `password_hash`, or leave `locked` out; keys still work",
                 ));
             }
-            return Ok(Login { locked: self.locked.unwrap_or(locked), password: digest, asked: None });
+            return Ok(UserLogin { locked: self.locked.unwrap_or(locked), password: digest, asked: None });
         };
         let (there, asked) = match &digest {
             Some(digest) => (digest.to_string(), None),
@@ -116,9 +116,9 @@ impl User {
         };
         let locked = self.locked.unwrap_or(there != NO_HASH && locked);
         Ok(if there == hash.digest().as_str() {
-            Login { locked, password: digest, asked: None }
+            UserLogin { locked, password: digest, asked: None }
         } else {
-            Login { locked, password: Some(hash.digest().clone()), asked }
+            UserLogin { locked, password: Some(hash.digest().clone()), asked }
         })
     }
 
@@ -151,7 +151,7 @@ impl User {
 }
 
 /// The part of a user's state that says how one logs in.
-struct Login {
+struct UserLogin {
     locked: bool,
     password: Option<Digest>,
     /// The digest that the host must still find, if its state does not say it.
@@ -318,8 +318,8 @@ impl Resource for User {
             (Some(_), false) => listed,
             (Some(_), true) => groups.union(&listed).cloned().collect(),
         };
-        let Login { locked, password, asked } =
-            login.unwrap_or(Login { locked, password: None, asked: None });
+        let UserLogin { locked, password, asked } =
+            login.unwrap_or(UserLogin { locked, password: None, asked: None });
         let to = UserState::User {
             uid: self.uid.or(uid),
             group: primary,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_are_not_declared_are_kept() {
+    fn attributes_that_are_not_declared_are_preserved() {
         let view = FakeView::strict().user("ops", 7).group("ops", 7).dir("/home/ops").group("adm", 4);
         let kind =
             read::<User>(json!({"name": "ops", "shell": "/bin/bash", "groups": ["adm"], "append": true}));

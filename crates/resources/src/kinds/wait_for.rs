@@ -249,12 +249,12 @@ impl Resource for WaitFor {
         if answer.status == 0 {
             return Ok(WantedStates::default());
         }
-        let said = if answer.stdout.trim().is_empty() { &answer.stderr } else { &answer.stdout };
+        let reply = if answer.stdout.trim().is_empty() { &answer.stderr } else { &answer.stdout };
         Err(Stop::Failed(format!(
             "timed out after {} s waiting for {}: {}",
             self.timeout,
             self.what(),
-            said.trim()
+            reply.trim()
         )))
     }
 }

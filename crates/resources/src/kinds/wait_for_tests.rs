@@ -16,7 +16,7 @@ fn look(params: Value) -> (i32, String) {
 }
 
 #[test]
-fn ports_are_seen_by_a_real_shell() {
+fn ports_are_found_by_a_real_shell() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     assert_eq!(look(json!({"port": port})).0, 0);
@@ -29,7 +29,7 @@ fn ports_are_seen_by_a_real_shell() {
 }
 
 #[test]
-fn files_and_commands_are_seen_by_a_real_shell() {
+fn files_and_commands_are_found_by_a_real_shell() {
     assert_eq!(look(json!({"file": "/etc/passwd"})).0, 0);
     assert_eq!(look(json!({"file": "/etc/passwd", "contains": "^root:"})).0, 0);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The gates on real hosts: each a pure question to the hosts, asked again after every step.
 
-use super::{AS_ADMINISTRATOR, CaseRun, Findings, GateResult, LIMIT, Site};
+use super::{AS_ADMINISTRATOR, CaseRun, Findings, GateFindings, LIMIT, Site};
 use crate::cluster::{self};
 use crate::expect::{self};
 use crate::given;
@@ -33,7 +33,7 @@ pub(super) async fn starts(
 }
 
 /// A plan that has nothing to do.
-pub(super) async fn next_plan(engine: &Engine) -> GateResult {
+pub(super) async fn next_plan(engine: &Engine) -> GateFindings {
     let plan = match engine.plan().await {
         Ok(plan) => plan,
         Err(found) => return Ok(expect::complaints(&found).into()),
@@ -50,7 +50,7 @@ pub(super) async fn next_plan(engine: &Engine) -> GateResult {
 }
 
 /// A second run, and that it left the hosts alone.
-pub(super) async fn again(engine: &Engine, site: &Site<'_>) -> GateResult {
+pub(super) async fn again(engine: &Engine, site: &Site<'_>) -> GateFindings {
     for host in site.names {
         snapshot::take(engine, host, "again", true, &site.noise()).await?;
     }
@@ -81,7 +81,7 @@ pub(super) async fn again(engine: &Engine, site: &Site<'_>) -> GateResult {
 }
 
 /// Whether no path was written since the list of this label was taken.
-pub(super) async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, what: &str) -> GateResult {
+pub(super) async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, what: &str) -> GateFindings {
     let mut findings = Findings::default();
     for host in site.names {
         let written = snapshot::compare(engine, host, label, true, &site.noise()).await?;
@@ -97,7 +97,7 @@ pub(super) async fn untouched(engine: &Engine, site: &Site<'_>, label: &str, wha
 }
 
 impl CaseRun<'_> {
-    pub(super) async fn given(&mut self, engine: &Engine, site: &Site<'_>) -> GateResult {
+    pub(super) async fn given(&mut self, engine: &Engine, site: &Site<'_>) -> GateFindings {
         let mut findings = Findings::default();
         for host in site.names {
             engine.keep_all_runs(host).await?;
@@ -124,7 +124,7 @@ impl CaseRun<'_> {
         Ok(findings)
     }
 
-    pub(super) async fn verify(&self, engine: &Engine, site: &Site<'_>) -> GateResult {
+    pub(super) async fn verify(&self, engine: &Engine, site: &Site<'_>) -> GateFindings {
         let mut findings = Findings::default();
         let mut checks = 0;
         for host in engine.verify().await {
@@ -171,7 +171,7 @@ impl CaseRun<'_> {
         site: &Site<'_>,
         start: &InitialStates,
         first: &FleetPlan,
-    ) -> GateResult {
+    ) -> GateFindings {
         let mut findings = Findings::default();
         let mut corrected = 0;
         for host in site.all() {
@@ -196,7 +196,7 @@ impl CaseRun<'_> {
         site: &Site<'_>,
         run: &str,
         start: &InitialStates,
-    ) -> GateResult {
+    ) -> GateFindings {
         let mut findings = Findings::default();
         let plan = match engine.plan_rollback(Some(run), &[]).await {
             Ok(plan) => plan,

@@ -70,7 +70,7 @@ pub(crate) struct Actor {
     last_frame: Instant,
     /// Bytes that the host has taken, and how many of them were read.
     taken: Arc<AtomicUsize>,
-    taken_seen: usize,
+    taken_before: usize,
     /// The buffer in which the greeting, the question for a password and the last output are looked for.
     noise: [Vec<u8>; 2],
     noise_total: usize,
@@ -106,7 +106,7 @@ impl Actor {
             last_heard: now,
             last_frame: now,
             taken,
-            taken_seen: 0,
+            taken_before: 0,
             noise: [Vec::new(), Vec::new()],
             noise_total: 0,
             out: Framer::new(nonce.whole()),
@@ -229,7 +229,7 @@ impl Actor {
     /// Gives the password when the question for it has come on this stream.
     fn asked(&mut self, stream: usize) -> Result<(), ShellError> {
         let asks_here = match &self.start.prompt {
-            Some(Prompt::Said(_)) => stream == 1,
+            Some(Prompt::Own(_)) => stream == 1,
             Some(Prompt::After(_)) => stream == 0,
             None => false,
         };
@@ -273,8 +273,8 @@ impl Actor {
             batch.output(running.id, bytes, running.apart, &self.options);
             return Ok(());
         }
-        if batch.in_prelude && batch.prelude_said.len() < LAST_WORDS {
-            batch.prelude_said.extend_from_slice(&bytes);
+        if batch.in_prelude && batch.prelude_output.len() < LAST_WORDS {
+            batch.prelude_output.extend_from_slice(&bytes);
             return Ok(());
         }
         self.stray(&bytes, 0)
@@ -448,7 +448,7 @@ impl Actor {
     /// Whether the host has taken bytes since this was asked last.
     fn takes(&mut self) -> bool {
         let taken = self.taken.load(Ordering::Relaxed);
-        std::mem::replace(&mut self.taken_seen, taken) != taken
+        std::mem::replace(&mut self.taken_before, taken) != taken
     }
 
     fn open(&self) -> Vec<u32> {

@@ -247,7 +247,7 @@ async fn a_failing_prelude_stops_its_batch_only() {
         };
         let (results, error) = shell.run_to_end(&bad).await.unwrap();
         assert!(
-            matches!(&error, Some(ShellError::Prelude { status: 127, said }) if said.contains("why")),
+            matches!(&error, Some(ShellError::Prelude { status: 127, reply }) if reply.contains("why")),
             "{error:?}"
         );
         assert_eq!(results[0].outcome, ShellOutcome::Unknown);
@@ -262,7 +262,7 @@ async fn a_failing_prelude_stops_its_batch_only() {
         };
         let (_, error) = shell.run_to_end(&deadly).await.unwrap();
         assert!(
-            matches!(&error, Some(ShellError::Prelude { said, .. }) if said.contains("last words")),
+            matches!(&error, Some(ShellError::Prelude { reply, .. }) if reply.contains("last words")),
             "{error:?}"
         );
     }
@@ -295,7 +295,7 @@ async fn hosts_that_break_the_rules_get_an_error_and_never_hang() {
     let (_, error) = fake("sleep 60", short()).await;
     assert!(matches!(&error, ShellError::Deadline { item: None, .. }), "{error}");
     let (_, error) = fake("echo 'This account is not available.'; exit 1", options()).await;
-    assert!(matches!(&error, ShellError::NotStarted { said } if said.contains("not available")), "{error}");
+    assert!(matches!(&error, ShellError::NotStarted { reply } if reply.contains("not available")), "{error}");
     let (_, error) = fake("cat /dev/zero", options()).await;
     assert!(matches!(&error, ShellError::Garbage { .. }), "{error}");
 
@@ -319,7 +319,7 @@ async fn hosts_that_break_the_rules_get_an_error_and_never_hang() {
     assert_eq!((&results[0].outcome, &results[1].outcome), (&ShellOutcome::Lost, &ShellOutcome::Unknown));
     let (_, error) = fake(&fluent("echo \"$m S 1 0 -\"; echo last words >&2; exit 9"), options()).await;
     assert!(
-        matches!(&error, ShellError::Closed { said, terminated: false, open } if said.contains("last words") && *open == [1, 2]),
+        matches!(&error, ShellError::Closed { reply, terminated: false, open } if reply.contains("last words") && *open == [1, 2]),
         "{error}"
     );
     let (_, error) = fake(&fluent("echo \"$m S 1 0 -\"; kill -TERM $$"), options()).await;
@@ -352,7 +352,10 @@ async fn a_shell_that_cannot_start_says_so() {
     .await
     .unwrap();
     let error = session.shell(&Become::None).await.unwrap_err();
-    assert!(matches!(&error, ShellError::NotStarted { said } if said.contains("/no/such/shell")), "{error}");
+    assert!(
+        matches!(&error, ShellError::NotStarted { reply } if reply.contains("/no/such/shell")),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -89,8 +89,8 @@ async fn the_two_streams_need_not_keep_step() {
         let (one, two) = (asks(1), asks(2));
         let (one, two, ()) = tokio::join!(all(&shell, &one), all(&shell, &two), deaf);
         for (result, n) in [(&one[0], 1), (&two[0], 2)] {
-            let said = String::from_utf8_lossy(&result.stderr);
-            assert_eq!((text(result), said.as_ref()), (format!("out {n}\n"), format!("err {n}\n").as_str()));
+            let reply = String::from_utf8_lossy(&result.stderr);
+            assert_eq!((text(result), reply.as_ref()), (format!("out {n}\n"), format!("err {n}\n").as_str()));
         }
         shell.close().await;
     }

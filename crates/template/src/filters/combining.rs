@@ -195,7 +195,7 @@ mod tests {
     use crate::filters::check::table;
 
     #[test]
-    fn what_cannot_be_made_is_said() {
+    fn what_cannot_be_made_is_reported() {
         table(&[
             ("[{'a': 1}] | subelements('b')", "!an item has no `b`"),
             ("[{'a': 1}] | subelements('a')", "!not a list"),

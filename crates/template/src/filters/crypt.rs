@@ -49,13 +49,13 @@ fn password_hash(
     let params =
         Params::new(rounds).map_err(|_| invalid("password_hash: `rounds` is from 1000 to 999999999"))?;
     // 5000 is what no number means.
-    let said = if rounds == 5000 { String::new() } else { format!("rounds={rounds}$") };
+    let prefix = if rounds == 5000 { String::new() } else { format!("rounds={rounds}$") };
     let (id, hash) = if long {
         ("6", spelled(&sha512_crypt(password.as_bytes(), salt.as_bytes(), params), true))
     } else {
         ("5", spelled(&sha256_crypt(password.as_bytes(), salt.as_bytes(), params), false))
     };
-    Ok(format!("${id}${said}{salt}${hash}"))
+    Ok(format!("${id}${prefix}{salt}${hash}"))
 }
 
 /// The digest in the alphabet and the order of crypt(3): three bytes at a time, taken from three places that move in turn.

@@ -1,6 +1,6 @@
 //! The values that a project and its hosts have for the words of a command line.
 
-use crate::args::{Cli, Command, Global, Output, Reading};
+use crate::args::{Cli, CommandArgs, GlobalArgs, OutputFormat, ReadArgs};
 use crate::command::plan::inventory_names;
 use crate::console::Console;
 use crate::project;
@@ -23,7 +23,7 @@ pub type Values = BTreeMap<String, String>;
 
 /// The part of a command line that says which project is meant.
 pub struct CompletionProject {
-    reading: Reading,
+    reading: ReadArgs,
     /// The folder of the settings, where it is another one.
     folder: Option<Utf8PathBuf>,
 }
@@ -36,13 +36,13 @@ impl CompletionProject {
         // Mistakes in the settings are reported by the command itself.
         let settings = Settings::load().map(|(settings, _)| settings).unwrap_or_default();
         settings.complete(&mut command);
-        let Command::Snapshots(reading) = command else { return None };
+        let CommandArgs::Snapshots(reading) = command else { return None };
         let folder = settings.file.as_deref().and_then(Utf8Path::parent).map(Utf8Path::to_owned);
         Some(Self { reading, folder })
     }
 
     fn inventory(&self) -> Option<Inventory> {
-        let Reading { target, select, .. } = &self.reading;
+        let ReadArgs { target, select, .. } = &self.reading;
         let sources = project::sources(target.as_deref(), &select.inventories).ok()?;
         // Names of hosts are in no encrypted file, and nobody is asked for a password here.
         Inventory::read(&sources, None, &Vault::new(Vec::new())).ok().map(|(inventory, _)| inventory)
@@ -115,8 +115,9 @@ impl CompletionProject {
     }
 
     async fn recorded_runs(self) -> Option<Values> {
-        let Reading { target, select, connection, .. } = self.reading;
-        let console = Console::new(&Global { output: Output::Json, no_color: true, ..Global::default() });
+        let ReadArgs { target, select, connection, .. } = self.reading;
+        let console =
+            Console::new(&GlobalArgs { output: OutputFormat::Json, no_color: true, ..GlobalArgs::default() });
         let project = project::load(target.as_deref(), &select, &console).ok()?;
         let names = inventory_names(target.as_deref(), &select);
         let mut session =

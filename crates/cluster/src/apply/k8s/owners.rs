@@ -129,7 +129,7 @@ impl Cluster {
                 Err(fault) => return Err(fault.into()),
             }
             match api.find(back.path).await? {
-                Some(seen) => now = seen,
+                Some(observed) => now = observed,
                 None => break,
             }
         }

@@ -60,9 +60,9 @@ fn model(view: &ClusterView) -> Option<(Health, String)> {
     let names = few(waiting
         .iter()
         .map(|object| format!("{} {} is {}", text(object, "/kind"), full(object), state(object))));
-    let said = match condition(first) {
+    let detail = match condition(first) {
         "" => String::new(),
-        said => format!(": {}", short(said)),
+        detail => format!(": {}", short(detail)),
     };
-    Some((if failed { Health::Ill } else { Health::Odd }, format!("{names}{said}")))
+    Some((if failed { Health::Ill } else { Health::Odd }, format!("{names}{detail}")))
 }

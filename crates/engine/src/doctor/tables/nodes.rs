@@ -61,12 +61,12 @@ fn lost_runc(node: &Value) -> bool {
 fn tell<'a>(nodes: impl Iterator<Item = &'a Value>) -> Option<(Health, String)> {
     let nodes: Vec<&Value> = nodes.collect();
     let first = nodes.first()?;
-    let said = match message(first) {
+    let detail = match message(first) {
         "" => String::new(),
-        said => format!(": {}", short(said)),
+        detail => format!(": {}", short(detail)),
     };
     let reason = ready(first).map_or("Unknown", |condition| text(condition, "/reason"));
-    Some((Health::Ill, format!("not Ready: {} ({reason}{said})", few(nodes.iter().map(|node| name(node))))))
+    Some((Health::Ill, format!("not Ready: {} ({reason}{detail})", few(nodes.iter().map(|node| name(node))))))
 }
 
 fn runc(view: &ClusterView) -> Option<(Health, String)> {

@@ -113,7 +113,7 @@ fn keeps_out(set: &Value, taint: &Value) -> bool {
 }
 
 /// The GPU nodes of a plugin that keep it out, each with the taint that does.
-fn kept_out<'a>(view: &'a ClusterView, maker: &Maker, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
+fn barred_nodes<'a>(view: &'a ClusterView, maker: &Maker, set: &'a Value) -> Vec<(&'a Value, &'a Value)> {
     let gpu: Vec<&str> = view.nodes_of(maker).map(name).collect();
     let selected = view.selected_by(set).into_iter().filter(|node| gpu.contains(&name(node)));
     selected
@@ -126,7 +126,7 @@ fn kept_out<'a>(view: &'a ClusterView, maker: &Maker, set: &'a Value) -> Vec<(&'
 
 fn taint(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
     for set in view.plugins_of(maker) {
-        let out = kept_out(view, maker, set);
+        let out = barred_nodes(view, maker, set);
         let Some((_, taint)) = out.first() else { continue };
         let shown = format!("{}={}:{}", text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
         let nodes = few(out.iter().map(|(node, _)| name(node)));
@@ -145,11 +145,11 @@ fn lacking<'a>(view: &'a ClusterView, maker: &'a Maker) -> impl Iterator<Item = 
 }
 
 fn node_list<'a>(nodes: impl Iterator<Item = (&'a str, u64, u64)>) -> Option<String> {
-    let said = |(name, has, of): (&str, u64, u64)| match of {
+    let shortage = |(name, has, of): (&str, u64, u64)| match of {
         0 => name.to_owned(),
         _ => format!("{name} ({has} of {of})"),
     };
-    let nodes: Vec<String> = nodes.map(said).collect();
+    let nodes: Vec<String> = nodes.map(shortage).collect();
     (!nodes.is_empty()).then(|| few(nodes))
 }
 

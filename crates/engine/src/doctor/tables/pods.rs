@@ -100,13 +100,13 @@ fn admission(view: &ClusterView) -> Option<(Health, String)> {
     let failed = view.pods.iter().filter(|pod| text(pod, "/status/reason") == "UnexpectedAdmissionError");
     let failed: Vec<&Value> = failed.collect();
     let first = failed.first()?;
-    let said = short(text(first, "/status/message"));
-    Some((Health::Odd, format!("{}: {said}", few(failed.iter().map(|pod| full(pod))))))
+    let detail = short(text(first, "/status/message"));
+    Some((Health::Odd, format!("{}: {detail}", few(failed.iter().map(|pod| full(pod))))))
 }
 
 fn full_up(view: &ClusterView, maker: &Maker) -> Option<(Health, String)> {
-    let said = format!("Insufficient {}", maker.resource);
-    let mut waiting: Vec<String> = view.warnings(&[&said]).map(about).collect();
+    let detail = format!("Insufficient {}", maker.resource);
+    let mut waiting: Vec<String> = view.warnings(&[&detail]).map(about).collect();
     waiting.sort();
     waiting.dedup();
     if waiting.is_empty() {

@@ -112,14 +112,14 @@ fn a_cluster_that_is_well_has_nothing() {
 
 #[test]
 fn nodes() {
-    let said = "container runtime is down, failed: no corresponding runtime configured in `containerd.runtimes` for `containerd` `default_runtime_name = \"runc\"`";
-    only("runc", Some("k8s"), "g2 (KubeletNotReady", |view| not_ready(&mut view.nodes[1], said));
+    let detail = "container runtime is down, failed: no corresponding runtime configured in `containerd.runtimes` for `containerd` `default_runtime_name = \"runc\"`";
+    only("runc", Some("k8s"), "g2 (KubeletNotReady", |view| not_ready(&mut view.nodes[1], detail));
     only("runc", Some("k8s"), "g1", |view| {
         not_ready(&mut view.nodes[0], "PLEG is not healthy");
         view.nodes[0]["status"]["runtimeHandlers"] = json!([{"name": "nvidia"}]);
     });
-    let said = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
-    only("network", Some("k8s"), "g1", |view| not_ready(&mut view.nodes[0], said));
+    let detail = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
+    only("network", Some("k8s"), "g1", |view| not_ready(&mut view.nodes[0], detail));
     only("node", Some("k8s"), "Kubelet stopped", |view| {
         not_ready(&mut view.nodes[0], "Kubelet stopped posting node status.")
     });
@@ -127,10 +127,10 @@ fn nodes() {
 
 #[test]
 fn runtimes() {
-    let said = "Failed to create pod sandbox: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups";
+    let detail = "Failed to create pod sandbox: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups";
     only("cgroup", Some("k8s"), "gpu-operator/x", |view| {
         view.pods.push(pod("x", "Pending"));
-        view.events.push(event("x", "FailedCreatePodSandBox", said));
+        view.events.push(event("x", "FailedCreatePodSandBox", detail));
     });
     only(
         "handler",
@@ -140,10 +140,10 @@ fn runtimes() {
             view.nodes[1]["status"]["runtimeHandlers"] = json!([{"name": ""}, {"name": "runc"}]);
         },
     );
-    let said = "Failed to create pod sandbox: rpc error: code = Unknown desc = no runtime for \"nvidia\" is configured";
+    let detail = "Failed to create pod sandbox: rpc error: code = Unknown desc = no runtime for \"nvidia\" is configured";
     only("handler", Some("gpu_runtime"), "no runtime for", |view| {
         view.pods.push(pod("x", "Pending"));
-        view.events.push(event("x", "FailedCreatePodSandBox", said));
+        view.events.push(event("x", "FailedCreatePodSandBox", detail));
     });
     only("class", Some("runtime_class"), "names RuntimeClass nvidia, which is not there", |view| {
         view.runtime_classes.clear()

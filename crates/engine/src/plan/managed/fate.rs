@@ -16,7 +16,7 @@ pub(super) fn fate(judged: &JudgedUndo, known: &Knowledge) -> Fate {
         (Verdict::With(_), _) => Fate::Removed,
         (Verdict::Lost(why), _) => cannot(why),
         (Verdict::Stays(_), Some(why)) => cannot(&why),
-        (Verdict::Stays(why) | Verdict::Kept(why), _) => Fate::LeftAlone(why.clone()),
+        (Verdict::Stays(why) | Verdict::NotAllowed(why), _) => Fate::LeftAlone(why.clone()),
         (Verdict::Back(change), _)
             if change.from == change.to && !shared::has_fields(&change.object, known) =>
         {

@@ -51,7 +51,7 @@ fn is_left_alone(thing: &OwnedObject, things: &[OwnedObject]) -> bool {
 pub(super) fn is_given_back(thing: &OwnedObject, known: &Knowledge) -> bool {
     thing.open.is_some()
         && thing.left == thing.before
-        && layers::is_seen(&thing.lies_in, known)
+        && layers::is_visible(&thing.lies_in, known)
         && known.observed(&thing.object).is_ok_and(|found| found.state == thing.before)
 }
 

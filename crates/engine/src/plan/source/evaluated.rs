@@ -35,7 +35,7 @@ impl EvaluatedItem {
 
 /// The results that an item may read.
 fn results<'a>(item: &'a DeclaredItem, outputs: &'a Outputs) -> impl Iterator<Item = Option<&'a Output>> {
-    item.results_seen().iter().map(|name| outputs.get(&(item.role.clone(), name.clone())))
+    item.visible_results().iter().map(|name| outputs.get(&(item.role.clone(), name.clone())))
 }
 
 impl HostSource<'_> {

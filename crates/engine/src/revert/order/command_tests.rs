@@ -1,7 +1,7 @@
 //! Commands between packages, units and what lies in what they make: reverts in an order in which each step can be made.
 
 use super::super::arrange;
-use super::super::tests::{DIR, Host, Said, file, said};
+use super::super::tests::{DIR, FakeHost, RecordedRow, file, recorded};
 use converge_objects::{Command, CommandGuard, Surroundings};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn makes() -> String {
 }
 
 /// The objects that a role has made in this order: what comes before the command and after it is each in any order.
-fn made(order: &[usize], known_before: bool) -> Vec<Said> {
+fn made(order: &[usize], known_before: bool) -> Vec<RecordedRow> {
     let unit = ("unit enabled active d1", "absent");
     let ends = |key: &str| match key {
         "pkg" => ("package", "present 1 auto -", "absent"),
@@ -33,14 +33,14 @@ fn made(order: &[usize], known_before: bool) -> Vec<Said> {
         let from = if from.is_empty() { &content } else { from };
         // A file that was there already, behind the link.
         let to = if key == "/srv/p/l/x" && known_before { &older } else { to };
-        said(kind, key, from, to, &format!("r/{}", key.replace('/', "-")))
+        recorded(kind, key, from, to, &format!("r/{}", key.replace('/', "-")))
     };
     let keys = ["pkg", "a.service", "/srv/p", "command", "/srv/p/l/x", "b.service", "/etc/f"];
     let key = makes();
     order
         .iter()
         .map(|at| match keys[*at] {
-            "command" => said("command", &key, "done", "pending", "r/command"),
+            "command" => recorded("command", &key, "done", "pending", "r/command"),
             other => one(other),
         })
         .collect()
@@ -61,9 +61,9 @@ proptest! {
     /// when the command ran is there when it is undone.
     #[test]
     fn a_command_is_undone_between_what_it_stood_on_and_what_stands_on_it(order in orders(), known in any::<bool>()) {
-        let mut said = made(&order, known);
-        said.reverse();
-        let flat = Host::new(said).flat();
+        let mut recorded = made(&order, known);
+        recorded.reverse();
+        let flat = FakeHost::new(recorded).flat();
         let at = |key: &str| flat.iter().position(|k| k == key).expect("all are in it");
         let command = at(&makes());
         prop_assert!(at("/srv/p/l/x") < command && command < at("/srv/p"), "{:?}", flat);
@@ -77,12 +77,12 @@ proptest! {
     /// The same where a prune has taken all away, and all of it comes back.
     #[test]
     fn a_command_runs_again_between_what_it_stands_on_and_what_stands_on_it(order in orders(), known in any::<bool>()) {
-        let back = |(kind, key, from, to, item, moved): Said| (kind, key, to, from, item, moved);
-        let more = said("path", "/srv/o", &file(1), "absent", "r/more");
+        let back = |(kind, key, from, to, item, moved): RecordedRow| (kind, key, to, from, item, moved);
+        let more = recorded("path", "/srv/o", &file(1), "absent", "r/more");
         for at in 0..=order.len() {
-            let mut said: Vec<Said> = made(&order, known).into_iter().map(back).collect();
-            said.insert(at, more.clone());
-            let host = Host::new(said);
+            let mut recorded: Vec<RecordedRow> = made(&order, known).into_iter().map(back).collect();
+            recorded.insert(at, more.clone());
+            let host = FakeHost::new(recorded);
             let flat = host.flat();
             let at = |key: &str| flat.iter().position(|k| k == key).expect("all are in it");
             let command = at(&makes());

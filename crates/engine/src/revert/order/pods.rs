@@ -12,7 +12,7 @@ pub(crate) enum Pods {
     /// A taint or a cordon goes.
     Admitted,
     /// A taint or a cordon comes, and none goes.
-    KeptAway,
+    Barred,
 }
 
 /// Whether the revert of such an object may wait for pods.
@@ -29,7 +29,7 @@ impl Edges<'_> {
         for (at, revert) in reverts.iter().enumerate() {
             match revert.pods {
                 Pods::Unaffected => {}
-                Pods::KeptAway => waits().for_each(|first| self.order(first, at)),
+                Pods::Barred => waits().for_each(|first| self.order(first, at)),
                 Pods::Admitted => {
                     waits().for_each(|then| self.order(at, then));
                     let later = (0..).zip(reverts).skip(at + 1);

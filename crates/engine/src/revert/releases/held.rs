@@ -118,7 +118,7 @@ pub(crate) fn name_what_goes_along(groups: &mut [RevertGroup], notes: &BTreeMap<
     for judged in groups.iter_mut().flat_map(|group| &mut group.members) {
         let Some(note) = notes.get(&judged.undo.object) else { continue };
         match &mut judged.verdict {
-            Verdict::Kept(why) => *why = format!("{why}; {note}"),
+            Verdict::NotAllowed(why) => *why = format!("{why}; {note}"),
             Verdict::Back(_) => judged.notes.push(format!("{}: {note}", judged.undo.object)),
             _ => {}
         }

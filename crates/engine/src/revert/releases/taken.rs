@@ -25,14 +25,14 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
     let (namespace, _) = release_of(&change.object)?;
     let stay = if change.to.is_absent() { Vec::new() } else { known_manifests(&change.to, known)? };
     let stay: Vec<_> = stay.iter().filter_map(|manifest| identity(manifest, namespace)).collect();
-    let is_kept = |manifest: &Value| {
+    let has_keep_policy = |manifest: &Value| {
         let policy = manifest.pointer("/metadata/annotations")?.get("helm.sh/resource-policy")?.as_str()?;
         Some(policy.trim().eq_ignore_ascii_case("keep"))
     };
     let mut manifests = manifests(&change.from, known);
     manifests.retain(|manifest| {
         let is_there_then = || identity(manifest, namespace).is_some_and(|one| stay.contains(&one));
-        is_kept(manifest) != Some(true) && !is_there_then()
+        has_keep_policy(manifest) != Some(true) && !is_there_then()
     });
     Some((namespace, manifests))
 }
@@ -77,7 +77,7 @@ pub(crate) fn go_with_their_release(
             object.is_some_and(|object| manifests.iter().any(|m| release::is(m, &object, &namespace)))
         };
         let keeps = undos.iter().zip(verdicts.iter()).find_map(|(undo, verdict)| match verdict {
-            Verdict::Kept(why) if is_of_release(undo) => Some((undo, why)),
+            Verdict::NotAllowed(why) if is_of_release(undo) => Some((undo, why)),
             Verdict::Stays(why) if undo.theirs.is_some() && !is_allowed && is_of_release(undo) => {
                 Some((undo, why))
             }
@@ -92,7 +92,7 @@ pub(crate) fn go_with_their_release(
             let goes = match verdict {
                 Verdict::Back(change) => change.to.is_absent(),
                 Verdict::Stays(_) | Verdict::Lost(_) => true,
-                Verdict::Same | Verdict::With(_) | Verdict::Kept(_) => false,
+                Verdict::Same | Verdict::With(_) | Verdict::NotAllowed(_) => false,
             };
             if goes {
                 *verdict = Verdict::With(release.clone());

@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     /// Records in the run that it made the user and the group `root` first of all, and gives the host account files that have them.
     fn made_accounts(&self, run: &str) {
         let etc = self.dir.path().join("etc");
@@ -11,8 +11,8 @@ impl Host {
         std::fs::write(etc.join("passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
         std::fs::write(etc.join("group"), "root:x:0:\n").unwrap();
         std::fs::write(etc.join("shadow"), "root:*:1:0:9:7:::\n").unwrap();
-        let said = self.sh(&format!("CV_ETC='{}'; cv_line_group root; cv_line_user root", etc.display()));
-        let text = String::from_utf8(said.stdout).unwrap();
+        let reply = self.sh(&format!("CV_ETC='{}'; cv_line_group root; cv_line_user root", etc.display()));
+        let text = String::from_utf8(reply.stdout).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let made = |seq: u32, kind: &str, line: &str| {
             format!("begin\t{seq}\t{kind}\troot\tabsent\t{line}\tr/a\t-\ndone\t{seq}\t{line}\n")
@@ -35,8 +35,8 @@ impl Host {
         std::fs::write(&script, text).unwrap();
         let etc = self.dir.path().join("etc");
         let output = self.command().env("CV_ETC", etc).arg(script).args(args).output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        (output.status.code(), said, std::fs::read_to_string(asked).unwrap())
+        let reply = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), reply, std::fs::read_to_string(asked).unwrap())
     }
 }
 
@@ -50,20 +50,20 @@ fn an_account_stays_with_a_directory_that_holds_what_is_not_undone() {
         host.one("r2", &mut spec(vec![change]), &[]);
         host.made_accounts("r2");
         std::fs::write(home.join("history"), "").unwrap();
-        let (status, said, asked) = host.undo_accounts(&["r2"]);
-        assert_eq!((status, asked.as_str()), (Some(1), ""), "{:?}: {said}", host.argv);
+        let (status, reply, asked) = host.undo_accounts(&["r2"]);
+        assert_eq!((status, asked.as_str()), (Some(1), ""), "{:?}: {reply}", host.argv);
         for account in ["user:root", "group:root"] {
             let wanted =
                 format!("LEFT ALONE     {account}: something that stays belongs to it: left alone\n");
-            assert!(said.contains(&wanted), "{said}");
+            assert!(reply.contains(&wanted), "{reply}");
         }
         // The accounts alone are nothing that can be undone: the run before is reached.
-        let (_, said, _) = host.undo_accounts(&[]);
-        assert!(said.contains("undoing run r1") && !other.exists(), "{said}");
+        let (_, reply, _) = host.undo_accounts(&[]);
+        assert!(reply.contains("undoing run r1") && !other.exists(), "{reply}");
         // Without it they go.
         std::fs::remove_file(home.join("history")).unwrap();
-        let (_, said, asked) = host.undo_accounts(&["r2"]);
-        assert_eq!(asked, "userdel -- root\ngroupdel -- root\n", "{said}");
+        let (_, reply, asked) = host.undo_accounts(&["r2"]);
+        assert_eq!(asked, "userdel -- root\ngroupdel -- root\n", "{reply}");
     }
 }
 
@@ -76,9 +76,9 @@ fn an_account_stays_with_a_file_that_could_not_be_restored() {
         host.one("r1", &mut spec(vec![change]), &[b"new"]);
         host.made_accounts("r1");
         std::fs::remove_file(host.root().join("blobs").join(Digest::of(b"old").as_str())).unwrap();
-        let (status, said, asked) = host.undo_accounts(&["r1"]);
-        assert!(said.contains("FAILED         path:"), "{said}");
-        assert!(said.contains("LEFT ALONE     user:root:"), "{said}");
-        assert_eq!((status, asked.as_str()), (Some(1), ""), "{said}");
+        let (status, reply, asked) = host.undo_accounts(&["r1"]);
+        assert!(reply.contains("FAILED         path:"), "{reply}");
+        assert!(reply.contains("LEFT ALONE     user:root:"), "{reply}");
+        assert_eq!((status, asked.as_str()), (Some(1), ""), "{reply}");
     }
 }

@@ -4,7 +4,7 @@
 //! attacked a quarter as often.
 
 use super::*;
-use field::{Field, SECRET, THEIRS, attempts, while_exchanging};
+use field::{AttackField, SECRET, THEIRS, attempts, while_exchanging};
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd;
 
@@ -13,8 +13,8 @@ mod field;
 
 /// The machine under attack: the user's directory as it was and as a run has left it, and the records of that run.
 struct AttackedMachine {
-    host: Host,
-    field: Field,
+    host: FakeHost,
+    field: AttackField,
     pair: [PathBuf; 2],
     before: String,
     /// Leads to the user's directory, whatever its name is at the moment.
@@ -25,11 +25,11 @@ struct AttackedMachine {
 const NEW: &[u8] = b"of the run\n";
 
 impl AttackedMachine {
-    fn new(host: Host) -> Self {
+    fn new(host: FakeHost) -> Self {
         let home = std::env::var_os("HOME").unwrap_or_else(|| "/root".into());
         let keep = tempfile::tempdir_in(home).unwrap();
         std::fs::set_permissions(keep.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let field = Field::new(keep);
+        let field = AttackField::new(keep);
         let pair = field.linked_dir();
         let real = std::fs::File::open(&pair[0]).unwrap();
         let state = |line: &str| State::from_line(line);
@@ -83,19 +83,19 @@ impl AttackedMachine {
         let peace = String::from_utf8_lossy(&peace.stdout).into_owned();
         assert!(peace.contains("did it"), "{:?}: the work fails even in peace\n{peace}", self.host.argv);
         let output = while_exchanging(&self.pair, || self.host.sh(&script));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{reply}{}", String::from_utf8_lossy(&output.stderr));
         let shell = &self.host.argv;
-        assert_eq!(self.field.roots(), self.before, "{shell:?}: root's own was changed\n{said}");
-        assert!(!said.contains(secret.as_str()), "{shell:?}: root's digest was said\n{said}");
-        assert!(!said.contains("own secret"), "{shell:?}: root's secret was said\n{said}");
-        said.matches("did it").count()
+        assert_eq!(self.field.roots(), self.before, "{shell:?}: root's own was changed\n{reply}");
+        assert!(!reply.contains(secret.as_str()), "{shell:?}: root's digest was said\n{reply}");
+        assert!(!reply.contains("own secret"), "{shell:?}: root's secret was said\n{reply}");
+        reply.matches("did it").count()
     }
 }
 
 /// One attack in each shell; `ready` does what comes before it in peace, `text` is what is done under attack.
 fn attacks(name: &str, ready: impl Fn(&AttackedMachine), text: impl Fn(&AttackedMachine) -> String) {
-    let hosts: Vec<Host> = hosts().into_iter().filter(|host| !host.is_ash_with_tools()).collect();
+    let hosts: Vec<FakeHost> = hosts().into_iter().filter(|host| !host.is_ash_with_tools()).collect();
     let times = attempts().div_ceil(4 * hosts.len());
     let (begun, shells, mut done) = (std::time::Instant::now(), hosts.len(), 0);
     for host in hosts {
@@ -110,7 +110,7 @@ fn attacks(name: &str, ready: impl Fn(&AttackedMachine), text: impl Fn(&Attacked
     );
 }
 
-impl Host {
+impl FakeHost {
     /// The tools are the same as dash's, and busybox's own ash comes by itself.
     fn is_ash_with_tools(&self) -> bool {
         self.path.is_none() && self.argv[0].ends_with("ash") && self.argv[0].is_absolute()
@@ -139,8 +139,8 @@ fn undo_sh_changes_nothing_of_roots() {
         "undo.sh",
         |attacked| {
             let output = attacked.host.run("r1", &[], &attacked.host.item(&attacked.item, &[NEW]));
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(said.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{said}");
+            let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(reply.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{reply}");
             attacked.keep("after");
             let retained = attacked.host.dir.path().join("kept/records");
             let copied = Command::new("cp").arg("-a").arg(attacked.host.root()).arg(&retained).status();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     /// An item of a command that makes `made` and fails. Its undo takes `made` away, and counts itself.
     fn failing(&self, has_undo: bool) -> ItemSpec {
         let (made, undone) = (self.file("made"), self.file("undone"));
@@ -32,11 +32,11 @@ fn undo_runs_the_undo_of_a_command_that_failed_once() {
         host.one("r1", &mut host.failing(true), &[]);
         assert_eq!(host.work(), (true, 0));
         assert!(host.records()[0].changes[0].may_have_happened());
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, host.work()), (Some(0), (false, 1)), "{said}");
-        let (_, said) = host.undo(&[]);
-        assert!(said.contains("no run to undo"), "{said}");
-        assert_eq!(host.work(), (false, 1), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, host.work()), (Some(0), (false, 1)), "{reply}");
+        let (_, reply) = host.undo(&[]);
+        assert!(reply.contains("no run to undo"), "{reply}");
+        assert_eq!(host.work(), (false, 1), "{reply}");
         // The controller decides the same.
         let records = host.records();
         let ledger = converge_ledger::Ledger::of(&records);
@@ -50,9 +50,9 @@ fn a_command_that_failed_and_has_no_undo_leaves_nothing_to_undo() {
     for host in hosts() {
         host.one("r1", &mut host.failing(false), &[]);
         assert!(!host.records()[0].changes[0].may_have_happened());
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, host.work()), (Some(0), (true, 0)), "{said}");
-        assert!(said.contains("no run to undo"), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, host.work()), (Some(0), (true, 0)), "{reply}");
+        assert!(reply.contains("no run to undo"), "{reply}");
     }
 }
 
@@ -73,9 +73,9 @@ fn an_automatic_revert_runs_the_undo_of_a_command_that_was_begun() {
                 std::fs::write(&journal, rest.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
             }
             std::fs::write(host.root().join("switch/asked"), "").unwrap();
-            let said = host.act();
-            assert!(said.contains("restored       command:role/an item"), "{said}");
-            assert_eq!(host.work(), (false, 1), "{said}");
+            let reply = host.act();
+            assert!(reply.contains("restored       command:role/an item"), "{reply}");
+            assert_eq!(host.work(), (false, 1), "{reply}");
             assert!(!host.records()[0].changes[0].may_have_happened());
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     fn undo_beside(&self, cluster: &Path, args: &[&str]) -> String {
         let script = self.dir.path().join("undo.sh");
         std::fs::write(&script, undo_text()).unwrap();
@@ -19,12 +19,12 @@ fn objects_of_a_cluster_are_named_where_there_may_be_some() {
             let change = host.change(&path, host.file_line(run.as_bytes(), 0o600));
             host.one(run, &mut spec(vec![change]), &[run.as_bytes()]);
         }
-        let said = host.undo_beside(&cluster, &["r2"]);
-        assert!(said.contains("restored ") && !said.contains("Kubernetes"), "{said}");
+        let reply = host.undo_beside(&cluster, &["r2"]);
+        assert!(reply.contains("restored ") && !reply.contains("Kubernetes"), "{reply}");
         std::fs::create_dir(&cluster).unwrap();
-        let said = host.undo_beside(&cluster, &["r2"]);
-        assert!(!said.contains("restored ") && !said.contains("Kubernetes"), "{said}");
-        let said = host.undo_beside(&cluster, &["r1"]);
-        assert!(said.contains("restored ") && said.contains("Kubernetes"), "{said}");
+        let reply = host.undo_beside(&cluster, &["r2"]);
+        assert!(!reply.contains("restored ") && !reply.contains("Kubernetes"), "{reply}");
+        let reply = host.undo_beside(&cluster, &["r1"]);
+        assert!(reply.contains("restored ") && reply.contains("Kubernetes"), "{reply}");
     }
 }

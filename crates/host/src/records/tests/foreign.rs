@@ -45,9 +45,9 @@ fn what_foreign_code_moves_is_reported_saved_and_stops_the_stretch() {
         assert_eq!(run.window[&watched], (before.clone(), host.line(&conf)));
         let record = &host.records()[0];
         assert_eq!(record.changes[1].outcome, SavedOutcome::Moved);
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert_eq!((host.line(&conf), mark.exists()), (before, false), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert_eq!((host.line(&conf), mark.exists()), (before, false), "{reply}");
     }
 }
 
@@ -96,11 +96,11 @@ fn what_is_watched_is_looked_at_once_between_two_items() {
         let text = String::from_utf8_lossy(&output.stdout);
         let ends: Vec<&str> = text.lines().filter(|l| l.starts_with("status ")).collect();
         assert_eq!(ends, ["status 0", "status 0", "status 0"], "{text}");
-        let said = std::fs::read_to_string(&looks).unwrap();
-        let times = |name: &str| said.lines().filter(|l| *l == name).count();
+        let reply = std::fs::read_to_string(&looks).unwrap();
+        let times = |name: &str| reply.lines().filter(|l| *l == name).count();
         // d: before and after the first, after the second, and before and after the third, which found nothing new enough.
-        assert_eq!(times("d"), 5, "{said}");
+        assert_eq!(times("d"), 5, "{reply}");
         // b: twice while it is watched, twice around its own change, and what applies it looks too.
-        assert_eq!((times("b"), times("c")), (2 + times("a"), 3 + times("a")), "{said}");
+        assert_eq!((times("b"), times("c")), (2 + times("a"), 3 + times("a")), "{reply}");
     }
 }

@@ -83,8 +83,8 @@ fn meta_that_lies_panics_nobody_and_removes_nothing_of_others() {
             std::fs::write(&b, "of somebody else").unwrap();
             assert!(host.run("004", &[], "true").status.success(), "{lie:?}");
             for _ in 0..2 {
-                let (status, said) = host.undo(&[]);
-                assert!(matches!(status, Some(0 | 1)), "{lie:?}: {said}");
+                let (status, reply) = host.undo(&[]);
+                assert!(matches!(status, Some(0 | 1)), "{lie:?}: {reply}");
             }
             assert_eq!(std::fs::read(&b).unwrap(), b"of somebody else", "{lie:?}");
             assert_eq!(std::fs::read(&theirs).unwrap(), b"not of converge", "{lie:?}");

@@ -4,7 +4,7 @@ use super::*;
 pub(super) const SAFE: &str = "cv_others_write() { case $3 in */open) return 0 ;; esac; return 1; }";
 
 /// New files in the folder of a host, each an item of its own.
-fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
+fn members(host: &FakeHost, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
     let one = |(seq, (name, text)): (u32, &(&str, &str))| {
         let change = host.change(&host.file(name), host.file_line(text.as_bytes(), 0o640));
         let mut spec = spec(vec![change]);
@@ -20,7 +20,7 @@ fn members(host: &Host, files: &[(&str, &str)]) -> Vec<(ItemSpec, PlainFile)> {
 
 /// The output of the group, between these scripts in its run.
 pub(super) fn made(
-    host: &Host,
+    host: &FakeHost,
     members: &[(ItemSpec, PlainFile)],
     before: &str,
 ) -> (String, Vec<Option<ItemRun>>) {
@@ -35,8 +35,8 @@ pub(super) fn made(
     let status = text.lines().filter_map(|l| l.strip_prefix("status ")).next_back();
     let status =
         status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
-    let mut said = group_said("t0k", &output.stdout);
-    let mut read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
+    let mut reply = group_answers("t0k", &output.stdout);
+    let mut read = |spec: &ItemSpec| match reply.remove(&spec.rows[0].seq) {
         Some(MemberAnswer::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
         Some(MemberAnswer::Alone) => None,
         None => panic!("nothing was said of {}: {text}", spec.address),
@@ -80,9 +80,9 @@ fn files_that_are_made_together_are_made_and_recorded_as_each_by_itself() {
             .collect();
         assert_eq!(saved, wanted);
         assert_eq!(host.owned().things.len(), files.len());
-        let (code, said) = host.undo(&[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(std::fs::read_dir(host.file("")).unwrap().count(), 0, "{said}");
+        let (code, reply) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert_eq!(std::fs::read_dir(host.file("")).unwrap().count(), 0, "{reply}");
     }
 }
 
@@ -144,15 +144,15 @@ fn after_a_member_that_fails_none_is_made_and_no_temporary_file_is_left() {
                 .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
             assert_eq!(hidden.count(), 0, "{says}");
             assert!(!host.file("c").exists());
-            let (_, said) = host.undo(&[]);
-            assert!(!host.file("a").exists(), "{said}");
+            let (_, reply) = host.undo(&[]);
+            assert!(!host.file("a").exists(), "{reply}");
             std::fs::remove_dir_all(host.root().join("runs/r1")).unwrap();
         }
     }
 }
 
 /// A directory, one in it, and a file in that.
-fn tree(host: &Host) -> Vec<(ItemSpec, PlainFile)> {
+fn tree(host: &FakeHost) -> Vec<(ItemSpec, PlainFile)> {
     let change = |name: &str, to: &str| Change {
         object: ObjectId::new("path", host.file(name).to_str().unwrap()),
         from: State::absent(),
@@ -217,9 +217,9 @@ fn a_group_that_is_killed_leaves_before_or_after_of_each_file_and_the_next_run_s
         let names =
             std::fs::read_dir(host.file("")).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
         assert_eq!(names, ["a"]);
-        let (code, said) = host.undo(&[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(!host.file("a").exists(), "{said}");
+        let (code, reply) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert!(!host.file("a").exists(), "{reply}");
     }
 }
 

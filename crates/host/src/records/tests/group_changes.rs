@@ -4,7 +4,7 @@ use super::group::{SAFE, made};
 use super::*;
 
 /// Files that are there (with mode 644), and what becomes of each: `None` is absent. The same text twice: only its mode changes, to 640.
-fn changes(host: &Host, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(ItemSpec, PlainFile)> {
+fn changes(host: &FakeHost, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(ItemSpec, PlainFile)> {
     let one = |(seq, (name, before, after)): (u32, &(&str, Option<&str>, Option<&str>))| {
         let path = host.file(name);
         if let Some(text) = before {
@@ -23,7 +23,7 @@ fn changes(host: &Host, files: &[(&str, Option<&str>, Option<&str>)]) -> Vec<(It
 }
 
 /// Every file of the host with its mode and content.
-fn tree(host: &Host) -> BTreeMap<String, (u32, String)> {
+fn tree(host: &FakeHost) -> BTreeMap<String, (u32, String)> {
     let entries = std::fs::read_dir(host.file("")).unwrap().map(Result::unwrap);
     entries
         .map(|entry| {
@@ -83,16 +83,16 @@ fn files_are_changed_and_removed_together_and_undo_gives_back_every_byte() {
             .collect();
         let refs: Vec<_> = back.iter().map(|(spec, file)| (spec, file)).collect();
         let piece = group_piece("t0k", &refs);
-        let said =
+        let reply =
             host.run("r2", &["r1"], &format!("{SAFE}\n(\n{}) </dev/null\necho \"status $?\"", piece.script));
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.contains("status 0"), "{:?} {said}", host.argv);
+        let reply = String::from_utf8_lossy(&reply.stdout).into_owned();
+        assert!(reply.contains("status 0"), "{:?} {reply}", host.argv);
         assert_eq!(tree(&host), before, "{:?}", host.argv);
-        let (code, said) = host.undo(&["r2"]);
-        assert_eq!(code, Some(0), "{said}");
-        let (code, said) = host.undo(&["r1"]);
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(tree(&host), before, "{:?} {said}", host.argv);
+        let (code, reply) = host.undo(&["r2"]);
+        assert_eq!(code, Some(0), "{reply}");
+        let (code, reply) = host.undo(&["r1"]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert_eq!(tree(&host), before, "{:?} {reply}", host.argv);
     }
 }
 
@@ -127,10 +127,10 @@ fn what_somebody_else_touches_between_the_look_and_its_turn_is_left_to_an_item_o
                 .map(converge_ledger::SavedChange::may_have_happened)
                 .collect();
             assert_eq!(did, [true, false, false], "{touch}");
-            let (code, said) = host.undo(&[]);
-            assert_eq!(code, Some(0), "{touch} {said}");
-            assert_eq!(tree(&host).remove("b"), theirs, "{said}");
-            assert_eq!(tree(&host)["a"].1, "1", "{said}");
+            let (code, reply) = host.undo(&[]);
+            assert_eq!(code, Some(0), "{touch} {reply}");
+            assert_eq!(tree(&host).remove("b"), theirs, "{reply}");
+            assert_eq!(tree(&host)["a"].1, "1", "{reply}");
             let _ = std::fs::remove_file(host.file("b"));
             std::fs::remove_dir_all(host.root()).unwrap();
         }
@@ -159,9 +159,9 @@ fn a_full_disk_leaves_what_is_after_it_and_what_cannot_be_saved_is_not_begun() {
         assert!(runs[1].as_ref().unwrap().output.contains("is the disk full?"), "{runs:?}");
         let texts = ["a", "b", "c"].map(|name| std::fs::read_to_string(host.file(name)).unwrap());
         assert_eq!(texts, ["2", "3", "5"]);
-        let (code, said) = host.undo(&[]);
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(std::fs::read_to_string(host.file("a")).unwrap(), "1", "{said}");
+        let (code, reply) = host.undo(&[]);
+        assert_eq!(code, Some(0), "{reply}");
+        assert_eq!(std::fs::read_to_string(host.file("a")).unwrap(), "1", "{reply}");
     }
 }
 
@@ -193,15 +193,15 @@ fn a_kill_at_any_step_leaves_before_or_after_of_each_file() {
             let names: Vec<String> = tree(&host).into_keys().filter(|name| name.starts_with('.')).collect();
             assert_eq!(names, [""; 0], "{kill}");
             assert!(!host.root().join("runs/r1/stage").exists(), "{kill}");
-            let (_, said) = host.undo(&[]);
-            assert_eq!(tree(&host), before, "{:?} {kill}: {said}", host.argv);
+            let (_, reply) = host.undo(&[]);
+            assert_eq!(tree(&host), before, "{:?} {kill}: {reply}", host.argv);
             let _ = std::fs::remove_dir_all(host.root());
         }
     }
 }
 
 #[test]
-fn attributes_are_kept_and_come_back_as_with_one_file() {
+fn attributes_are_preserved_and_come_back_as_with_one_file() {
     for host in hosts() {
         if host.path.is_some() {
             // Its cp carries nothing over.
@@ -229,12 +229,12 @@ fn attributes_are_kept_and_come_back_as_with_one_file() {
             let (status, runs) = made(&host, &members, tar);
             assert_eq!(status, "0", "{:?} {runs:?}", host.argv);
             assert_eq!((note("a").as_deref(), note("c")), (Some("a"), None), "{tar}");
-            let (code, said) = host.undo(&[]);
-            assert_eq!(code, Some(0), "{said}");
+            let (code, reply) = host.undo(&[]);
+            assert_eq!(code, Some(0), "{reply}");
             assert_eq!(
                 (note("a").as_deref(), note("b").as_deref(), note("c")),
                 (Some("a"), Some("b"), None),
-                "{tar} {said}"
+                "{tar} {reply}"
             );
             std::fs::remove_dir_all(host.root()).unwrap();
         }
@@ -299,7 +299,7 @@ fn the_work_grows_with_the_number_of_files_and_no_faster() {
                 "mkdir",
             ];
             let place = format!("*/files/{folder}/*");
-            let said = |name: &str| {
+            let reply = |name: &str| {
                 let (log, moved) = (log("started"), log("moved"));
                 format!(
                     "{name}() {{ case {name}:$2 in mv:{place} | rm:{place}) echo x >>'{}' ;; *) echo {name} >>'{}' ;; esac; command {name} \"$@\"; }}\n",
@@ -307,7 +307,7 @@ fn the_work_grows_with_the_number_of_files_and_no_faster() {
                     log.display()
                 )
             };
-            let mut before: String = programs.iter().map(|name| said(name)).collect();
+            let mut before: String = programs.iter().map(|name| reply(name)).collect();
             if is_bash {
                 let log = log("commands");
                 before.push_str(&format!("exec 19>>'{}'; set -T; trap 'echo x >&19' DEBUG\n", log.display()));

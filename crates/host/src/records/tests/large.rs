@@ -27,25 +27,25 @@ fn a_record_that_is_too_large_is_named_and_all_others_are_read() {
                 let begun = Instant::now();
                 let records = host.all_records();
                 assert!(begun.elapsed() < Duration::from_secs(60), "{:?}: {:?}", host.argv, begun.elapsed());
-                let said = records.broken.join("\n");
+                let reply = records.broken.join("\n");
                 for what in
                     ["huge/meta is larger than", "r1/journal is larger than", "zeros/meta holds no text"]
                 {
-                    assert!(said.contains(what), "{:?}: {said}", host.argv);
+                    assert!(reply.contains(what), "{:?}: {reply}", host.argv);
                 }
                 assert!(records.runs.iter().any(|run| run.id == "r2" && run.changes.len() == 1));
-                let (status, said) = host.undo(&[]);
-                assert_eq!(status, Some(0), "{said}");
-                assert!(said.contains("undoing run r2") && said.contains("huge/meta is larger"), "{said}");
-                assert!(a.exists() && !b.exists(), "{said}");
-                let (status, said) = host.undo(&["r1"]);
-                assert_eq!(status, Some(64), "{said}");
+                let (status, reply) = host.undo(&[]);
+                assert_eq!(status, Some(0), "{reply}");
+                assert!(reply.contains("undoing run r2") && reply.contains("huge/meta is larger"), "{reply}");
+                assert!(a.exists() && !b.exists(), "{reply}");
+                let (status, reply) = host.undo(&["r1"]);
+                assert_eq!(status, Some(64), "{reply}");
             });
         }
     });
 }
 
-impl Host {
+impl FakeHost {
     /// A run that has made a file: its journal, and the text of that.
     fn one_run(&self) -> (PathBuf, String) {
         let change = self.change(&self.file("a"), self.file_line(b"1", 0o600));
@@ -65,9 +65,12 @@ fn a_journal_that_fills_an_answer_is_named_with_the_remedy() {
         std::fs::write(&journal, format!("{text}{forged}")).unwrap();
         for script in [list_script(), owned_script()] {
             let output = host.sh(&script);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains("runs/r1/journal has 200003 lines") && said.contains("remove "), "{said}");
+            let reply = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{reply}");
+            assert!(
+                reply.contains("runs/r1/journal has 200003 lines") && reply.contains("remove "),
+                "{reply}"
+            );
             assert!(output.stdout.len() < 1000);
         }
     }
@@ -89,10 +92,10 @@ fn journals_that_fill_an_answer_together_are_named_with_the_remedy() {
         }
         for script in [list_script(), owned_script()] {
             let output = host.sh(&script);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{said}");
+            let reply = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{reply}");
             let named = "the largest are r5 (2.8 MiB). To go on without these, move their folders away";
-            assert!(said.contains("9.9 MiB together, ") && said.contains(named), "{said}");
+            assert!(reply.contains("9.9 MiB together, ") && reply.contains(named), "{reply}");
         }
         std::fs::rename(runs.join("r5"), host.root().join("r5")).unwrap();
         assert!(host.sh(&list_script()).status.success());

@@ -106,14 +106,14 @@ fn in_force(text: &str) -> String {
     let ledger = Ledger::of(&records.runs);
     let projects =
         ["p", "q"].map(|p| ProjectScope(ProjectName { playbook: p.to_owned(), inventory: "i".to_owned() }));
-    let mut said = String::new();
+    let mut reply = String::new();
     for (at, run) in records.runs.iter().enumerate() {
         for change in &run.changes {
             if projects.iter().any(|p| ledger.candidates(p, &|c| std::ptr::eq(c, change)).contains(&at)) {
                 let after = change.after.line();
                 let (last, planned) =
                     if change.outcome == SavedOutcome::Unknown { ("?", after) } else { (after, "-") };
-                said.push_str(&format!(
+                reply.push_str(&format!(
                     "{}\t{}\t{}\t{}\t{}\t{last}\t{planned}\t{}\n",
                     run.id,
                     change.seq,
@@ -125,7 +125,7 @@ fn in_force(text: &str) -> String {
             }
         }
     }
-    said
+    reply
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn undo_sh_and_the_ledger_agree_on_what_is_in_force() {
     std::fs::write(&file, script).unwrap();
     let output = Command::new("sh").arg(&file).arg(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    let mut rest = said.as_str();
+    let reply = String::from_utf8(output.stdout).unwrap();
+    let mut rest = reply.as_str();
     let (mut wrong, mut alive) = (Vec::new(), 0);
     for (n, (text, _)) in cases.iter().enumerate() {
         let (awk, behind) = rest.split_once(&format!("end {n}\n")).unwrap();
@@ -181,7 +181,7 @@ fn undo_sh_and_the_ledger_agree_on_what_is_in_force() {
         }
     }
     wrong.sort();
-    let shortest: Vec<&str> = wrong.iter().take(3).map(|(_, said)| said.as_str()).collect();
+    let shortest: Vec<&str> = wrong.iter().take(3).map(|(_, reply)| reply.as_str()).collect();
     assert!(wrong.is_empty(), "{} of {SEQUENCES}; the shortest:\n{}", wrong.len(), shortest.join("\n"));
     assert!(alive > SEQUENCES / 3, "{alive}");
 }

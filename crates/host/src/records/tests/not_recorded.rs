@@ -40,8 +40,8 @@ fn an_item_that_was_done_and_cannot_be_recorded_is_reported_and_goes_back() {
         let records = host.records();
         assert_eq!(records[0].changes.len(), 1);
         assert_eq!(records[0].changes[0].outcome, SavedOutcome::Unknown);
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, std::fs::read(&a).unwrap().as_slice()), (Some(0), &b"old"[..]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, std::fs::read(&a).unwrap().as_slice()), (Some(0), &b"old"[..]), "{reply}");
     }
 }
 
@@ -73,8 +73,8 @@ fn a_line_that_was_cut_off_is_not_joined_with_the_next_one() {
             let [run] = records.runs.as_slice() else { panic!("{:?}: {:?}", host.argv, records.runs) };
             assert_eq!(run.changes[0].outcome, SavedOutcome::Unknown, "{:?}", host.argv);
             assert!(run.finished, "{:?}", host.argv);
-            let (status, said) = host.undo(&[]);
-            assert_eq!((status, std::fs::read(&a).unwrap().as_slice()), (Some(0), &b"old"[..]), "{said}");
+            let (status, reply) = host.undo(&[]);
+            assert_eq!((status, std::fs::read(&a).unwrap().as_slice()), (Some(0), &b"old"[..]), "{reply}");
         }
     }
 }
@@ -115,7 +115,7 @@ fn a_rollback_that_cannot_be_recorded_is_gone_on_with() {
         assert_eq!((undos.len(), &undos[0].left, &undos[0].before), (1, &before, &before));
         assert!(host.run("r3", &[], "true").status.success());
         assert!(host.owned().cut_off.is_none(), "the next run has ended it");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, host.line(&a)), (Some(0), before), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, host.line(&a)), (Some(0), before), "{reply}");
     }
 }

@@ -65,10 +65,10 @@ fn runs_are_ordered_by_their_numbers_whatever_their_records_hold() {
         with("linked", "journal", "");
         symlink("nothing", runs.join("linked/meta")).unwrap();
         expected.sort();
-        let said = host.sh("cv_order");
-        let order: Vec<String> = String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect();
+        let reply = host.sh("cv_order");
+        let order: Vec<String> = String::from_utf8_lossy(&reply.stdout).lines().map(str::to_owned).collect();
         let expected: Vec<String> = expected.into_iter().map(|(_, name)| name).collect();
-        assert_eq!(order, expected, "{:?}: {}", host.argv, String::from_utf8_lossy(&said.stderr));
+        assert_eq!(order, expected, "{:?}: {}", host.argv, String::from_utf8_lossy(&reply.stderr));
     }
 }
 
@@ -84,10 +84,10 @@ fn the_order_of_many_runs_takes_as_many_programs_as_that_of_one() {
             let noted = |name: &&str| format!("{name}() {{ echo {name} >&2; command {name} \"$@\"; }}\n");
             let programs = ["awk", "cat", "cut", "find", "grep", "sed", "sort", "tr", "xargs"];
             let noted: String = programs.iter().map(noted).collect();
-            let said = host.sh(&format!("{noted}cv_order"));
-            assert_eq!(String::from_utf8_lossy(&said.stdout).lines().count(), last as usize);
+            let reply = host.sh(&format!("{noted}cv_order"));
+            assert_eq!(String::from_utf8_lossy(&reply.stdout).lines().count(), last as usize);
             let mut programs: Vec<String> =
-                String::from_utf8_lossy(&said.stderr).lines().map(str::to_owned).collect();
+                String::from_utf8_lossy(&reply.stderr).lines().map(str::to_owned).collect();
             programs.sort();
             programs
         };

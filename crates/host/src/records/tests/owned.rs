@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Host {
+impl FakeHost {
     pub(super) fn owned(&self) -> OwnedRecords {
         let output = self.sh(&owned_script());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -55,8 +55,8 @@ fn a_plan_shows_what_the_base_holds_and_what_came_after_it() {
         );
         host.remove("r04", &a);
         assert_eq!(host.owned().things.len(), 1);
-        let (status, said) = host.undo(&["r02"]);
-        assert_eq!(status, Some(0), "{said}");
+        let (status, reply) = host.undo(&["r02"]);
+        assert_eq!(status, Some(0), "{reply}");
         assert_eq!(host.owned().things, [], "undo.sh gives back too, and folds nothing");
         assert_eq!(host.folded(), ["r01", "r02", "r03"]);
     }
@@ -73,8 +73,8 @@ fn what_is_disowned_stands_in_the_journal_until_the_base_has_it() {
         let records = host.records();
         assert_eq!(records[1].disowned, [(0, thing)]);
         assert_eq!(records.len(), 2, "it changed nothing, and is kept all the same");
-        let (status, said) = host.undo(&["--list"]);
-        assert!(status == Some(0) && said.contains("r01") && !said.contains("r02"), "{said}");
+        let (status, reply) = host.undo(&["--list"]);
+        assert!(status == Some(0) && reply.contains("r01") && !reply.contains("r02"), "{reply}");
         host.put("r03", &other, b"1", None);
         assert_eq!(host.folded(), ["r01", "r02"]);
         assert_eq!(host.owned().things, []);
@@ -83,7 +83,7 @@ fn what_is_disowned_stands_in_the_journal_until_the_base_has_it() {
 }
 
 #[test]
-fn what_is_forgotten_stays_so_while_a_run_before_it_is_kept() {
+fn what_is_forgotten_stays_so_while_a_run_before_it_is_retained() {
     for host in hosts() {
         let (a, other) = (host.file("a"), host.file("other"));
         host.put("r01", &a, b"1", Some("first"));
@@ -92,21 +92,21 @@ fn what_is_forgotten_stays_so_while_a_run_before_it_is_kept() {
         assert!(host.run("r03", &[], &forget_script(&thing)).status.success());
         let managed: Vec<ObjectId> = host.owned().things.into_iter().map(|t| t.object).collect();
         assert!(managed.len() == 1 && managed[0] != thing, "{managed:?}");
-        let (status, said) = host.undo(&["--list"]);
-        assert!(status == Some(0) && said.contains("r02") && !said.contains("r01"), "{said}");
+        let (status, reply) = host.undo(&["--list"]);
+        assert!(status == Some(0) && reply.contains("r02") && !reply.contains("r01"), "{reply}");
         // Folded into the base, the record stays: rollbacks read it.
         host.put("r04", &other, b"2", Some("first"));
         let records = host.records();
         assert_eq!(records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["r01", "r02", "r03", "r04"]);
         assert_eq!(records[2].forgotten.iter().collect::<Vec<_>>(), [&thing]);
-        let (status, said) = host.undo(&["r01"]);
-        assert_eq!((status, std::fs::read(&a).unwrap()), (Some(0), b"1".to_vec()), "{said}");
-        assert!(!said.contains("removed"), "{said}");
+        let (status, reply) = host.undo(&["r01"]);
+        assert_eq!((status, std::fs::read(&a).unwrap()), (Some(0), b"1".to_vec()), "{reply}");
+        assert!(!reply.contains("removed"), "{reply}");
     }
 }
 
 #[test]
-fn a_base_made_of_something_else_is_not_kept() {
+fn a_base_made_of_something_else_is_not_retained() {
     for host in hosts() {
         let (a, b) = (host.file("a"), host.file("b"));
         host.put("r01", &a, b"1", Some("first"));
@@ -179,25 +179,25 @@ fn what_a_rollback_set_out_for_stays_until_other_runs_come() {
         for id in runs {
             host.put(id, &file, id.as_bytes(), Some("first"));
         }
-        let closed_with_two_kept = |id: &str, rolls_back: &[&str], bytes: &[u8]| {
+        let closed_with_two_retained = |id: &str, rolls_back: &[&str], bytes: &[u8]| {
             let mut item = spec(vec![host.change(&file, host.file_line(bytes, 0o600))]);
             item.run = id.to_owned();
             let body = format!("export CV_KEEP_RUNS=2\n{}", host.item(&item, &[bytes]));
             assert!(host.run(id, rolls_back, &body).status.success());
             host.records().into_iter().map(|r| r.id).collect::<Vec<_>>()
         };
-        assert_eq!(closed_with_two_kept("r4", &runs, b"before"), ["r1", "r2", "r3", "r4"]);
+        assert_eq!(closed_with_two_retained("r4", &runs, b"before"), ["r1", "r2", "r3", "r4"]);
         // Repeated, it names the first rollback too.
         let all = ["r1", "r2", "r3", "r4"];
-        assert_eq!(closed_with_two_kept("r5", &all, b"again"), ["r1", "r2", "r3", "r4", "r5"]);
+        assert_eq!(closed_with_two_retained("r5", &all, b"again"), ["r1", "r2", "r3", "r4", "r5"]);
         // Runs and their rollbacks go together, when two newer runs stay.
-        assert_eq!(closed_with_two_kept("r6", &[], b"new"), ["r1", "r2", "r3", "r4", "r5", "r6"]);
-        assert_eq!(closed_with_two_kept("r7", &[], b"newer"), ["r6", "r7"]);
+        assert_eq!(closed_with_two_retained("r6", &[], b"new"), ["r1", "r2", "r3", "r4", "r5", "r6"]);
+        assert_eq!(closed_with_two_retained("r7", &[], b"newer"), ["r6", "r7"]);
     }
 }
 
 #[test]
-fn accounts_are_kept_while_a_later_run_may_bring_them_back() {
+fn accounts_are_retained_while_a_later_run_may_bring_them_back() {
     let host = &hosts()[0];
     host.put("r1", &host.file("a"), b"1", None);
     let saved = host.root().join("runs/r1/saved");
@@ -215,7 +215,7 @@ fn accounts_are_kept_while_a_later_run_may_bring_them_back() {
 }
 
 #[test]
-fn a_rollback_whose_target_is_kept_no_more_hides_no_later_run() {
+fn a_rollback_whose_target_is_retained_no_more_hides_no_later_run() {
     for host in hosts() {
         let file = host.file("a");
         host.put("r01", &file, b"1", Some("first"));
@@ -225,14 +225,14 @@ fn a_rollback_whose_target_is_kept_no_more_hides_no_later_run() {
         std::fs::write(runs.join("r02/meta"), format!("{meta}purpose\trollback\nundoes\tr01\n")).unwrap();
         std::fs::remove_dir_all(runs.join("r01")).unwrap();
         host.put("r03", &file, b"3", Some("first"));
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(!file.exists(), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(!file.exists(), "{reply}");
     }
 }
 
 #[test]
-fn the_content_before_us_is_kept_as_long_as_it_is_ours() {
+fn the_original_content_is_retained_as_long_as_the_object_is_managed() {
     for host in hosts() {
         let (a, other) = (host.file("a"), host.file("other"));
         std::fs::write(&a, "theirs").unwrap();
@@ -253,7 +253,7 @@ fn the_content_before_us_is_kept_as_long_as_it_is_ours() {
 }
 
 #[test]
-fn what_a_cut_off_run_made_is_ours_and_the_next_run_ends_it() {
+fn what_a_cut_off_run_made_is_managed_and_the_next_run_ends_it() {
     for host in hosts() {
         let path = host.file("a");
         let meta = RunMeta {
@@ -343,13 +343,13 @@ fn a_lock_without_a_record_names_the_process_that_holds_it() {
     let mut holder = Command::new("sh");
     holder.arg("-c").arg(held).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = holder.spawn().unwrap();
-    let mut said = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut said)
+    let mut reply = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut reply)
         .unwrap();
     let second = host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() }));
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    let reply = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(LOCKED));
-    assert!(said.contains("with no record of a run") && said.contains(&child.id().to_string()), "{said}");
+    assert!(reply.contains("with no record of a run") && reply.contains(&child.id().to_string()), "{reply}");
     assert!(host.owned().things.is_empty());
     drop(child.stdin.take());
     child.wait().unwrap();

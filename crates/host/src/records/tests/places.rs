@@ -31,7 +31,7 @@ fn text(path: &Path) -> String {
 }
 
 /// A run has changed `l/x` in `A`.
-fn changed(host: &Host, dir: &Path) -> Change {
+fn changed(host: &FakeHost, dir: &Path) -> Change {
     let change = host.change(&dir.join("l/x"), host.file_line(b"new", 0o644));
     let run = host.one("r1", &mut spec(vec![change.clone()]), &[b"new"]);
     assert_eq!(run.reading, Reading::Done, "{:?}", run.output);
@@ -105,16 +105,16 @@ fn undo_writes_nothing_where_the_link_leads_since() {
         std::fs::copy(dir.path().join("A/x"), dir.path().join("B/x")).unwrap();
         lead(dir.path(), "B");
         for args in [&[][..], &["--force", "r1"]] {
-            let (status, said) = host.undo(args);
-            assert_eq!(status, Some(1), "{said}");
+            let (status, reply) = host.undo(args);
+            assert_eq!(status, Some(1), "{reply}");
             let (a, b) = (dir.path().join("A"), dir.path().join("B"));
             let why = format!("it was changed in {}, and its path leads to {} now", a.display(), b.display());
-            assert!(said.contains(&why), "{said}");
-            assert_eq!(read(dir.path()), ["new", "new"], "{said}");
+            assert!(reply.contains(&why), "{reply}");
+            assert_eq!(read(dir.path()), ["new", "new"], "{reply}");
         }
         lead(dir.path(), "A");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "new".to_owned()]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "new".to_owned()]), "{reply}");
     }
 }
 
@@ -132,8 +132,8 @@ fn undo_follows_a_link_for_a_record_without_a_directory() {
         std::fs::write(&journal, old.replace("done\t", "later-word\t1\tx\ndone\t")).unwrap();
         std::fs::copy(dir.path().join("A/x"), dir.path().join("B/x")).unwrap();
         lead(dir.path(), "B");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, read(dir.path())), (Some(0), ["new".to_owned(), "old".to_owned()]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["new".to_owned(), "old".to_owned()]), "{reply}");
     }
 }
 
@@ -161,17 +161,17 @@ fn undo_leaves_what_lies_elsewhere_whatever_the_path_shows() {
                 text(dir.path())
             );
             for args in [&[][..], &["r1"], &["--force", "r1"], &["r2"]] {
-                let (status, said) = host.undo(args);
-                assert!(status == Some(1) && said.contains(&why), "{how} {args:?}: {said}");
-                assert!(keep.exists() && dir.path().join("A/n").exists(), "{said}");
+                let (status, reply) = host.undo(args);
+                assert!(status == Some(1) && reply.contains(&why), "{how} {args:?}: {reply}");
+                assert!(keep.exists() && dir.path().join("A/n").exists(), "{reply}");
             }
             lead(dir.path(), "A");
         }
         // Restored by hand, it counts as such.
         lead(dir.path(), "B");
         std::fs::remove_file(dir.path().join("A/n")).unwrap();
-        let (status, said) = host.undo(&["r2"]);
-        assert!(status == Some(0) && said.contains("as before"), "{said}");
+        let (status, reply) = host.undo(&["r2"]);
+        assert!(status == Some(0) && reply.contains("as before"), "{reply}");
         lead(dir.path(), "A");
         assert_eq!(host.undo(&[]).0, Some(0));
         assert_eq!(read(dir.path()), ["old", "old"], "{:?}", host.argv);
@@ -190,13 +190,13 @@ fn undo_takes_two_changes_of_one_path_back_in_the_directory_of_each() {
         assert_eq!(host.one("r2", &mut spec(vec![change]), &[b"two"]).reading, Reading::Done);
         lead(dir.path(), "A");
         // The newest run is not passed over, but can be.
-        let (status, said) = host.undo(&[]);
-        assert!(status == Some(1) && said.contains("undoing run r2"), "{said}");
-        let (status, said) = host.undo(&["r1"]);
-        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "two".to_owned()]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert!(status == Some(1) && reply.contains("undoing run r2"), "{reply}");
+        let (status, reply) = host.undo(&["r1"]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "two".to_owned()]), "{reply}");
         lead(dir.path(), "B");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "other".to_owned()]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "other".to_owned()]), "{reply}");
     }
 }
 
@@ -208,8 +208,8 @@ fn undo_follows_a_directory_that_was_moved() {
         changed(&host, dir.path());
         std::fs::rename(dir.path().join("A"), dir.path().join("A2")).unwrap();
         symlink("A2", dir.path().join("A")).unwrap();
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "old".to_owned()]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, read(dir.path())), (Some(0), ["old".to_owned(), "old".to_owned()]), "{reply}");
         // Its record names the directory of the change: nothing of that is in force any more.
         let run = host.records().pop().unwrap();
         assert_eq!(run.changes[0].real_dir, Some(text(&dir.path().join("A"))));

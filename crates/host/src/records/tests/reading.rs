@@ -23,9 +23,9 @@ fn runs_are_ordered_by_the_count_of_the_host_and_one_wrong_clock_drops_none() {
             ids.iter().zip(1..).map(|(id, seq)| ((*id).to_owned(), Some(seq))).collect();
         assert_eq!(retained, wanted);
         // The newest one goes back first, whatever its ID says.
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), ids[2], "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), ids[2], "{reply}");
         // Both clocks say that it is too old.
         let meta = host.root().join("runs").join(ids[1]).join("meta");
         let text = std::fs::read_to_string(&meta).unwrap();
@@ -100,13 +100,13 @@ fn damage_to_one_run_hides_no_other() {
         // Work goes on, and both go back.
         host.one("003", &mut spec(vec![to(&b, b"3")]), &[b"3"]);
         for (run, left) in [("003", "2"), ("002", "")] {
-            let (status, said) = host.undo(&[]);
-            assert!(status == Some(0) && said.contains(&format!("undoing run {run}")), "{said}");
+            let (status, reply) = host.undo(&[]);
+            assert!(status == Some(0) && reply.contains(&format!("undoing run {run}")), "{reply}");
             assert_eq!(std::fs::read_to_string(&b).unwrap_or_default(), left);
         }
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(!a.exists(), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(!a.exists(), "{reply}");
     }
 }
 
@@ -124,8 +124,8 @@ fn what_is_no_file_where_a_record_should_be_is_refused_and_never_waited_for() {
         fifo("lock");
         let refused = open("r2");
         assert_eq!(refused.status.code(), Some(UNFIT));
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(said.contains("lock is no regular file"), "{:?}: {said}", host.argv);
+        let reply = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(reply.contains("lock is no regular file"), "{:?}: {reply}", host.argv);
         std::fs::remove_file(host.root().join("lock")).unwrap();
         // The number and the project of such a run are not known: it is none.
         std::fs::create_dir_all(host.root().join("runs/r3")).unwrap();
@@ -135,9 +135,9 @@ fn what_is_no_file_where_a_record_should_be_is_refused_and_never_waited_for() {
         // Zeros are no journal.
         std::fs::create_dir_all(host.root().join("runs/r0")).unwrap();
         std::fs::write(host.root().join("runs/r0/journal"), [0; 5000]).unwrap();
-        let said = String::from_utf8(host.sh("cv_broken").stdout).unwrap();
+        let reply = String::from_utf8(host.sh("cv_broken").stdout).unwrap();
         let broken: Vec<String> =
-            said.lines().filter_map(|l| converge_resource::decode_field(l.split_once('\t')?.1)).collect();
+            reply.lines().filter_map(|l| converge_resource::decode_field(l.split_once('\t')?.1)).collect();
         let [meta, journal] = broken.as_slice() else { panic!("{:?}: {broken:?}", host.argv) };
         assert!(meta.ends_with("runs/r3/meta is no regular file: it is not considered"), "{meta}");
         assert!(journal.contains("runs/r0/journal holds no text: it is damaged"), "{journal}");
@@ -165,14 +165,14 @@ fn a_damaged_content_is_saved_anew_and_never_brought_back() {
         let run = host.one("r1", &mut spec(vec![change]), &[b"new"]);
         assert_eq!(run.reading, Reading::Done, "{:?}: {}", host.argv, run.output);
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, std::fs::read(&path).unwrap().as_slice()), (Some(0), &b"old"[..]), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, std::fs::read(&path).unwrap().as_slice()), (Some(0), &b"old"[..]), "{reply}");
         // Damaged after it was saved: the file stays as it is, and what is wrong is named.
         let change = host.change(&path, host.file_line(b"new", 0o600));
         assert_eq!(host.one("r2", &mut spec(vec![change]), &[b"new"]).reading, Reading::Done);
         garbage(b"old", "garbage");
-        let (status, said) = host.undo(&[]);
-        assert_eq!((status, std::fs::read(&path).unwrap().as_slice()), (Some(1), &b"new"[..]), "{said}");
-        assert!(said.contains("is damaged: it is not used"), "{:?}: {said}", host.argv);
+        let (status, reply) = host.undo(&[]);
+        assert_eq!((status, std::fs::read(&path).unwrap().as_slice()), (Some(1), &b"new"[..]), "{reply}");
+        assert!(reply.contains("is damaged: it is not used"), "{:?}: {reply}", host.argv);
     }
 }

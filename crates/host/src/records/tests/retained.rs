@@ -23,7 +23,7 @@ fn old_runs_and_content_that_nothing_names_are_dropped() {
 }
 
 /// A run of a project that writes its own name into the file, on a host that keeps so many runs of each.
-fn run_of(host: &Host, id: &str, playbook: &str, most: &str) {
+fn run_of(host: &FakeHost, id: &str, playbook: &str, most: &str) {
     let scope = ProjectName { playbook: playbook.to_owned(), inventory: "i".to_owned() };
     let meta = RunMeta { id: id.to_owned(), scope, ..RunMeta::default() };
     let mut item = spec(vec![host.change(&host.file("a"), host.file_line(id.as_bytes(), 0o600))]);
@@ -39,7 +39,7 @@ fn run_of(host: &Host, id: &str, playbook: &str, most: &str) {
     assert!(host.sh(&text).status.success());
 }
 
-fn ids(host: &Host) -> Vec<String> {
+fn ids(host: &FakeHost) -> Vec<String> {
     host.records().into_iter().map(|r| r.id).collect()
 }
 

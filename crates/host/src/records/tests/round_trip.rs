@@ -79,15 +79,15 @@ proptest! {
                 body.push_str(&host.item(&item, &contents));
             }
             let output = host.run("r1", &[], &body);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            prop_assert!(said.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{said}");
+            let reply = String::from_utf8_lossy(&output.stdout).into_owned();
+            prop_assert!(reply.lines().filter(|l| l.starts_with("status")).all(|l| l == "status 0"), "{reply}");
             for (name, lines) in &lines {
                 prop_assert_eq!(&host.line(&host.file(name)), lines.last().unwrap());
             }
-            let (status, said) = host.undo(&[]);
-            prop_assert_eq!(status, Some(0), "{}", said);
+            let (status, reply) = host.undo(&[]);
+            prop_assert_eq!(status, Some(0), "{}", reply);
             for (name, lines) in &lines {
-                prop_assert_eq!(&host.line(&host.file(name)), &lines[0], "{}", said);
+                prop_assert_eq!(&host.line(&host.file(name)), &lines[0], "{}", reply);
                 prop_assert!(PathState::try_from(lines[0].clone()).is_ok());
             }
         }

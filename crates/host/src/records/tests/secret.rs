@@ -7,7 +7,7 @@ const SECRET: &str = "zqSECRETzq";
 /// The line of a sensitive command that failed.
 const HIDDEN: &str = "FAILED         command:role/an item: its output is sensitive and not shown\n";
 
-impl Host {
+impl FakeHost {
     /// A command that has run, whose guard holds a secret and whose undo prints it, and fails.
     fn secret_command(&self, sensitive: bool) -> ItemSpec {
         let made = self.file("made");
@@ -33,24 +33,24 @@ impl Host {
 fn a_command_is_reported_by_its_item_and_what_a_sensitive_one_prints_is_not() {
     for host in hosts() {
         assert_eq!(host.one("r1", &mut host.secret_command(true), &[]).reading, Reading::Done);
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains(HIDDEN), "{said}");
-        assert!(!said.contains(SECRET), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{reply}");
+        assert!(reply.contains(HIDDEN), "{reply}");
+        assert!(!reply.contains(SECRET), "{reply}");
         let records = host.records();
         assert!(records[1].changes[0].sensitive, "its own record says it too");
         assert_eq!(records[1].purpose, RunPurpose::Undo);
         assert!(!host.undo(&["--list"]).1.contains(SECRET));
         // An older undo.sh did not.
         let run = host.root().join("runs").join(&records[1].id);
-        for (file, said, once) in [("meta", "undo\tflags", "undo"), ("journal", "\tsensitive", "\t-")] {
+        for (file, reply, once) in [("meta", "undo\tflags", "undo"), ("journal", "\tsensitive", "\t-")] {
             let text = std::fs::read_to_string(run.join(file)).unwrap();
-            assert!(text.contains(said), "{text}");
-            std::fs::write(run.join(file), text.replace(said, once)).unwrap();
+            assert!(text.contains(reply), "{text}");
+            std::fs::write(run.join(file), text.replace(reply, once)).unwrap();
         }
         std::fs::write(host.file("made"), "").unwrap();
-        let (_, said) = host.undo(&["--force", &records[1].id]);
-        assert!(said.contains("command:role/an item") && !said.contains(SECRET), "{said}");
+        let (_, reply) = host.undo(&["--force", &records[1].id]);
+        assert!(reply.contains("command:role/an item") && !reply.contains(SECRET), "{reply}");
     }
 }
 
@@ -58,11 +58,11 @@ fn a_command_is_reported_by_its_item_and_what_a_sensitive_one_prints_is_not() {
 fn a_command_that_is_not_sensitive_says_why_it_failed() {
     for host in hosts() {
         assert_eq!(host.one("r1", &mut host.secret_command(false), &[]).reading, Reading::Done);
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(1), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{reply}");
         let why = "FAILED         command:role/an item: the command ended with status 3\n";
-        assert!(said.contains(why) && said.contains("it says"), "{said}");
-        assert!(!said.contains("grep"), "{said}");
+        assert!(reply.contains(why) && reply.contains("it says"), "{reply}");
+        assert!(!reply.contains("grep"), "{reply}");
     }
 }
 
@@ -72,11 +72,11 @@ fn an_automatic_revert_writes_nothing_secret_into_the_journal_of_the_host() {
         let mut item = host.secret_command(true);
         item.run = "r1".to_owned();
         item.switch = Some(Switch { guard: "network".to_owned(), window: 60, units: Vec::new() });
-        let said = host.in_session(&host.item(&item, &[]));
-        assert!(said.contains("status 0"), "{said}");
+        let reply = host.in_session(&host.item(&item, &[]));
+        assert!(reply.contains("status 0"), "{reply}");
         std::fs::write(host.root().join("switch/asked"), "").unwrap();
-        let said = host.act();
-        assert!(said.contains(HIDDEN), "{said}");
-        assert!(!said.contains(SECRET), "{said}");
+        let reply = host.act();
+        assert!(reply.contains(HIDDEN), "{reply}");
+        assert!(!reply.contains(SECRET), "{reply}");
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 /// Takes every order and runs nothing.
 const SYSTEMD: &str = "systemctl() { [ \"$1\" != is-active ]; }\n";
 
-impl Host {
+impl FakeHost {
     fn guarded(&self) -> ItemSpec {
         let mut item = spec(vec![self.change(&self.file("conf"), self.file_line(b"new", 0o600))]);
         item.run = "r1".to_owned();
@@ -61,17 +61,17 @@ impl Host {
 fn what_is_confirmed_stays_and_nothing_is_left() {
     for host in hosts() {
         std::fs::write(host.file("conf"), "old").unwrap();
-        let said = host.in_session(&host.item(&host.guarded(), &[b"new"]));
-        assert!(said.contains("status 0"), "{said}");
+        let reply = host.in_session(&host.item(&host.guarded(), &[b"new"]));
+        assert!(reply.contains("status 0"), "{reply}");
         assert!(host.switch_is_there());
-        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
-        assert!(said.contains("confirmed 0"), "{said}");
+        let reply = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(reply.contains("confirmed 0"), "{reply}");
         assert!(!host.switch_is_there());
         assert_eq!(host.act(), "");
         assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"new");
         // Once is enough.
-        let said = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
-        assert!(said.contains("confirmed 1") && said.contains("not confirmed in time"), "{said}");
+        let reply = host.in_session(&format!("({}); echo \"confirmed $?\"", confirm_script("r1")));
+        assert!(reply.contains("confirmed 1") && reply.contains("not confirmed in time"), "{reply}");
     }
 }
 
@@ -86,8 +86,8 @@ fn what_is_not_confirmed_is_put_back_and_the_records_say_so() {
         assert_eq!(other.status.code(), Some(LOCKED));
         assert!(String::from_utf8_lossy(&other.stderr).contains("the guarded change of run r1"));
         std::fs::write(host.root().join("switch/asked"), "").unwrap();
-        let said = host.act();
-        assert!(said.contains("restored       path:"), "{said}");
+        let reply = host.act();
+        assert!(reply.contains("restored       path:"), "{reply}");
         assert!(!host.switch_is_there());
         assert_eq!(host.line(&host.file("conf")), before);
         let records = host.records();
@@ -95,8 +95,8 @@ fn what_is_not_confirmed_is_put_back_and_the_records_say_so() {
         let change = &records[0].changes[0];
         assert_eq!((change.outcome, &change.after), (SavedOutcome::PutBack, &before));
         assert!(!change.may_have_happened());
-        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
-        assert!(said.contains("waited 0"), "{said}");
+        let reply = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(reply.contains("waited 0"), "{reply}");
         assert!(
             host.sh(&open_script(&RunMeta { id: "r2".to_owned(), ..RunMeta::default() })).status.success()
         );
@@ -116,10 +116,10 @@ fn records_that_are_gone_are_no_confirmation() {
         for (script, status) in [(confirm_script("r1"), 1), (put_back_script("r1", 1, 0), 5)] {
             let text = format!(". '{}'\n{SYSTEMD}{script}", host.dir.path().join("library").display());
             let output = host.with_systemd().arg("-c").arg(text).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            let reply = String::from_utf8_lossy(&output.stdout).into_owned()
                 + &String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(status), "{said}");
-            assert!(said.contains(gone), "{said}");
+            assert_eq!(output.status.code(), Some(status), "{reply}");
+            assert!(reply.contains(gone), "{reply}");
         }
         assert!(host.in_session("").contains(gone));
         assert!(!host.root().exists());
@@ -139,12 +139,12 @@ fn a_revert_that_failed_is_tried_again() {
         host.in_session(&host.item(&host.guarded(), &[b"new"]));
         std::fs::write(host.root().join("switch/asked"), "").unwrap();
         let broken = "cv_restore_path() { [ -e \"$CV_ROOT/../again\" ] || { : >\"$CV_ROOT/../again\"; echo 'no space' >&2; return 1; }; cv_apply_path \"$@\"; }\n";
-        let said =
+        let reply =
             host.act_with(&undo_text().replace("cv_act_main() {", &format!("{broken}cv_act_main() {{")));
-        assert!(said.contains("FAILED         path:") && said.contains(": no space"), "{said}");
+        assert!(reply.contains("FAILED         path:") && reply.contains(": no space"), "{reply}");
         assert!(
-            said.contains("not all is reverted: path:") && said.contains("restored       path:"),
-            "{said}"
+            reply.contains("not all is reverted: path:") && reply.contains("restored       path:"),
+            "{reply}"
         );
         assert_eq!(host.line(&host.file("conf")), before);
         assert!(!host.switch_is_there() && !host.dir.path().join("tried").exists());
@@ -161,11 +161,14 @@ fn another_boot_is_no_confirmation_and_what_others_changed_is_left_alone() {
         let text = std::fs::read_to_string(&armed).unwrap().replace("this-boot", "former-boot");
         std::fs::write(&armed, text).unwrap();
         std::fs::write(host.file("conf"), "theirs").unwrap();
-        let said = host.act();
-        assert!(said.contains("restarted before it was confirmed") && said.contains("LEFT ALONE"), "{said}");
+        let reply = host.act();
+        assert!(
+            reply.contains("restarted before it was confirmed") && reply.contains("LEFT ALONE"),
+            "{reply}"
+        );
         assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"theirs");
-        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
-        assert!(said.contains("waited 1"), "not all was reverted: {said}");
+        let reply = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(reply.contains("waited 1"), "not all was reverted: {reply}");
     }
 }
 
@@ -175,12 +178,12 @@ fn without_systemd_nothing_is_changed() {
         std::fs::write(host.file("conf"), "old").unwrap();
         let item = host.guarded();
         let none = format!("CV_SYSTEMD=/nonexistent\n{}", host.item(&item, &[b"new"]));
-        let said = host.in_session(&none);
-        assert!(said.contains("status 72") && said.contains("does not run systemd"), "{said}");
+        let reply = host.in_session(&none);
+        assert!(reply.contains("status 72") && reply.contains("does not run systemd"), "{reply}");
         assert!(!host.switch_is_there());
         assert_eq!(std::fs::read(host.file("conf")).unwrap(), b"old");
-        let said = host.in_session(&format!("({}); echo \"asked $?\"", put_back_now_script("r1", 1, 0)));
-        assert!(said.contains("asked 3"), "none was armed: {said}");
+        let reply = host.in_session(&format!("({}); echo \"asked $?\"", put_back_now_script("r1", 1, 0)));
+        assert!(reply.contains("asked 3"), "none was armed: {reply}");
     }
 }
 
@@ -190,17 +193,17 @@ fn a_step_that_fails_before_it_changes_anything_is_nothing_to_put_back() {
         std::fs::write(host.file("conf"), "old").unwrap();
         let mut item = host.guarded();
         item.steps = vec![Step::new("validate", "echo 'it does not parse' >&2; exit 1")];
-        let said = host.in_session(&host.item(&item, &[]));
-        assert!(said.contains("status 72"), "{said}");
+        let reply = host.in_session(&host.item(&item, &[]));
+        assert!(reply.contains("status 72"), "{reply}");
         assert!(host.switch_is_there());
         std::fs::write(host.root().join("switch/asked"), "").unwrap();
-        let said = host.act();
-        assert!(said.contains("as before      path:") && !said.contains("restarted"), "{said}");
+        let reply = host.act();
+        assert!(reply.contains("as before      path:") && !reply.contains("restarted"), "{reply}");
         assert!(!host.switch_is_there());
-        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
-        assert!(said.contains("waited 4"), "{said}");
-        let said = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 1)));
-        assert!(said.contains("waited 3"), "that one is known: {said}");
+        let reply = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 0)));
+        assert!(reply.contains("waited 4"), "{reply}");
+        let reply = host.in_session(&format!("({}); echo \"waited $?\"", put_back_script("r1", 1, 1)));
+        assert!(reply.contains("waited 3"), "that one is known: {reply}");
     }
 }
 
@@ -229,11 +232,11 @@ fn what_is_left_of_a_run_does_not_hold_the_switch_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
                 let begun = std::time::Instant::now();
-                let said = host.act();
+                let reply = host.act();
                 let took = begun.elapsed();
                 assert!(holder.wait().is_ok());
-                assert!(said.contains("restored       path:"), "{said}");
-                assert!(!said.contains("cannot be ended"), "{:?}: {said}", host.argv);
+                assert!(reply.contains("restored       path:"), "{reply}");
+                assert!(!reply.contains("cannot be ended"), "{:?}: {reply}", host.argv);
                 assert!(took.as_secs() < 10, "{:?}: it began after {took:?}", host.argv);
                 assert_eq!(host.line(&host.file("conf")), before);
             });
@@ -269,12 +272,12 @@ fn a_step_that_hears_nothing_is_ended_before_the_switch_restores() {
                 while !marks.iter().all(|mark| mark.exists()) {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
-                let said = host.act();
+                let reply = host.act();
                 let sizes = || marks.each_ref().map(|mark| std::fs::metadata(mark).unwrap().len());
                 let left = sizes();
                 assert!(holder.wait().is_ok());
-                assert!(said.contains("restored       path:"), "{said}");
-                assert!(!said.contains("cannot be ended"), "{:?}: {said}", host.argv);
+                assert!(reply.contains("restored       path:"), "{reply}");
+                assert!(!reply.contains("cannot be ended"), "{:?}: {reply}", host.argv);
                 std::thread::sleep(std::time::Duration::from_secs(1));
                 assert_eq!(sizes(), left, "{:?}: {names:?}, one goes on", host.argv);
             });
@@ -291,17 +294,17 @@ fn a_store_that_takes_no_writes_does_not_hold_the_switch_up() {
         for broken in [no_lines.to_owned(), format!("{no_lines}{no_names}")] {
             std::fs::write(host.file("conf"), "old").unwrap();
             let before = host.line(&host.file("conf"));
-            let said = host.in_session(&host.item(&host.guarded(), &[b"new"]));
-            assert!(said.contains("status 0"), "{said}");
+            let reply = host.in_session(&host.item(&host.guarded(), &[b"new"]));
+            assert!(reply.contains("status 0"), "{reply}");
             let armed = host.root().join("switch/armed");
             let text = std::fs::read_to_string(&armed).unwrap();
             let fields: Vec<&str> = text.split('\t').collect();
             std::fs::write(&armed, [&fields[..3], &["0"], &fields[4..]].concat().join("\t")).unwrap();
             let text = undo_text().replace("cv_act_main() {", &format!("{broken}cv_act_main() {{"));
             assert_ne!(text, undo_text());
-            let said = host.act_with(&text);
-            assert!(said.contains("restored       path:"), "{:?}: {said}", host.argv);
-            assert!(said.contains("nobody confirmed it within 60 s"), "{said}");
+            let reply = host.act_with(&text);
+            assert!(reply.contains("restored       path:"), "{:?}: {reply}", host.argv);
+            assert!(reply.contains("nobody confirmed it within 60 s"), "{reply}");
             assert_eq!(host.line(&host.file("conf")), before);
             // With room again the next switch is an ordinary one.
             std::fs::remove_dir_all(host.root().join("switch")).ok();

@@ -58,7 +58,7 @@ fn packages(address: &str, seq: u32, changes: &[(&str, &str, &str)]) -> ItemSpec
 }
 
 /// The host's answer for each, and the status; `None`: it must come as an item of its own.
-fn done(host: &Host, members: &[ItemSpec], before: &str) -> (String, Vec<Option<ItemRun>>) {
+fn done(host: &FakeHost, members: &[ItemSpec], before: &str) -> (String, Vec<Option<ItemRun>>) {
     let piece = together_piece("t0k", &members.iter().collect::<Vec<_>>());
     let packages = host.file("");
     let body = format!(
@@ -71,8 +71,8 @@ fn done(host: &Host, members: &[ItemSpec], before: &str) -> (String, Vec<Option<
     let status = text.lines().filter_map(|l| l.strip_prefix("status ")).next_back();
     let status =
         status.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr))).to_owned();
-    let mut said = group_said("t0k", &output.stdout);
-    let read = |spec: &ItemSpec| match said.remove(&spec.rows[0].seq) {
+    let mut reply = group_answers("t0k", &output.stdout);
+    let read = |spec: &ItemSpec| match reply.remove(&spec.rows[0].seq) {
         Some(MemberAnswer::Ended(status, text)) => Some(spec.read(status, text.as_bytes())),
         Some(MemberAnswer::Alone) => None,
         None => {
@@ -91,13 +91,13 @@ fn three() -> Vec<ItemSpec> {
     ]
 }
 
-fn there(host: &Host, files: &[(&str, &str)]) {
+fn there(host: &FakeHost, files: &[(&str, &str)]) {
     for (name, text) in files {
         std::fs::write(host.file(name), format!("{text}\n")).unwrap();
     }
 }
 
-fn text(host: &Host, name: &str) -> String {
+fn text(host: &FakeHost, name: &str) -> String {
     std::fs::read_to_string(host.file(name)).unwrap_or_default().trim().to_owned()
 }
 
@@ -130,8 +130,8 @@ fn items_that_go_together_are_one_transaction_and_each_is_recorded_as_by_itself(
 #[test]
 fn where_anything_is_not_as_planned_each_comes_alone_and_nothing_is_done() {
     for host in hosts() {
-        for (odd, said) in [("b", "present 9 manual -"), (".differs", ""), (".unsaveable", "")] {
-            there(&host, &[("c", "present 3 auto -"), (odd, said)]);
+        for (odd, reply) in [("b", "present 9 manual -"), (".differs", ""), (".unsaveable", "")] {
+            there(&host, &[("c", "present 3 auto -"), (odd, reply)]);
             let (status, runs) = done(&host, &three(), "");
             assert_eq!((status.as_str(), runs), ("73", vec![None, None, None]), "{odd}");
             assert_eq!((text(&host, ".asked"), text(&host, "a")), (String::new(), String::new()), "{odd}");

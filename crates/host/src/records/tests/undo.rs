@@ -9,22 +9,22 @@ fn undo_leaves_alone_what_others_and_later_runs_changed() {
         let to = |p: &PathBuf, bytes: &[u8]| host.change(p, host.file_line(bytes, 0o600));
         host.one("001", &mut spec(vec![to(&a, b"1"), to(&b, b"1")]), &[b"1"]);
         host.one("002", &mut spec(vec![to(&a, b"2")]), &[b"2"]);
-        let (status, said) = host.undo(&["001"]);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("the later run 002 changed it too"), "{said}");
-        assert!(!b.exists() && a.exists(), "{said}");
+        let (status, reply) = host.undo(&["001"]);
+        assert_eq!(status, Some(1), "{reply}");
+        assert!(reply.contains("the later run 002 changed it too"), "{reply}");
+        assert!(!b.exists() && a.exists(), "{reply}");
         std::fs::write(&a, "mine").unwrap();
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("LEFT ALONE") && said.contains("someone else"), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(1), "{reply}");
+        assert!(reply.contains("LEFT ALONE") && reply.contains("someone else"), "{reply}");
         assert_eq!(std::fs::read(&a).unwrap(), b"mine");
         assert!(host.undo(&["--list"]).1.contains("002  1 changes"));
-        let (status, said) = host.undo(&["--force", "002"]);
-        assert_eq!(status, Some(0), "{said}");
+        let (status, reply) = host.undo(&["--force", "002"]);
+        assert_eq!(status, Some(0), "{reply}");
         assert_eq!(std::fs::read(&a).unwrap(), b"1");
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(!a.exists() && !b.exists(), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(!a.exists() && !b.exists(), "{reply}");
         assert!(host.undo(&[]).1.contains("no run to undo"));
         let records = host.records();
         assert!(records.iter().filter(|r| r.id.len() == 3).all(|r| r.rolled_back_by.is_some()));
@@ -46,13 +46,13 @@ fn undo_passes_over_what_is_as_before_and_never_tries_one_for_ever() {
         host.one("two", &mut spec(vec![to(b"2")]), &[b"2"]);
         // A user reverts what was before `two`.
         std::fs::write(&a, "1").unwrap();
-        let (status, said) = host.undo(&["one"]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(!a.exists(), "{said}");
+        let (status, reply) = host.undo(&["one"]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(!a.exists(), "{reply}");
         std::fs::write(&a, "1").unwrap();
         std::fs::set_permissions(&a, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let (status, said) = host.undo(&[]);
-        assert!(status == Some(0) && said.contains("no run to undo"), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert!(status == Some(0) && reply.contains("no run to undo"), "{reply}");
     }
 }
 
@@ -74,9 +74,9 @@ fn an_account_stays_while_a_later_run_has_files_that_belong_to_it() {
         std::fs::create_dir(&run).unwrap();
         std::fs::write(run.join("meta"), "version\t3\nid\t001\nseq\t0\n").unwrap();
         std::fs::write(run.join("journal"), journal).unwrap();
-        let (status, said) = host.undo(&["001"]);
-        assert_eq!(status, Some(1), "{said}");
-        assert!(said.contains("the later run 002 made what belongs to it: undo that one first"), "{said}");
+        let (status, reply) = host.undo(&["001"]);
+        assert_eq!(status, Some(1), "{reply}");
+        assert!(reply.contains("the later run 002 made what belongs to it: undo that one first"), "{reply}");
     }
 }
 
@@ -95,9 +95,12 @@ fn undo_sh_is_installed_once_and_whole() {
         assert!(host.sh(&format!("rm \"$CV_ROOT/undo.sh\"; {install}")).status.code() != Some(0));
         assert!(!host.root().join("undo.sh").exists());
         std::fs::write(&text, content.bytes()).unwrap();
-        let said = host.sh(&format!("mkdir \"$CV_ROOT/undo.sh\"; {install}"));
-        assert!(!said.status.success());
-        assert!(String::from_utf8_lossy(&said.stderr).contains("something else is in its place"), "{said:?}");
+        let reply = host.sh(&format!("mkdir \"$CV_ROOT/undo.sh\"; {install}"));
+        assert!(!reply.status.success());
+        assert!(
+            String::from_utf8_lossy(&reply.stderr).contains("something else is in its place"),
+            "{reply:?}"
+        );
     }
 }
 
@@ -120,9 +123,9 @@ fn a_run_that_was_cut_off_is_unknown_and_can_be_undone() {
         assert!(!records[0].finished);
         assert_eq!(records[0].changes[0].outcome, SavedOutcome::Unknown);
         assert!(path.exists());
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(!path.exists(), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(!path.exists(), "{reply}");
     }
 }
 
@@ -158,10 +161,10 @@ fn undo_goes_on_with_what_a_rollback_has_left() {
         assert!(host.sh(&text).status.success());
         assert!(!a.exists() && b.exists());
         assert!(host.undo(&["--list"]).1.contains("001  2 changes"));
-        let (status, said) = host.undo(&[]);
-        assert_eq!(status, Some(0), "{said}");
-        assert!(said.contains("undoing run 001") && said.contains("as before"), "{said}");
-        assert!(!a.exists() && !b.exists(), "{said}");
+        let (status, reply) = host.undo(&[]);
+        assert_eq!(status, Some(0), "{reply}");
+        assert!(reply.contains("undoing run 001") && reply.contains("as before"), "{reply}");
+        assert!(!a.exists() && !b.exists(), "{reply}");
         assert!(host.undo(&[]).1.contains("no run to undo"));
         let records = host.records();
         assert!(records[0].rolled_back_by.is_some() && !records[0].rolled_back_in_part, "{records:?}");

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-impl Host {
+impl FakeHost {
     /// A session of its own, in which a run is open and does this.
     fn session(&self, id: &str, body: &str) -> Child {
         let meta = RunMeta { id: id.to_owned(), ..RunMeta::default() };

@@ -16,7 +16,7 @@ pub(crate) const SECRET: &[u8] = b"root's own secret\n";
 pub(crate) const THEIRS: &[u8] = b"the user's own\n";
 
 /// A home with the user's files, and root's files beside it.
-pub(crate) struct Field {
+pub(crate) struct AttackField {
     _keep: tempfile::TempDir,
     pub home: PathBuf,
     pub victim: PathBuf,
@@ -38,7 +38,7 @@ fn pack(dir: &Path, name: &str) {
     assert!(packed.unwrap().success());
 }
 
-impl Field {
+impl AttackField {
     /// In a directory that only root may change, with all above it.
     pub fn new(keep: tempfile::TempDir) -> Self {
         let (home, victim) = (keep.path().join("home"), keep.path().join("victim"));

@@ -35,7 +35,7 @@ fn only_owner_and_mode_change_without_content() {
 }
 
 #[test]
-fn owner_and_mode_of_a_file_that_is_too_large_to_be_kept_come_back() {
+fn owner_and_mode_of_a_file_that_is_too_large_to_be_saved_come_back() {
     let large = |digest: &[u8], mode| PathState::File {
         digest: Digest::of(digest),
         size: Some(SAVE_LIMIT + 1),
@@ -90,21 +90,21 @@ fn a_mark_under_which_nobody_may_change_a_file_is_named_with_its_remedy() {
             let put = format!("cv_put_path \"$1\" 600 {owner} {group}");
             let own = format!("cv_own_path \"$1\" 640 {owner} {group} {digest}");
             let scripts = [put.as_str(), "cv_remove_path \"$1\"", "cv_link_path \"$1\" /x", own.as_str()];
-            let said = scripts.map(|script| shell.run(root, script, &[key(&file)], b"new"));
+            let reply = scripts.map(|script| shell.run(root, script, &[key(&file)], b"new"));
             mark(&how.replace('+', "-"), marked);
-            for (script, said) in scripts.iter().zip(said) {
+            for (script, reply) in scripts.iter().zip(reply) {
                 // In a marked directory the mode of a file may be changed.
                 if script.starts_with("cv_own_path") && marked == dir {
                     continue;
                 }
-                let text = String::from_utf8_lossy(&said.stderr).into_owned();
+                let text = String::from_utf8_lossy(&reply.stderr).into_owned();
                 if shell.name == "busybox" {
                     // It has no lsattr.
-                    assert!(!said.status.success(), "{script}");
+                    assert!(!reply.status.success(), "{script}");
                     continue;
                 }
                 let remedy = format!("chattr {} -- '{}'", how.replace('+', "-"), marked.display());
-                assert!(!said.status.success(), "{}: {script} in {word}", shell.name);
+                assert!(!reply.status.success(), "{}: {script} in {word}", shell.name);
                 assert!(text.contains(word) && text.contains(&remedy), "{}: {script}: {text}", shell.name);
             }
             assert_eq!(std::fs::read(&file).unwrap(), b"old", "{}", shell.name);

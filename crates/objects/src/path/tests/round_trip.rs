@@ -36,7 +36,7 @@ fn build(shape: &Shape, path: &FsPath) {
     }
 }
 
-fn forward_then_backward(shell: &Shell, cases: &[(String, Shape, Shape)]) {
+fn forward_then_backward(shell: &TestShell, cases: &[(String, Shape, Shape)]) {
     let (root, here, there) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (name, from, to) in cases {

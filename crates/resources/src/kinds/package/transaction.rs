@@ -223,9 +223,9 @@ pub(super) fn is_unfinished(status: &str) -> bool {
 }
 
 /// The packages that provide a virtual one, as apt names them.
-pub(super) fn providers(said: &str, name: &str) -> Option<Vec<String>> {
+pub(super) fn providers(reply: &str, name: &str) -> Option<Vec<String>> {
     let mut lines =
-        said.lines().skip_while(|l| *l != format!("Package {name} is a virtual package provided by:"));
+        reply.lines().skip_while(|l| *l != format!("Package {name} is a virtual package provided by:"));
     lines.next()?;
     let words = lines.map_while(|l| l.strip_prefix("  ")).filter_map(|l| l.split(' ').next());
     let found: Vec<String> = words.map(str::to_owned).collect();
@@ -275,7 +275,7 @@ impl Package {
 
     /// The reason why apt would not do it.
     pub(super) fn refused(&self, view: &dyn View, done: &Transaction) -> Stop {
-        let said = done.errors.trim();
+        let reply = done.errors.trim();
         for (name, version, pointer) in self.specs() {
             let own = format!(":{}", done.arch);
             if let Some(plain) = name.strip_suffix(own.as_str()).filter(|_| !done.arch.is_empty()) {
@@ -285,14 +285,14 @@ impl Package {
                     format!("write it without: `{plain}`"),
                 );
             }
-            if let Some(providers) = done.providers.get(name).cloned().or_else(|| providers(said, name)) {
+            if let Some(providers) = done.providers.get(name).cloned().or_else(|| providers(reply, name)) {
                 return Stop::invalid_help(
                     &pointer,
                     format!("{name} is a virtual package: {} provide it", providers.join(" and ")),
                     "name one of them",
                 );
             }
-            let unknown = said.lines().any(|l| {
+            let unknown = reply.lines().any(|l| {
                 l.ends_with(&format!("Unable to locate package {name}"))
                     || l == format!("no package {name}")
                     || l.starts_with(&format!("no package {name} at version "))
@@ -329,15 +329,15 @@ impl Package {
                 help,
             );
         }
-        if said.contains("Held packages were changed") {
+        if reply.contains("Held packages were changed") {
             return Stop::invalid_help(
                 "/name",
-                format!("apt would change held packages:\n{said}"),
+                format!("apt would change held packages:\n{reply}"),
                 "declare the hold of the package (`hold: true`, or `hold: false` to release it)",
             );
         }
-        let message = format!("{} refuses the transaction:\n{said}", done.manager);
-        match exact_dependency(said) {
+        let message = format!("{} refuses the transaction:\n{reply}", done.manager);
+        match exact_dependency(reply) {
             Some(needed) => Stop::invalid_help(
                 "/name",
                 message,
@@ -351,8 +351,8 @@ impl Package {
 }
 
 /// The first package, as `NAME=VERSION`, of which another one needs an exact version that apt would not install by itself.
-fn exact_dependency(said: &str) -> Option<String> {
-    said.lines().find_map(|line| {
+fn exact_dependency(reply: &str) -> Option<String> {
+    reply.lines().find_map(|line| {
         let (_, needs) = line.split_once("Depends: ")?;
         let (name, version) = needs.split_once(" (= ")?;
         let (version, rest) = version.split_once(')')?;

@@ -45,7 +45,7 @@ pub(super) struct OpenBatch {
     pub(super) tx: Sender,
     pub(super) queued: Arc<AtomicUsize>,
     pub(super) in_prelude: bool,
-    pub(super) prelude_said: Vec<u8>,
+    pub(super) prelude_output: Vec<u8>,
     /// All its items were reported on standard output.
     pub(super) done: bool,
 }
@@ -75,7 +75,7 @@ impl QueuedBatch {
                 tx,
                 queued,
                 in_prelude: false,
-                prelude_said: Vec::new(),
+                prelude_output: Vec::new(),
                 done: false,
             },
         }
@@ -143,8 +143,8 @@ impl OpenBatch {
         self.in_prelude = false;
         let Ok(status) = status.parse() else { return false };
         if status != 0 {
-            let said = String::from_utf8_lossy(&self.prelude_said).trim().to_owned();
-            self.say(Err(ShellError::Prelude { status, said }));
+            let reply = String::from_utf8_lossy(&self.prelude_output).trim().to_owned();
+            self.say(Err(ShellError::Prelude { status, reply }));
             self.items.iter_mut().for_each(|item| item.state = ItemState::Over);
         }
         true

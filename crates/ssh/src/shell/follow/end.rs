@@ -19,10 +19,10 @@ use tokio::time::Instant;
 pub(super) const LAST_WORDS: usize = 2048;
 
 /// Removes the mark that was put before su's output.
-pub(super) fn without_mark(said: &str, prompt: Option<&Prompt>) -> String {
+pub(super) fn without_mark(reply: &str, prompt: Option<&Prompt>) -> String {
     match prompt {
-        Some(Prompt::After(mark)) => said.replace(String::from_utf8_lossy(mark).as_ref(), ""),
-        _ => said.to_owned(),
+        Some(Prompt::After(mark)) => reply.replace(String::from_utf8_lossy(mark).as_ref(), ""),
+        _ => reply.to_owned(),
     }
 }
 
@@ -129,28 +129,28 @@ impl Actor {
     /// The error for an end of the program at this point.
     pub(super) fn ended(&mut self, end: &ProgramEnd) -> ShellError {
         let rest = [self.out.rest(), self.err.rest()];
-        let said = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
+        let reply = [&self.noise[1], &self.noise[0], &rest[1].to_vec(), &rest[0].to_vec()]
             .map(|text| String::from_utf8_lossy(text).trim().to_owned());
-        let mut said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
+        let mut reply: Vec<String> = reply.into_iter().filter(|text| !text.is_empty()).collect();
         if !end.words.is_empty() {
-            said.push(end.words.clone());
+            reply.push(end.words.clone());
         }
-        let said = last(&said.join("; "));
+        let reply = last(&reply.join("; "));
         if self.started {
             if let Some(batch) = self.batches.iter().find(|batch| batch.in_prelude) {
-                let words = String::from_utf8_lossy(&batch.prelude_said).trim().to_owned();
+                let words = String::from_utf8_lossy(&batch.prelude_output).trim().to_owned();
                 return ShellError::Prelude {
                     status: -1,
-                    said: format!("it ended the shell; {words} {said}"),
+                    reply: format!("it ended the shell; {words} {reply}"),
                 };
             }
             let open = self.open();
-            return ShellError::Closed { said, terminated: end.terminated, open };
+            return ShellError::Closed { reply, terminated: end.terminated, open };
         }
         match &self.become_ {
             Become::User { method, user, .. } => {
                 let (method, user) = (*method, user.clone());
-                let says = |texts: &[&str]| texts.iter().any(|text| said.contains(text));
+                let says = |texts: &[&str]| texts.iter().any(|text| reply.contains(text));
                 let asks =
                     ["a password is required", "authentication is required", "Authentication required"];
                 let wrong = ["incorrect password", "uthentication failure", "uthentication failed"];
@@ -159,19 +159,19 @@ impl Actor {
                 } else if self.password_sent && says(&wrong) {
                     ShellError::WrongPassword { method, user }
                 } else if self.start.terminal && says(&["stty: "]) {
-                    let said = format!(
-                        "{method} needs a terminal, and sshd gives none (PermitTTY, or `no-pty` at the key): {said}"
+                    let reply = format!(
+                        "{method} needs a terminal, and sshd gives none (PermitTTY, or `no-pty` at the key): {reply}"
                     );
-                    ShellError::BecomeFailed { method, user, said }
+                    ShellError::BecomeFailed { method, user, reply }
                 } else {
                     ShellError::BecomeFailed {
                         method,
                         user,
-                        said: without_mark(&said, self.start.prompt.as_ref()),
+                        reply: without_mark(&reply, self.start.prompt.as_ref()),
                     }
                 }
             }
-            Become::None => ShellError::NotStarted { said },
+            Become::None => ShellError::NotStarted { reply },
         }
     }
 }

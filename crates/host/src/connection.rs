@@ -18,7 +18,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// An open session with a host, at the privilege at which its items run.
-pub struct Link {
+pub struct HostConnection {
     /// The inventory's name of it.
     pub host: String,
     /// Where its items run.
@@ -37,7 +37,7 @@ pub struct Link {
     pub(crate) base: Mutex<Option<NewBase>>,
 }
 
-impl Link {
+impl HostConnection {
     /// A session with a host, at the privilege at which its items run.
     ///
     /// # Errors
@@ -116,8 +116,8 @@ impl Link {
         while !self.session.is_closed() {
             tokio::time::sleep(LOOK).await;
         }
-        let said = "the host sent nothing while it was waiting".to_owned();
-        self.lost(&ShellError::closed(said, Vec::new()))
+        let reply = "the host sent nothing while it was waiting".to_owned();
+        self.lost(&ShellError::closed(reply, Vec::new()))
     }
 
     /// Makes the loop on the host skip items that have not begun.
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Lets the host know that this run's controller is alive, until [`Link::end_beating`].
+    /// Lets the host know that this run's controller is alive, until [`HostConnection::end_beating`].
     pub(crate) fn beat(&self, run: &str) {
         let heart = Heart::of(self.session.clone(), self.become_.clone(), run);
         *self.heart.lock().unwrap_or_else(PoisonError::into_inner) = Some(heart);
