@@ -317,6 +317,9 @@ fn faults_of_amd_of_models_and_of_runners_are_found() {
     lab.api.apply(&plugin.to_string()).unwrap();
     offers(0);
     finds("allocatable", "amd_device_plugin", "no amd.com/gpu allocatable on amd-1 (0 of 8)");
+    let later = &lab.finds(&["allocatable"])[0];
+    assert!(later["cause"].as_str().unwrap().contains("began before amdgpu was loaded"), "{later:?}");
+    assert!(later["help"].as_str().unwrap().contains("kubectl rollout restart"), "{later:?}");
     offers(7);
     finds("sick", "amd_device_plugin", "amd-1 (7 of 8)");
     offers(8);

@@ -230,7 +230,7 @@ fn firewall(lab: &Lab) {
     assert!(exec(host, forwards).ends_with("DROP"), "{}", exec(host, forwards));
 }
 
-/// A containerd beside docker's own, as k8s-snap or k3s has it: its program, configuration and unit.
+/// A containerd beside docker's own, as k8s-snap, k3s or RKE2 has it: its program, configuration and unit.
 fn layout(host: &Host, folder: &str, program: &str, unit: &str) -> String {
     let config = format!("{folder}/config.toml");
     let run = format!(
@@ -258,6 +258,11 @@ fn other_layouts(lab: &Lab) {
             "snap.k8s.containerd",
         ),
         ("/var/lib/rancher/k3s/agent/etc/containerd", "/var/lib/rancher/k3s/data/1f0c/bin/containerd", "k3s"),
+        (
+            "/var/lib/rancher/rke2/agent/etc/containerd",
+            "/var/lib/rancher/rke2/data/v1.34.1-rke2r1/bin/containerd",
+            "rke2-server",
+        ),
     ] {
         let config = layout(host, folder, program, unit);
         let write = |file: &str, text: &str| exec(host, &format!("printf '%s' '{text}' >{file}"));
@@ -279,7 +284,7 @@ fn other_layouts(lab: &Lab) {
             host,
             "mkdir -p /var/snap/k8s/common/args && echo --cgroup-driver=systemd >/var/snap/k8s/common/args/kubelet",
         );
-        if unit != "k3s" {
+        if unit == "snap.k8s.containerd" {
             let found = "the kubelet uses systemd, containerd's runtime runc has SystemdCgroup = false";
             lab.tells("cgroup", Some("k8s"), found, "disagree on the driver");
         }

@@ -182,6 +182,7 @@ fn the_example_of_a_gpu_cluster_is_sound() {
     assert_eq!(code, 0, "{err}");
     for role in [
         "k8s",
+        "firewall_ports",
         "pod_network",
         "gpu_host",
         "gpu_operator",
@@ -203,6 +204,7 @@ fn the_reference_systems_are_sound_and_in_order() {
             "thinkube",
             &[
                 "k8s",
+                "nvidia_driver",
                 "pod_network",
                 "control_plane_workloads",
                 "gpu_operator",
@@ -212,6 +214,21 @@ fn the_reference_systems_are_sound_and_in_order() {
                 "node_profile",
                 "gpu_validation",
             ][..],
+        ),
+        (
+            "thinkube-snap",
+            &[
+                "k8s_snap",
+                "nvidia_driver",
+                "gpu_host",
+                "control_plane_workloads",
+                "gpu_operator",
+                "gpu_runtime",
+                "gpu_ready",
+                "time_slicing",
+                "discovery",
+                "gpu_validation",
+            ],
         ),
         (
             "smart-scaler",
@@ -226,10 +243,21 @@ fn the_reference_systems_are_sound_and_in_order() {
             ],
         ),
         ("trainer-ci", &["nvidia_driver", "gpu_host", "docker_runtime", "gpu_ready", "trainer_runtimes"]),
-        ("pytorch-cloud", &["device_plugin", "arc_controller", "arc_runner_set"]),
+        (
+            "pytorch-cloud",
+            &["device_plugin", "node_profile", "gpu_validation", "arc_controller", "arc_runner_set"],
+        ),
         (
             "amd-mi300",
-            &["ipvs", "k8s", "pod_network", "amd_device_plugin", "arc_controller", "arc_runner_set"],
+            &[
+                "ipvs",
+                "k8s",
+                "pod_network",
+                "amd_device_plugin",
+                "gpu_validation",
+                "arc_controller",
+                "arc_runner_set",
+            ],
         ),
     ] {
         let inventory = format!("inventories/{system}.yaml");

@@ -140,7 +140,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     let roles = "- hosts: lab\n  roles: [pod_network, gpu_operator, gpu_ready, time_slicing, discovery, runtime_class]\n";
     lab.world.write("playbooks/site.yaml", roles).unwrap();
     let more = format!(
-        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, slow-2, slow-3, dead-1]\ngpu_operator_batch: 1\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]"
+        "gpu_time_slicing_profiles: {{half: 2}}\ngpu_time_slicing_families: {{late: half}}\ngpu_operator_version: v25.10.0\ngpu_operator_repository: {repository}\ngpu_operator_validation: \"\"\ngpu_operator_wait: 60\ngpu_operator_values: {{dcgmExportr: {{enabled: true}}}}\ngpu_operator_hosts: [slow-1, slow-2, slow-3, dead-1]\ngpu_operator_batch: 1\ndiscovery_ask: false\npod_network_repository: {repository}\npod_network_chart: pod-network\npod_network_version: 1.0.0\npod_network_workloads: [daemonset/agent]\npod_network_nodes: [gpu-1, odd-1]\npod_network_probe: \"\""
     );
     lab.world.write("hosts.yaml", &lab.world.inventory(&more)).unwrap();
 
@@ -191,6 +191,7 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     lab.converge(&["plan", "hosts.yaml", "--role", "gpu_operator"]).expect(0);
     lab.plan().expect(0).says("nothing to change");
     lab.converge(&["verify", "hosts.yaml"]).expect(0);
+    a_network_without_a_dns_is_not_proved(&lab);
 
     // One object is deleted: found, made again, and the plugin restarted for nothing that did not change.
     lab.kubectl(&["-n", "gpu-operator", "delete", "configmap", "thinkube-service-config"]);
@@ -222,6 +223,25 @@ fn the_roles_of_a_gpu_cluster_on_fifty_nodes() {
     lab.converge(&back).expect(0);
     assert!(lab.api.get(&plugin).is_err() && lab.api.get(&agent).is_err(), "something is still there");
     assert!(lab.value(&["namespace", "gpu-operator"], "/metadata/name").is_none());
+}
+
+/// `verify` of the network needs a pod that other pods speak to: none is an error, which names what was looked for.
+fn a_network_without_a_dns_is_not_proved(lab: &Lab) {
+    let probe = ["--set", "pod_network_probe=example.com/agnhost", "--set", "pod_network_wait=10"];
+    let verify = || lab.converge(&[&["verify", "hosts.yaml", "--role", "pod_network"], &probe[..]].concat());
+    says_all(&verify().expect(2), &["a pod of the cluster's DNS runs", "k8s-app=kube-dns"]);
+    let labels = json!({"k8s-app": "kube-dns"});
+    let dns = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "coredns", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "coredns", "image": "example.com/x"}]},
+        }},
+    });
+    lab.api.apply(&dns.to_string()).unwrap();
+    verify().expect(0);
+    lab.kubectl(&["-n", "kube-system", "delete", "deployment", "coredns"]);
 }
 
 /// A host joins with `--limit`: it alone is worked on, and the cluster's roles see its node in the next whole run.

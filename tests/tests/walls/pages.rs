@@ -1,4 +1,4 @@
-//! The pages for contributors name files and modules that are there.
+//! The pages for contributors name files and modules that are there; the pages of roles say what stays of a role, and what was proved of it.
 
 use super::{ends, files, root};
 use std::collections::BTreeSet;
@@ -64,4 +64,63 @@ fn the_page_lists_the_modules_of_the_engine() {
         rows.flat_map(|row| row.split(['`', ',', ' ', '/'])).filter(|name| !name.is_empty()).collect();
     assert!(modules.len() > 10, "{modules:?}");
     assert_eq!(listed, modules, "docs/architecture.md, Inside the engine");
+}
+
+/// Roles of the demo, which have no page.
+const DEMO: [&str; 3] = ["base", "exporter", "gpu_node"];
+
+/// The declaration that switches a role off, as its inputs have it: `NAME_enabled: false`, or of a role of nodes `NAME_state: absent`.
+fn switch(name: &str, role: &str) -> Option<String> {
+    let switches = [format!("{name}_enabled: false"), format!("{name}_state: absent")];
+    switches.into_iter().find(|switch| {
+        let (input, _) = switch.split_once(' ').unwrap();
+        role.lines().any(|line| line.strip_prefix("  ").is_some_and(|line| line.starts_with(input)))
+    })
+}
+
+/// The parts that a page of a role lacks.
+fn lacks(name: &str, role: &str, page: &str) -> Vec<String> {
+    let Some(switch) = switch(name, role) else {
+        return vec![format!("{name}: the role has no switch")];
+    };
+    let (_, end) = page.split_once("\n## Taken away\n").unwrap_or_default();
+    let mut lacking = Vec::new();
+    if !end.contains(&format!("`{switch}`")) {
+        lacking.push(format!("{name}: `{switch}` below `## Taken away`"));
+    }
+    if !end.contains("What is left") && !end.contains("Nothing is left") {
+        lacking.push(format!("{name}: `What is left: …` or `Nothing is left` below `## Taken away`"));
+    }
+    let says =
+        |text: &str| end.lines().any(|line| line.starts_with(text) || line.contains(&format!(" {text}")));
+    if !says("Proved") {
+        lacking.push(format!("{name}: `Proved …` at the end"));
+    }
+    if !says("Not proved: ") {
+        lacking.push(format!("{name}: `Not proved: …` at the end"));
+    }
+    lacking
+}
+
+#[test]
+fn each_page_of_a_role_says_what_stays_and_what_was_proved() {
+    let role = "inputs:\n  web_enabled: {type: bool}\n";
+    let page = "# `web`\n\n## Taken away\n\n`web_enabled: false` takes it. Nothing is left.\n\nProved here. Not proved: load.\n";
+    assert!(lacks("web", role, page).is_empty());
+    assert_eq!(lacks("web", role, "# `web`\n`web_enabled: false`. Proved. Not proved: load.\n").len(), 4);
+    assert_eq!(lacks("web", "inputs: {}\n", page).len(), 1);
+
+    let (mut read, mut lacking) = (0, Vec::new());
+    for path in files(root().join("roles"), |path| path.ends_with("role.yaml")) {
+        let name = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        if DEMO.contains(&name) {
+            continue;
+        }
+        let page = root().join("docs/roles").join(format!("{name}.md"));
+        let page = std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{}", page.display()));
+        lacking.extend(lacks(name, &std::fs::read_to_string(&path).unwrap(), &page));
+        read += 1;
+    }
+    assert!(read > 30, "{read} roles");
+    assert!(lacking.is_empty(), "{lacking:#?}");
 }

@@ -9,18 +9,20 @@ use converge_syntax::Diagnostics;
 /// Two owners of one thing, wrong parameters: all that shows without a host, on all hosts.
 ///
 /// # Errors
-/// All diagnostics, when every host has some.
+/// All diagnostics, when every host or every cluster has some.
 pub(crate) fn check_without_hosts(context: &RunContext) -> Result<(), Diagnostics> {
-    let (found, on_every_host) = found_without_hosts(context);
-    // Errors on some hosts only concern these: the others go on.
-    if found.has_errors() && on_every_host { Err(found) } else { Ok(()) }
+    let (found, on_all) = found_without_hosts(context);
+    // Errors on some hosts only concern these: the others go on. Hosts that were made for a cluster are of no use without it.
+    if found.has_errors() && on_all { Err(found) } else { Ok(()) }
 }
 
-/// All diagnostics that show without a host, each once, and whether every host has one.
+/// All diagnostics that show without a host, each once, and whether every host has one, or every cluster.
 pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
     let mut found = Diagnostics::default();
     let hosts = context.targets();
-    let mut damaged = 0;
+    let is_cluster = |target: &str| context.project.entry_hosts(target).is_some();
+    let clusters = hosts.iter().filter(|host| is_cluster(host)).count();
+    let (mut damaged, mut damaged_clusters) = (0, 0);
     for host in hosts {
         let nothing = Outputs::new();
         let source = HostSource::new(
@@ -37,7 +39,10 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
             source.explain_conflict(conflict, &mut own);
         }
         source.take_complaints(&mut own);
-        damaged += usize::from(own.has_errors());
+        if own.has_errors() {
+            damaged += 1;
+            damaged_clusters += usize::from(is_cluster(host));
+        }
         for complaint in own.0 {
             // Every host of a group has the same diagnostic about the same place.
             if !found.iter().any(|f| f.message == complaint.message && f.span() == complaint.span()) {
@@ -45,5 +50,5 @@ pub(crate) fn found_without_hosts(context: &RunContext) -> (Diagnostics, bool) {
             }
         }
     }
-    (found, damaged == hosts.len())
+    (found, damaged == hosts.len() || clusters > 0 && damaged_clusters == clusters)
 }

@@ -11,6 +11,7 @@ mod project;
 mod reference;
 mod role_values;
 mod roles;
+mod scenarios;
 mod systems;
 mod templates;
 mod variables;

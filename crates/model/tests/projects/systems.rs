@@ -10,16 +10,36 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Each system, the roles of its cluster that matter most, and how many items are known at least.
-const SYSTEMS: [(&str, &[&str], usize); 5] = [
+const SYSTEMS: [(&str, &[&str], usize); 6] = [
     (
         "thinkube",
         &["control_plane_workloads", "gpu_operator", "gpu_ready", "time_slicing", "node_profile"],
         60,
     ),
+    (
+        "thinkube-snap",
+        &["control_plane_workloads", "gpu_operator", "gpu_ready", "time_slicing", "gpu_validation"],
+        50,
+    ),
     ("smart-scaler", &["gpu_operator", "gpu_ready", "nim_service", "gpu_monitoring", "cluster_extras"], 60),
     ("trainer-ci", &["gpu_operator", "time_slicing", "trainer_runtimes", "gpu_validation"], 40),
-    ("pytorch-cloud", &["device_plugin", "arc_controller", "arc_runner_set", "gpu_monitoring"], 25),
-    ("amd-mi300", &["pod_network", "amd_device_plugin", "arc_controller", "arc_runner_set"], 60),
+    (
+        "pytorch-cloud",
+        &[
+            "device_plugin",
+            "node_profile",
+            "gpu_validation",
+            "arc_controller",
+            "arc_runner_set",
+            "gpu_monitoring",
+        ],
+        25,
+    ),
+    (
+        "amd-mi300",
+        &["pod_network", "amd_device_plugin", "gpu_validation", "arc_controller", "arc_runner_set"],
+        60,
+    ),
 ];
 
 fn load(system: &str) -> Project {

@@ -71,7 +71,8 @@ pub(in super::super) const NONE: Diagnosis = Diagnosis {
 /// The same of AMD's.
 pub(in super::super) const AMD_NONE: Diagnosis = Diagnosis {
     symptom: "a node offers 0 of its AMD GPUs",
-    help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `ls -l /dev/kfd /dev/dri`, `lsmod | grep amdgpu`, `rocm-smi`",
+    cause: "the device plugin on the node does not run, does not find the driver, or began before amdgpu was loaded: it looks for devices once",
+    help: "the plugin's log says which: `kubectl logs` of its pod; on the host: `ls -l /dev/kfd /dev/dri`, `lsmod | grep amdgpu`, `rocm-smi`; where amdgpu came later: `kubectl rollout restart` of the plugin's DaemonSet",
     role: Some("amd_device_plugin"),
     look: |view| none(view, &AMD),
     ..NONE
