@@ -1,6 +1,7 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
+use crate::apply::RecordFault;
 use crate::chart_fault::{ChartIndex, SourceFault, without_progress};
 use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
@@ -89,6 +90,8 @@ pub(crate) enum HelmError {
     Rendered(io::Error),
     #[error("{object}: fields that were unset cannot be taken away again: {fault}")]
     Unset { object: String, fault: Fault },
+    #[error("helm's record of {release} has values of others, and cannot be corrected: {fault}")]
+    Record { release: String, fault: RecordFault },
 }
 
 impl HelmError {

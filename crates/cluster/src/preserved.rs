@@ -1,5 +1,5 @@
 //! Fields of a release that belong to other managers: helm is given manifests with what is live there, so its upgrade does not set
-//! them back.
+//! them back. What the chart itself declares is laid beside them, for helm's record.
 //!
 //! helm hands what it rendered to a program (`--post-renderer`) and takes what that gives back. The program here is a few lines of shell
 //! that lay the manifests into a file of the private folder and wait for another one, which we write.
@@ -44,14 +44,51 @@ done
 cat \"$1/kept\"
 ";
 
+/// The fields that an upgrade leaves as they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PreservedFields {
+    /// Those of other managers.
+    pub(crate) others: Vec<PreservedField>,
+    /// Those for which the chart draws another value each time: they are its own.
+    pub(crate) drawn: Vec<PreservedField>,
+}
+
+impl PreservedFields {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.drawn.is_empty()
+    }
+}
+
+/// The manifests of an upgrade.
+pub(crate) struct LaidManifests {
+    /// As helm applied and recorded them.
+    pub(crate) applied: String,
+    /// As the chart declares them.
+    pub(crate) declared: String,
+}
+
+/// The file with the manifests that helm applies.
+const APPLIED: &str = "kept";
+/// The file with the manifests as the chart declares them.
+const DECLARED: &str = "declared";
+
 impl Helm {
+    /// The manifests of the upgrade that has just left fields as they are.
+    pub(crate) fn laid(&self) -> Result<LaidManifests, HelmError> {
+        let read = |name: &str| {
+            let path = self.folder().join(name);
+            std::fs::read_to_string(&path).map_err(|error| HelmFileError { path, error })
+        };
+        Ok(LaidManifests { applied: read(APPLIED)?, declared: read(DECLARED)? })
+    }
+
     /// Runs an upgrade that leaves these fields as they are; its standard output.
     pub(crate) async fn run_keeping(
         &self,
         cluster: &Cluster,
         arguments: &[String],
         limit: Duration,
-        keep: &[PreservedField],
+        keep: &PreservedFields,
         namespace: &str,
     ) -> Result<String, HelmError> {
         let folder = self.folder();
@@ -84,7 +121,7 @@ impl Helm {
 async fn answer(
     cluster: &Cluster,
     folder: &Path,
-    keep: &[PreservedField],
+    keep: &PreservedFields,
     namespace: &str,
 ) -> Result<bool, HelmError> {
     let rendered = match std::fs::read_to_string(folder.join("rendered")) {
@@ -92,8 +129,16 @@ async fn answer(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(HelmError::Rendered(error)),
     };
-    let (name, text) = match with_live(cluster, &rendered, keep, namespace).await {
-        Ok(text) => ("kept", text),
+    let laid = async {
+        let declared = with_live(cluster, &rendered, &keep.drawn, namespace).await?;
+        let applied = with_live(cluster, &declared, &keep.others, namespace).await?;
+        Ok::<_, PreserveError>(LaidManifests { applied, declared })
+    };
+    let (name, text) = match laid.await {
+        Ok(LaidManifests { applied, declared }) => {
+            private(&folder.join(DECLARED), declared.as_bytes())?;
+            (APPLIED, applied)
+        }
         Err(error) => ("refused", error.to_string()),
     };
     let part = folder.join("answer.part");

@@ -75,6 +75,7 @@ async fn a_cluster_is_worked_with_through_a_host() {
         wait_seconds: None,
         seconds: None,
         keep: Vec::new(),
+        drawn: Vec::new(),
         unset: Vec::new(),
     };
     let rendered = common::api(&cluster, ApiProbe::Render(serde_json::to_string(&spec).unwrap())).await;

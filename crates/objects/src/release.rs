@@ -251,16 +251,6 @@ pub fn manifests_of(text: &Content) -> Option<Vec<Value>> {
     crate::k8s::from_text(text)?.get("manifests")?.as_array().cloned()
 }
 
-/// The text of a release with these manifests in place of its own, which they come from.
-pub fn with_manifests(text: &Content, manifests: &[Value]) -> Option<Content> {
-    // Where a Secret's values are there are digests already.
-    let secret = |m: &Value| m.get("kind").and_then(Value::as_str) == Some("Secret");
-    let one = |m: &Value| if secret(m) { m.clone() } else { normalised(m) };
-    let mut value = crate::k8s::from_text(text)?;
-    *value.get_mut("manifests")? = Value::Array(manifests.iter().map(one).collect());
-    Some(Content::new(crate::k8s::text(&value).into_bytes()))
-}
-
 /// Whether a manifest of a release is this object; one without a namespace belongs to that of the release.
 pub fn is(manifest: &Value, object: &ApiRef, namespace: &str) -> bool {
     ApiRef::of(manifest).is_some_and(|mut found| {

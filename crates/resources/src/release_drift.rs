@@ -136,38 +136,26 @@ impl InstalledRelease<'_> {
 }
 
 impl ReleaseDrift {
-    /// Puts live values of others into the manifests; returns these fields.
-    ///
-    /// # Errors
-    /// A manifest has no place for it.
-    pub fn keep(
-        &self,
-        namespace: &str,
-        manifests: &mut [Value],
-    ) -> Result<Vec<PreservedField>, fields::FieldError> {
-        let mut preserved = Vec::new();
-        for their in &self.theirs {
-            let own = |m: &&mut Value| release::is(m, &their.object, namespace);
-            let Some(manifest) = manifests.iter_mut().find(own) else { continue };
-            fields::write(manifest, &their.field.path, their.field.before.clone())?;
-            preserved.push(PreservedField { object: their.object.clone(), path: their.field.path.clone() });
-        }
-        Ok(preserved)
+    /// The fields of these manifests that others own.
+    pub fn keep(&self, namespace: &str, manifests: &[Value]) -> Vec<PreservedField> {
+        let is_here = |their: &&Their| manifests.iter().any(|m| release::is(m, &their.object, namespace));
+        let field =
+            |their: &Their| PreservedField { object: their.object.clone(), path: their.field.path.clone() };
+        self.theirs.iter().filter(is_here).map(field).collect()
     }
 
-    /// Puts live values of others into the manifests where the revision in force declares a field and these do not: helm would take it away. Returns these
-    /// fields.
+    /// The fields of others that the revision in force declares and these manifests do not: helm would take them away.
     ///
     /// # Errors
-    /// A manifest has no place for it.
+    /// A manifest has no place for one.
     pub fn keep_dropped(
         &self,
         namespace: &str,
-        manifests: &mut [Value],
+        manifests: &[Value],
         in_force: &[Value],
     ) -> Result<Vec<PreservedField>, fields::FieldError> {
-        let mut preserved = Vec::new();
-        self.each_difference(namespace, in_force, manifests, |object, live, manifest, field| {
+        let (mut preserved, mut manifests) = (Vec::new(), manifests.to_vec());
+        self.each_difference(namespace, in_force, &mut manifests, |object, live, manifest, field| {
             if !self.is_pruned(object, &field) && is_dropped_of_others(&field, live, manifest) {
                 fields::write(manifest, &field.path, fields::read(live, &field.path).cloned())?;
                 preserved.push(PreservedField { object: object.clone(), path: field.path });

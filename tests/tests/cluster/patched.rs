@@ -92,7 +92,7 @@ fn what_a_patch_owns_is_no_drift_of_its_release() {
     assert_eq!((data(&lab), revisions(&lab)), (patched.clone(), 1));
     nothing_to_change(&lab);
 
-    // An upgrade leaves the patch its field and takes it into helm's manifest. Then too nothing is left to change, and its rollback is its own.
+    // An upgrade leaves the patch its field, and helm's record has what the chart declares. Then too nothing is left to change, and its rollback is its own.
     declare(&lab, "2", Some("patched"));
     lab.apply().expect(0);
     assert_eq!((data(&lab)["own"].clone(), data(&lab)["both"].clone()), (json!("2"), json!("patched")));
@@ -416,4 +416,77 @@ fn a_patch_that_the_server_refuses_is_an_error_of_the_plan() {
     nothing_to_change(&lab);
     lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
     lab.kubectl(&["delete", "deployment", "asked"]);
+}
+
+/// The IDs of the recorded runs, the newest first.
+fn runs(lab: &Lab) -> Vec<String> {
+    let shown = lab.converge(&["snapshots", "hosts.yaml", "--output", "json"]).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let runs = shown["hosts"][0]["runs"].as_array().unwrap();
+    runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The value of a patch stays out of helm's record: whatever goes back later, it does not come again once the patch has gone.
+#[test]
+fn a_later_rollback_does_not_bring_back_the_value_of_a_patch_that_has_gone() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    let rollback = || lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    let of_chart = |own: &str| json!({"own": own, "both": "1"});
+    declare(&lab, "1", None);
+    lab.apply().expect(0);
+    declare(&lab, "1", Some("patched"));
+    lab.apply().expect(0);
+    declare(&lab, "2", Some("patched"));
+    lab.apply().expect(0);
+    rollback();
+    rollback();
+    assert_eq!(data(&lab), of_chart("1"));
+    declare(&lab, "1", None);
+    nothing_to_change(&lab);
+    declare(&lab, "3", None);
+    lab.apply().expect(0);
+    rollback();
+    assert_eq!(data(&lab), of_chart("1"));
+
+    // A prune in a run of its own.
+    for own in ["1", "2"] {
+        declare(&lab, own, Some("patched"));
+        lab.apply().expect(0);
+    }
+    declare(&lab, "2", None);
+    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), of_chart("2"));
+    nothing_to_change(&lab);
+    declare(&lab, "3", None);
+    lab.apply().expect(0);
+    rollback();
+    assert_eq!(data(&lab), of_chart("2"));
+    lab.kubectl(&["delete", "namespace", "held"]);
+}
+
+/// A run that changed the release and the patch goes back, forth by `--to`, and back once more.
+#[test]
+fn a_run_with_a_release_and_a_patch_goes_back_after_its_rollback_was_undone() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    let steps = [("1", None), ("1", Some("patched")), ("2", Some("patched")), ("3", Some("again"))];
+    let mut shown = Vec::new();
+    for (own, patched) in steps {
+        declare(&lab, own, patched);
+        lab.apply().expect(0);
+        shown.push(data(&lab));
+    }
+    let second = runs(&lab)[2].clone();
+    lab.converge(&["rollback", "--yes", "--to", &second, "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), shown[0]);
+    let back = runs(&lab)[0].clone();
+    lab.converge(&["rollback", "--yes", "--to", &back, "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), shown[3]);
+    nothing_to_change(&lab);
+    for before in shown.iter().rev().skip(1) {
+        lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+        assert_eq!(data(&lab), *before);
+    }
+    lab.kubectl(&["delete", "namespace", "held"]);
 }

@@ -1,5 +1,6 @@
 //! Helm releases: installed, upgraded, rolled back, uninstalled; one that is stuck is recovered before.
 
+pub(crate) mod declared;
 mod unset;
 
 use super::{Done, Job, Save, failed, shown};
@@ -8,6 +9,7 @@ use crate::helm::{Helm, HelmError};
 use crate::object::text;
 use crate::observe::release::{chart_name, number, parts, revision, state};
 use crate::open_run::Left;
+use crate::preserved::PreservedFields;
 use crate::private_file::HelmFileError;
 use crate::record_error::{RecordsError, SecretSealError};
 use crate::records::{Beside, ChangeEnd};
@@ -21,7 +23,6 @@ use converge_resource::{
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::time::Duration;
 
 /// The time for which helm waits if no timeout is declared.
 const WAIT: u64 = 300;
@@ -88,8 +89,10 @@ struct HelmCall {
     /// The message for the user.
     what: String,
     arguments: Vec<String>,
-    /// Fields of others, which it leaves as they are.
-    keep: Vec<PreservedField>,
+    /// The release.
+    name: String,
+    /// Fields that it leaves as they are.
+    keep: PreservedFields,
     /// Fields that are taken away again behind it.
     unset: Vec<PreservedField>,
     seconds: u64,
@@ -186,25 +189,6 @@ impl Cluster {
         }
     }
 
-    /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
-    /// failed so has the object, so the same call knows it then.
-    async fn call(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
-        let reply = self.run_helm(helm, action, namespace).await?;
-        self.take_away(&action.unset).await?;
-        Ok(reply)
-    }
-
-    async fn run_helm(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
-        let limit = Duration::from_secs(action.seconds);
-        if !action.keep.is_empty() {
-            return helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await;
-        }
-        match helm.run(&action.arguments, limit).await {
-            Err(reply) if reply.lacks_an_object() => helm.run(&action.arguments, limit).await,
-            run => run,
-        }
-    }
-
     /// The call of helm that brings a release to this state.
     async fn action(
         &self,
@@ -220,18 +204,19 @@ impl Cluster {
         let digest = content_of(to, call).ok_or(ActionError::NoContent)?;
         let (keep, unset) = match call {
             Some(ReleaseSpec { chart: Chart::SavedRelease(_), keep, unset, .. }) => {
-                (keep.clone(), unset.clone())
+                (PreservedFields { others: keep.clone(), drawn: Vec::new() }, unset.clone())
             }
             Some(spec) => {
                 return Ok(HelmCall {
                     what: format!("helm upgrade --install {name} ({})", chart_name(spec)),
                     arguments: upgrade(helm.chart(self, spec)?, spec),
-                    keep: spec.keep.clone(),
+                    name: name.to_owned(),
+                    keep: PreservedFields { others: spec.keep.clone(), drawn: spec.drawn.clone() },
                     unset: spec.unset.clone(),
                     seconds: seconds(spec),
                 });
             }
-            None => (Vec::new(), Vec::new()),
+            None => (PreservedFields::default(), Vec::new()),
         };
         let stays = found.there && found.needed_recovery() != Some(Recovery::Uninstall);
         let at = release::revision_of(&found.revisions, &digest);
@@ -262,6 +247,7 @@ impl Cluster {
         Ok(HelmCall {
             what: format!("helm upgrade --install {name} ({})", chart_name(&spec)),
             arguments,
+            name: name.to_owned(),
             keep,
             unset,
             seconds: WAIT,
@@ -400,7 +386,8 @@ impl FoundRelease<'_> {
         if waits {
             arguments.push("--wait".to_owned());
         }
-        HelmCall { what, arguments, keep: Vec::new(), unset: Vec::new(), seconds }
+        let (name, keep) = (self.name.to_owned(), PreservedFields::default());
+        HelmCall { what, arguments, name, keep, unset: Vec::new(), seconds }
     }
 
     fn uninstall(&self, patience: Patience) -> HelmCall {

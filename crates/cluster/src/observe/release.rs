@@ -54,7 +54,7 @@ pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), LookError> {
 }
 
 /// A record of helm, out of its Secret; pure.
-fn record(secret: &Value) -> Option<Value> {
+pub(crate) fn record(secret: &Value) -> Option<Value> {
     let outer = STANDARD.decode(text(secret, "/data/release")).ok()?;
     let inner = STANDARD.decode(&outer).ok()?;
     let is_packed = inner.starts_with(&[0x1f, 0x8b]);

@@ -88,9 +88,9 @@ async fn back(
         item.notes.extend(namespace_stays(target, namespace, known).await?);
         item.notes.extend(definitions_stay(target, namespace, name, known).await?);
     }
-    let Some(ReleaseState::Installed { status, chart, digest }) = to else { return Ok(()) };
+    let Some(ReleaseState::Installed { digest, .. }) = to else { return Ok(()) };
     let Some(content) = known.content(&digest).cloned() else { return Ok(()) };
-    let Some(mut manifests) = release::manifests_of(&content) else { return Ok(()) };
+    let Some(manifests) = release::manifests_of(&content) else { return Ok(()) };
     let unset = stays_unset(target, namespace, &manifests, retained, known).await?;
     if !unset.is_empty() {
         item.notes.extend(unset.iter().map(|field| {
@@ -121,23 +121,14 @@ async fn back(
     let mut given = given::given_back(undone, &manifests, namespace, retained);
     given.retain(is_new);
     drift.theirs.extend(given);
-    let keep = match drift.keep(namespace, &mut manifests) {
-        Ok(keep) if keep.is_empty() => {
-            item.notes.extend(revision_of(target, namespace, name, &digest, known).await?);
-            return Ok(());
-        }
-        Ok(keep) => keep,
-        Err(why) => {
-            item.notes.push(format!("the fields of other managers cannot be preserved ({why})"));
-            return Ok(());
-        }
-    };
-    let Some(content) = release::with_manifests(&content, &manifests) else { return Ok(()) };
+    let keep = drift.keep(namespace, &manifests);
+    if keep.is_empty() {
+        item.notes.extend(revision_of(target, namespace, name, &digest, known).await?);
+        return Ok(());
+    }
     item.notes.extend(drift.notes());
     item.calls.retain(|call| !is_of(call, name, namespace));
     item.calls.push(saved(name, namespace, &digest, keep, unset));
-    leads_to(item, change, ReleaseState::Installed { status, chart, digest: content.digest().clone() });
-    known.learn_content(content);
     Ok(())
 }
 
@@ -277,18 +268,6 @@ fn stays_theirs(their: &mut Their, undone: &Undone, installed: &[Value], namespa
     }
     their.field.before = then.cloned();
     true
-}
-
-/// Gives the item's change another goal; it goes where that is reached.
-fn leads_to(item: &mut Item, change: &Change, to: ReleaseState) {
-    let Outcome::Changed(changes) = &mut item.outcome else { return };
-    if let Some(planned) = changes.iter_mut().find(|c| c.change == *change) {
-        planned.change.to = to.into();
-    }
-    changes.retain(|c| c.change.from != c.change.to);
-    if changes.is_empty() {
-        item.outcome = Outcome::Unchanged;
-    }
 }
 
 #[cfg(test)]

@@ -126,6 +126,7 @@ impl HelmRelease {
             wait_seconds: self.wait.then_some(self.timeout),
             seconds: Some(self.timeout),
             keep: Vec::new(),
+            drawn: Vec::new(),
             unset: Vec::new(),
         }
     }
@@ -432,7 +433,7 @@ impl Resource for HelmRelease {
         // Of what is uninstalled before, nothing is left to compare with or to keep.
         let goes_first = release::recovery(revisions) == Some(Recovery::Uninstall);
         if !goes_first {
-            spec.keep = self.keep_drawn(&rendered, revisions, &mut manifests)?;
+            spec.drawn = self.keep_drawn(&rendered, revisions, &mut manifests)?;
         }
         let mut drift = ReleaseDrift::default();
         // A revision that differs by fields of others alone would change nothing, and its rollback neither.
@@ -445,10 +446,10 @@ impl Resource for HelmRelease {
                     let in_force = deployed(revision)?;
                     let with = drift.as_in_force(&self.namespace, &compared, &in_force);
                     compared = with.map_err(Stop::failed)?;
-                    let left_alone = drift.keep_dropped(&self.namespace, &mut manifests, &in_force);
+                    let left_alone = drift.keep_dropped(&self.namespace, &manifests, &in_force);
                     spec.keep.extend(left_alone.map_err(Stop::failed)?);
                 }
-                spec.keep.extend(drift.keep(&self.namespace, &mut manifests).map_err(Stop::failed)?);
+                spec.keep.extend(drift.keep(&self.namespace, &manifests));
             }
         }
         let of = |manifests: &[Value]| {

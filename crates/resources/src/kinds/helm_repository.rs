@@ -39,6 +39,7 @@ impl HelmRepository {
             wait_seconds: None,
             seconds: None,
             keep: Vec::new(),
+            drawn: Vec::new(),
             unset: Vec::new(),
         };
         serde_json::to_string(&spec).map(ApiProbe::Render).map_err(|e| Stop::Failed(e.to_string()))

@@ -1,0 +1,108 @@
+//! Calls of helm, and its record of an upgrade that left fields to others: the record has what the chart declares. With the values of others in it, a
+//! later rollback to that revision would set them after these managers have given the fields up.
+
+use super::HelmCall;
+use crate::api::{MERGE, escaped};
+use crate::connect::Cluster;
+use crate::fault::Fault;
+use crate::helm::{Helm, HelmError};
+use crate::object::text;
+use crate::observe::release::record;
+use crate::ownership::{AGAIN, TRIES};
+use crate::packed;
+use crate::preserved::LaidManifests;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The reason why helm's record has the values of others.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordFault {
+    #[error(transparent)]
+    Api(#[from] Fault),
+    #[error(transparent)]
+    Packed(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl Cluster {
+    /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
+    /// failed so has the object, so the same call knows it then.
+    pub(super) async fn call(
+        &self,
+        helm: &Helm,
+        action: &HelmCall,
+        namespace: &str,
+    ) -> Result<String, HelmError> {
+        let reply = self.run_helm(helm, action, namespace).await?;
+        self.take_away(&action.unset).await?;
+        Ok(reply)
+    }
+
+    async fn run_helm(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
+        let limit = Duration::from_secs(action.seconds);
+        if !action.keep.is_empty() {
+            let reply = helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await?;
+            let laid = helm.laid()?;
+            if laid.applied != laid.declared {
+                self.record_declared(namespace, &action.name, &laid).await?;
+            }
+            return Ok(reply);
+        }
+        match helm.run(&action.arguments, limit).await {
+            Err(reply) if reply.lacks_an_object() => helm.run(&action.arguments, limit).await,
+            run => run,
+        }
+    }
+
+    /// Lays what the chart declares into helm's record of the upgrade.
+    async fn record_declared(
+        &self,
+        namespace: &str,
+        name: &str,
+        laid: &LaidManifests,
+    ) -> Result<(), HelmError> {
+        let mut tries = 1..TRIES;
+        loop {
+            match self.try_to_record(namespace, name, laid).await {
+                Ok(()) => return Ok(()),
+                Err(RecordFault::Api(fault)) if fault.code() == Some(409) && tries.next().is_some() => {
+                    sleep(AGAIN).await;
+                }
+                Err(fault) => {
+                    return Err(HelmError::Record { release: format!("{namespace}/{name}"), fault });
+                }
+            }
+        }
+    }
+
+    async fn try_to_record(
+        &self,
+        namespace: &str,
+        name: &str,
+        laid: &LaidManifests,
+    ) -> Result<(), RecordFault> {
+        let api = &self.inner.api;
+        let folder = format!("/api/v1/namespaces/{}/secrets", escaped(namespace));
+        let labels = escaped(&format!("owner=helm,name={name}"));
+        let secrets = api.list(&format!("{folder}?labelSelector={labels}")).await?;
+        let records = secrets.iter().filter_map(|secret| Some((secret, record(secret)?)));
+        let newest = records.max_by_key(|(_, record)| record.get("version").and_then(Value::as_u64));
+        // Somebody else's upgrade has come in between.
+        let Some((secret, mut record)) = newest.filter(|(_, r)| text(r, "/manifest") == laid.applied) else {
+            return Ok(());
+        };
+        record["manifest"] = json!(laid.declared);
+        let packed = STANDARD.encode(packed::pack::<_, RecordFault>(&record)?);
+        let patch = json!({
+            "metadata": {"resourceVersion": text(secret, "/metadata/resourceVersion")},
+            "data": {"release": STANDARD.encode(packed)},
+        });
+        let path = format!("{folder}/{}?fieldManager=helm", escaped(text(secret, "/metadata/name")));
+        Ok(api.patch(&path, MERGE, &patch).await.map(drop)?)
+    }
+}
