@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use crate::{Error, Ran, World, exec, link_roles, until};
+use crate::{Error, Ran, World, exec, link_roles, snaps, until};
 use converge_lab::kube::{Part, Repositories, ensure, versions};
 use converge_lab::{Host, Lab, LabError, LabOptions};
 use serde_json::{Map, Value, json};
@@ -99,27 +99,28 @@ impl Cluster {
         self.world.write("hosts.yaml", &inventory.to_string()).unwrap();
     }
 
-    /// Puts programs of the names `snap` and `k8s` on a host: the snap k8s is then what the repositories have, in the layout of the real one.
+    /// Lets a host install the snap k8s, which is made of the repositories' packages in the layout of the real one: by Debian's snapd, or where that cannot
+    /// run by programs of the names `snap` and `k8s`. The answer is whether snapd is there.
     ///
     /// # Errors
-    /// The files cannot be written.
-    pub fn offer_snap(&self, host: &Host) -> Result<(), Error> {
+    /// The files cannot be written, or snapd cannot be installed.
+    pub fn offer_snap(&self, host: &Host) -> Result<bool, Error> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("stand_ins/k8s_snap");
-        let put = |path: &str, bytes: &[u8]| -> Result<(), Error> {
-            let script = format!("mkdir -p /opt/k8s-snap && cat > {path} && chmod 755 {path}");
-            host.exec_with_input(&script, bytes)?;
-            Ok(())
-        };
-        for entry in std::fs::read_dir(here)? {
+        for entry in std::fs::read_dir(&here)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let folder = if name == "snap" { "/usr/bin" } else { "/opt/k8s-snap" };
-            put(&format!("{folder}/{name}"), &std::fs::read(&path)?)?;
+            snaps::put(host, &format!("/opt/k8s-snap/{name}"), &path)?;
         }
-        put("/opt/k8s-snap/packages", (self.repositories.snap_packages().join("\n") + "\n").as_bytes())?;
-        put("/opt/k8s-snap/sandbox", self.repositories.sandbox_image().as_bytes())?;
+        let packages = self.repositories.snap_packages().join("\n") + "\n";
+        host.exec_with_input("cat >/opt/k8s-snap/packages", packages.as_bytes())?;
+        host.exec_with_input("cat >/opt/k8s-snap/sandbox", self.repositories.sandbox_image().as_bytes())?;
         exec(host, &format!("ln -sfn {} /opt/k8s-snap/images", Repositories::IMAGES));
-        Ok(())
+        if snaps::offer_snapd(self.world.lab(), host, &here.join("snap"), &[("k8s", &here.join("pack"))])? {
+            return Ok(true);
+        }
+        // That program unpacks the snap by itself.
+        exec(host, "rm /usr/local/bin/snap");
+        Ok(false)
     }
 
     /// Turns a host into one of an RPM distribution, where dnf finds the packages of Kubernetes and containerd; the role's variables for it.

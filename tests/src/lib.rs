@@ -2,6 +2,7 @@
 
 pub mod guide;
 pub mod kubeadm;
+pub mod snaps;
 
 use converge_lab::{Host, Lab, LabOptions};
 use std::ffi::OsStr;

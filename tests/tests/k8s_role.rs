@@ -3,7 +3,7 @@
 use converge_lab::Host;
 use converge_lab::kube::{Part, ensure, versions};
 use converge_tests::kubeadm::Cluster;
-use converge_tests::{Error, exec, until};
+use converge_tests::{Error, exec, snaps, until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -183,14 +183,17 @@ fn bare_hosts_become_a_cluster_and_stay_one() {
     assert_eq!(exec(one, left), "");
 }
 
-/// The role `k8s_snap`: programs in the snap's layout before a real kubeadm, kubelet and containerd.
+/// The role `k8s_snap`: a snap in the layout of the real one around kubeadm, kubelet and containerd, installed by Debian's snapd where the kernel lets it
+/// mount snaps, and else unpacked without it.
 #[test]
 fn the_snap_makes_a_cluster_of_bare_hosts() {
     let cluster = Cluster::new("k8s-snap", 3);
     let (one, two, three) = (cluster.host(1), cluster.host(2), cluster.host(3));
-    for host in [one, two, three] {
-        cluster.offer_snap(host).unwrap();
-    }
+    let by_snapd = std::thread::scope(|scope| {
+        [one, two, three]
+            .map(|host| scope.spawn(|| cluster.offer_snap(host).unwrap()))
+            .map(|offered| offered.join().unwrap())
+    });
     cluster.write_snap_inventory("snap.yaml", &[1, 3], &[2]);
     let run = |arguments: &[&str]| cluster.world.converge(arguments).unwrap();
     let kubectl = |what: &str| {
@@ -214,6 +217,15 @@ fn the_snap_makes_a_cluster_of_bare_hosts() {
     let roots =
         "test -d /var/lib/containerd/k8s-containerd/run/containerd && ! systemctl is-active -q containerd";
     exec(two, roots);
+    if by_snapd == [true; 3] {
+        for host in [one, two, three] {
+            assert_eq!(snaps::row(host, "k8s"), "k8s v1.36.2 x1 1.36-classic/stable - classic,held");
+            exec(
+                host,
+                "mountpoint -q /snap/k8s/x1 && systemctl cat snap.k8s.containerd | grep -qx 'ExecStart=/usr/bin/snap run k8s.containerd'",
+            );
+        }
+    }
 
     // A token is in no output, on no command line, and in no file but that of the stand-in.
     for host in [two, three] {

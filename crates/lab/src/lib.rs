@@ -34,6 +34,7 @@ mod net;
 mod packages;
 mod rpm;
 mod session;
+mod snapd;
 mod tls;
 mod wheel;
 

@@ -1,6 +1,8 @@
 # --- k8s_snap ---
 # The snap's own folder: its services' arguments are there from its bootstrap or join until it is removed, and the mark of a worker.
 CV_K8S_SNAP=${CV_K8S_SNAP:-/var/snap/k8s/common}
+# snapd's own, with the files of its snaps.
+CV_SNAPD=${CV_SNAPD:-/var/lib/snapd}
 
 # cv_k8s_snap_path: a session of ssh may lack the folder of snaps. The second one has the snap's own kubectl.
 cv_k8s_snap_path() { PATH=$PATH:/snap/bin:/snap/k8s/current/bin; }
@@ -196,7 +198,7 @@ cv_k8s_snap_address() (
 )
 
 # cv_k8s_snap_reset: the snap goes with all its data, and comes again as it was: it has no reset of its own. A reset that is cut off is on record,
-# with the snap.
+# with the snap. Of a snap that came from a file the file is kept for that time: no store knows it.
 cv_k8s_snap_reset() {
   was=
   [ ! -r "$CV_ROOT/k8s_snap" ] || IFS=" " read -r what was <"$CV_ROOT/k8s_snap"
@@ -205,12 +207,39 @@ cv_k8s_snap_reset() {
     cv_say 'snapd does not know the snap k8s: what is below /var/snap/k8s is not its own any more'
     return 1
   }
+  kept=$CV_ROOT/k8s.snap
+  case $was in 'snap '*' x'[0-9]*) cv_k8s_snap_keep_file "$was" || return 1 ;; esac
   cv_write_record "$CV_ROOT/k8s_snap" "leave $was" || return 1
-  cv_bounded 1200 snap remove --purge k8s 2>&1 </dev/null && cv_apply_snap k8s "$was" || {
+  cv_bounded 1200 snap remove --purge k8s 2>&1 </dev/null && cv_k8s_snap_from_file && cv_apply_snap k8s "$was" || {
     cv_say 'the snap k8s could not be removed and installed again; the next run goes on with it'
     return 1
   }
-  rm -f "$CV_ROOT/k8s_snap"
+  rm -f "$CV_ROOT/k8s_snap" "$kept"
+}
+
+# cv_k8s_snap_keep_file LINE: keeps the file of the snap of this state in $kept, unless a reset that was cut off has kept it.
+cv_k8s_snap_keep_file() (
+  [ ! -e "$kept" ] || exit 0
+  file=${1#snap * }
+  file=$CV_SNAPD/snaps/k8s_${file%% *}.snap
+  # A second name is no copy; snapd removes its own.
+  ln "$file" "$kept" 2>/dev/null || { cp "$file" "$kept.new" && mv "$kept.new" "$kept"; } || {
+    cv_say "the file of the snap k8s, without which it does not come again, could not be kept: $file"
+    exit 1
+  }
+)
+
+# cv_k8s_snap_from_file: installs the snap from the file that was kept. Its revision is snapd's first again, `x1`.
+cv_k8s_snap_from_file() {
+  [ -e "$kept" ] || return 0
+  [ "$(cv_line_snap k8s)" != absent ] || case $was in
+  *' classic '*) snap install --dangerous --classic "$kept" </dev/null ;;
+  *' devmode '*) snap install --dangerous --devmode "$kept" </dev/null ;;
+  *) snap install --dangerous "$kept" </dev/null ;;
+  esac || return 1
+  is=$(cv_line_snap k8s) || return 1
+  # shellcheck disable=SC2086
+  was=$(IFS=" " && set -f && revision=${is#snap * } && set -- $was && echo "$1 $2 ${revision%% *} $4 $5")
 }
 
 # cv_k8s_snap_is_plane: ends the subshell unless this host is a control plane of k8s-snap. Sets $conf.

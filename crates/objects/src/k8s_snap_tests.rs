@@ -49,7 +49,9 @@ here=${0%/*}
 case $1 in
 list)
   echo 'Name Version Rev Tracking Publisher Notes'
-  [ -e "$here/removed" ] || echo 'k8s v1.34.1 3070 1.34-classic/stable canonical classic,held'
+  row='k8s v1.34.1 3070 1.34-classic/stable canonical classic,held'
+  [ ! -e "$here/row" ] || read -r row <"$here/row"
+  [ -e "$here/removed" ] || echo "$row"
   ;;
 remove) echo "$*" >>"$here/snaps"; : >"$here/removed"; rm -rf "$CV_K8S_SNAP" "$CV_KUBE_DIR"; [ ! -e "$here/cut" ] || exit 1 ;;
 install) echo "$*" >>"$here/snaps"; rm -f "$here/removed" ;;
@@ -235,6 +237,41 @@ fn a_node_goes_once_the_cluster_has_let_it_go_and_its_snap_comes_again_as_it_was
             "{snaps}"
         );
         assert!(snaps.contains("refresh --hold k8s"), "{snaps}");
+    });
+}
+
+/// No store knows a snap that came from a file: snapd's own copy is kept while the snap is away, also over a reset that is cut off.
+#[test]
+fn a_snap_from_a_file_comes_again_from_it() {
+    every_host(|host| {
+        let root = host.root.path();
+        let (copy, files) = (root.join("k8s.snap"), root.join("snapd/snaps"));
+        std::fs::create_dir_all(&files).unwrap();
+        std::fs::write(files.join("k8s_x3.snap"), "the snap").unwrap();
+        std::fs::write(
+            Path::new(&host.tools).join("row"),
+            "k8s v1.34.1 x3 1.34-classic/stable - classic,held\n",
+        )
+        .unwrap();
+        host.good(&format!("{SETTINGS} CV_K8S_SNAP_HOW=join; cv_apply_k8s_snap node worker"), TOKEN);
+        let leave = format!(
+            "CV_SNAPD={}/snapd CV_K8S_SNAP_HOW=leave; cv_apply_k8s_snap node absent",
+            quote(&root.display().to_string())
+        );
+        host.mark("cut", "");
+        let (status, _) = host.run(&leave, "gone n1\n");
+        assert_eq!((status, host.line().as_str()), (1, "begun leave"), "{}", host.shell.name);
+        std::fs::remove_dir_all(&files).unwrap();
+        assert_eq!(std::fs::read_to_string(&copy).unwrap(), "the snap");
+        std::fs::remove_file(Path::new(&host.tools).join("cut")).unwrap();
+        // snapd counts from 1 again.
+        std::fs::write(Path::new(&host.tools).join("row"), "k8s v1.34.1 x1 - - classic\n").unwrap();
+        host.good(&leave, "gone n1\n");
+        assert_eq!(host.line(), "absent");
+        let snaps = host.tool("snaps");
+        assert!(snaps.contains(&format!("install --dangerous --classic {}", copy.display())), "{snaps}");
+        assert!(snaps.contains("switch --channel=1.34-classic/stable k8s\nrefresh --hold k8s"), "{snaps}");
+        assert!(!copy.exists());
     });
 }
 

@@ -77,7 +77,7 @@ pub use registry::{
 pub use release::ReleaseState;
 pub use rpm_key::RpmKeyState;
 pub use rpm_metadata::RpmMetadataState;
-pub use snap::SnapState;
+pub use snap::{SnapRevision, SnapState};
 pub use swap::SwapState;
 pub use sysctl::SysctlState;
 pub use unit::UnitState;

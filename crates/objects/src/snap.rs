@@ -5,6 +5,34 @@ use converge_resource::{
     AlteredFact, BroughtObjects, DriftScript, DynEffects, DynNeeds, Effects, ErasedObject, Facets, Needs,
     Object, Reversibility, Traits, quote, state_of_words,
 };
+use std::fmt;
+
+/// A revision of a snap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapRevision {
+    /// The store's (`3070`).
+    Store(u32),
+    /// That of a file, which snapd counts on this host alone (`x1`). No store knows it.
+    File(u32),
+}
+
+impl SnapRevision {
+    fn read(word: &str) -> Option<Self> {
+        match word.strip_prefix('x') {
+            Some(number) => number.parse().ok().map(Self::File),
+            None => word.parse().ok().map(Self::Store),
+        }
+    }
+}
+
+impl fmt::Display for SnapRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(number) => write!(f, "{number}"),
+            Self::File(number) => write!(f, "x{number}"),
+        }
+    }
+}
 
 /// The state of a snap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,10 +41,10 @@ pub enum SnapState {
     Absent,
     /// Installed (`snap CHANNEL REVISION strict|classic|devmode hold|-`).
     Snap {
-        /// The channel that it tracks, in full: `latest/stable`.
+        /// The channel that it tracks, in full: `latest/stable`. `-` for a snap from a file that tracks none.
         channel: String,
         /// The revision. `None` only in a planned state (`~` in the line): the store chooses it by the channel.
-        revision: Option<u32>,
+        revision: Option<SnapRevision>,
         /// `strict`, `classic` or `devmode`.
         confinement: String,
         /// Held: snapd does not refresh it by itself.
@@ -47,15 +75,12 @@ impl SnapState {
                 revision,
                 confinement @ ("strict" | "classic" | "devmode"),
                 hold @ ("hold" | "-"),
-            ] => {
-                Some(Self::Snap {
-                    channel: (*channel).to_owned(),
-                    // A snap from a file has a revision as `x1`: it is shown, and never made.
-                    revision: if *revision == "~" { None } else { Some(revision.parse().ok()?) },
-                    confinement: (*confinement).to_owned(),
-                    hold: *hold == "hold",
-                })
-            }
+            ] => Some(Self::Snap {
+                channel: (*channel).to_owned(),
+                revision: if *revision == "~" { None } else { Some(SnapRevision::read(revision)?) },
+                confinement: (*confinement).to_owned(),
+                hold: *hold == "hold",
+            }),
             _ => None,
         }
     }
@@ -104,13 +129,20 @@ impl Object for Snap {
         without_hold(from) != without_hold(to)
     }
 
-    /// A revision that the plan leaves open is any.
+    /// A revision that the plan leaves open is any. So is the channel where a snap from a file tracked none: snapd does not forget a channel.
     fn fulfils(now: &SnapState, planned: &SnapState) -> bool {
         let mut filled = planned.clone();
-        if let (SnapState::Snap { revision: open @ None, .. }, SnapState::Snap { revision, .. }) =
-            (&mut filled, now)
+        if let (
+            SnapState::Snap { channel: to, revision: open, .. },
+            SnapState::Snap { channel, revision, .. },
+        ) = (&mut filled, now)
         {
-            *open = *revision;
+            if open.is_none() {
+                *open = *revision;
+            }
+            if to == "-" {
+                to.clone_from(channel);
+            }
         }
         *now == filled
     }
@@ -169,6 +201,7 @@ mod tests {
     use converge_resource::State;
 
     fn snap(channel: &str, revision: Option<u32>, confinement: &str, hold: bool) -> SnapState {
+        let revision = revision.map(SnapRevision::Store);
         SnapState::Snap { channel: channel.to_owned(), revision, confinement: confinement.to_owned(), hold }
     }
 
@@ -182,7 +215,10 @@ mod tests {
             assert_eq!(State::from(state.clone()).line(), line);
             assert_eq!(SnapState::try_from(State::from_line(line)), Ok(state));
         }
-        assert!(SnapState::try_from(State::from_line("snap a x1 strict -")).is_err());
+        let from_file = SnapState::try_from(State::from_line("snap - x1 strict -")).unwrap();
+        assert_eq!(State::from(from_file.clone()).line(), "snap - x1 strict -");
+        assert!(Snap::facets(&from_file).contains(&("revision", "x1".to_owned())));
+        assert!(SnapState::try_from(State::from_line("snap a y1 strict -")).is_err());
         assert!(Snap::opaque(&SnapState::Absent, &snap("a", None, "strict", false)));
         assert!(!Snap::opaque(&snap("a", Some(1), "strict", false), &snap("a", Some(1), "strict", true)));
     }
@@ -208,6 +244,7 @@ case "$*" in
 remove*) row= ;;
 *--hold*) row=$(echo "$row" | sed 's/ -$/ held/') ;;
 *--unhold*) row=$(echo "$row" | sed 's/ held$/ -/') ;;
+switch*) row=$(echo "$row" | sed "s| - - | ${2#*=} - |") ;;
 *)
   channel= rev=42 notes=-
   for word; do case $word in --channel=*) channel=${word#*=} ;; --revision=*) rev=${word#*=} ;; --classic) notes=classic ;; esac; done
@@ -253,7 +290,27 @@ mv "$table.new" "$table"
             assert_eq!(now(), "snap 1.33/stable 7 strict hold", "{}", shell.name);
             run("cv_apply_snap kubectl 'snap 1.33/stable 7 strict -'");
             assert_eq!(now(), "snap 1.33/stable 7 strict -");
+            // A snap from a file: under another channel it is the same, the store's replaces it on request, and none brings it back.
+            std::fs::write(&table, "kubectl 1.0 x1 - - classic\n").unwrap();
+            std::fs::write(format!("{tools}/snap.log"), "").unwrap();
+            assert_eq!(now(), "snap - x1 classic -", "{}", shell.name);
+            run("cv_apply_snap kubectl 'snap 1.34/stable x1 classic -'");
+            run("cv_same_snap kubectl 'snap 1.34/stable x1 classic -' 'snap - x1 classic -'");
+            run("! cv_same_snap kubectl 'snap 1.34/stable x2 classic -' 'snap - x1 classic -'");
+            run("cv_apply_snap kubectl 'snap 1.35/stable ~ classic -'");
+            std::fs::write(&table, "kubectl 1.0 x2 1.35/stable - classic\n").unwrap();
+            run("cv_apply_snap kubectl 'snap 1.34/stable x1 classic -'");
+            let log = std::fs::read_to_string(format!("{tools}/snap.log")).unwrap();
+            let asked = [
+                "switch --channel=1.34/stable kubectl",
+                "refresh --channel=1.35/stable --classic --amend kubectl",
+                "refresh --channel=1.34/stable --revision=x1 --classic kubectl",
+            ];
+            assert_eq!(log.lines().collect::<Vec<_>>(), asked, "{}", shell.name);
             run("cv_apply_snap kubectl absent");
+            run(
+                "! cv_apply_snap kubectl 'snap 1.34/stable x1 classic -' 2>why && grep -q 'came from a file' why",
+            );
             assert_eq!(now(), "absent");
         }
     }

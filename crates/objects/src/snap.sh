@@ -43,20 +43,25 @@ cv_see_snap() (
 
 cv_line_snap() { cv_line_of "$(cv_see_snap "$1")"; }
 
-# The revision is the store's choice when the plan leaves it open.
+# The revision is the store's choice when the plan leaves it open; and snapd does not forget a channel, so that "none" is any.
 # shellcheck disable=SC2086
 cv_same_snap() {
   case $3 in
-  'snap '*' ~ '*) ;;
+  'snap '*' ~ '* | 'snap - '*) ;;
   *) return 1 ;;
   esac
   (
     # The run splits at line feeds alone.
     IFS=' '
     set -f
-    wanted=$3
-    set -- $2
-    [ "$1" = snap ] && [ "snap $2 ~ $4 $5" = "$wanted" ]
+    is=$2 wanted=$3
+    set -- $wanted
+    channel=$2 revision=$3
+    set -- $is
+    [ "$1" = snap ] || exit 1
+    [ "$revision" != '~' ] || set -- snap "$2" '~' "$4" "$5"
+    [ "$channel" != - ] || set -- snap - "$3" "$4" "$5"
+    [ "$*" = "$wanted" ]
   )
 }
 
@@ -85,17 +90,33 @@ cv_apply_snap() (
     cv_dec_to "$2"
     now_channel=$CV_DEC now_revision=$3 now_how=$4 now_hold=$5
   fi
-  set -- --channel="$channel"
+  set --
+  [ "$channel" = - ] || set -- --channel="$channel"
   [ "$revision" = '~' ] || set -- "$@" --revision="$revision"
   [ "$how" = strict ] || set -- "$@" "--$how"
   if [ -z "$now_channel" ]; then
+    case $revision in
+    x*)
+      cv_say "$name $revision came from a file, and no store knows it: install it by hand ('snap install --dangerous FILE')"
+      return 1
+      ;;
+    esac
     snap install "$@" "$name" </dev/null || return 1
-  elif [ "$channel" != "$now_channel" ] || [ "$how" != "$now_how" ] || { [ "$revision" != '~' ] && [ "$revision" != "$now_revision" ]; }; then
+  elif [ "$revision" = "$now_revision" ] && [ "$how" = "$now_how" ]; then
+    # The same content under another channel: no store is asked.
+    [ "$channel" = - ] || [ "$channel" = "$now_channel" ] || snap switch --channel="$channel" "$name" </dev/null >/dev/null || return 1
+  elif [ "$channel" != "$now_channel" ] || [ "$how" != "$now_how" ] || [ "$revision" != '~' ]; then
+    # snapd replaces a snap from a file by the store's only on request.
+    case $now_revision,$revision in x*,x*) ;; x*) set -- "$@" --amend ;; esac
     snap refresh "$@" "$name" </dev/null || return 1
   fi
-  if [ "$hold" != "$now_hold" ]; then
-    if [ "$hold" = hold ]; then snap refresh --hold "$name"; else snap refresh --unhold "$name"; fi </dev/null >/dev/null || return 1
-  fi
+  [ "$hold" != "$now_hold" ] || return 0
+  case $hold in hold) set -- --hold ;; *) set -- --unhold ;; esac
+  snap refresh "$@" "$name" </dev/null >/dev/null || {
+    # snapd 2.58 brought the option.
+    snap refresh --help 2>/dev/null | grep -q -e --hold || cv_say "this snapd cannot hold one snap: 2.58 or newer is needed (the snap snapd brings it)"
+    return 1
+  }
 )
 
 # The program that undo.sh keeps while such an object stays; the same as `stands_on` in snap.rs.

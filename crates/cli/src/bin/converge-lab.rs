@@ -30,6 +30,9 @@ enum LabCommand {
         /// Hosts that can become nodes of a Kubernetes cluster.
         #[arg(long)]
         kube: bool,
+        /// Hosts with Debian's snapd, without a store.
+        #[arg(long)]
+        snapd: bool,
     },
     /// Stop all hosts, delete their disks, remove every trace.
     Down,
@@ -121,6 +124,19 @@ fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
+/// Starts hosts and leaves them running.
+fn up(options: LabOptions, count: u8, snapd: bool) -> Result<(), LabError> {
+    let lab = Lab::open(options)?;
+    for host in lab.up(count)? {
+        if snapd {
+            lab.install_snapd(&host)?;
+        }
+        say(&format!("{} {}", host.name(), host.address()));
+    }
+    say(&format!("ssh -F {} h1", lab.ssh_config().display()));
+    lab.leave_running()
+}
+
 fn run(arguments: &LabArguments) -> Result<ExitCode, LabError> {
     let options = LabOptions::new(&arguments.name);
     let host = |name: &str| -> Result<(Lab, Host), LabError> {
@@ -129,13 +145,8 @@ fn run(arguments: &LabArguments) -> Result<ExitCode, LabError> {
         Ok((lab, host))
     };
     match &arguments.action {
-        LabCommand::Up { count, kube } => {
-            let lab = Lab::open(if *kube { options.kube() } else { options })?;
-            for host in lab.up(*count)? {
-                say(&format!("{} {}", host.name(), host.address()));
-            }
-            say(&format!("ssh -F {} h1", lab.ssh_config().display()));
-            lab.leave_running()?;
+        LabCommand::Up { count, kube, snapd } => {
+            up(if *kube { options.kube() } else { options }, *count, *snapd)?
         }
         LabCommand::Down => Lab::attach(options)?.down()?,
         LabCommand::Status => {

@@ -28,14 +28,16 @@ use serde_json::{Map, Value};
 ///
 /// With `leave` the host leaves its cluster. A control plane that stays evicts the node's pods (budgets hold, pods of DaemonSets stay) and removes the
 /// node (`k8s remove-node`). When the API no longer knows the node, the host's snap is removed with its data and installed again as it was, since
-/// it has no reset of its own. That destroys data and so needs `--allow-destroy k8s_snap:node`.
+/// it has no reset of its own. A snap that came from a file comes again from snapd's copy of that file. That destroys data and so needs `--allow-destroy k8s_snap:node`.
 ///
 /// A rollback does not take a host out of its cluster unless `--allow-destroy k8s_snap:node` says so. One that joined leaves then as with `leave`, by
 /// the control plane that it joined through, unless that one leaves in the same rollback. Of the first control plane the cluster's data goes, without
 /// a copy: save it before.
 ///
-/// Proved with programs `snap`, `k8s` and the daemon in the snap's layout before a real kubeadm, kubelet and containerd: snapd needs a kernel with
-/// AppArmor and squashfs, which the test hosts lack.
+/// Proved in `tests/tests/k8s_role.rs` with Debian's snapd and a snap `k8s` of classic confinement in the layout of Canonical's (folders, services, the
+/// daemon's socket, hooks, `k8s bootstrap`, `get-join-token`, `status`, `remove-node`) around a real kubeadm, kubelet and containerd. That snap comes from
+/// a file, with a program in the store's part. Canonical's own snap, with its datastore and network, was not there. Where the kernel has no FUSE, by which
+/// snapd mounts snaps in a container, the same test runs with the layout without snapd, and says so.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct K8sSnap {

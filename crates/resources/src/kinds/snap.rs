@@ -2,7 +2,7 @@
 
 use crate::look::{program_may_come, state};
 use crate::presence::Presence;
-use converge_objects::SnapState;
+use converge_objects::{SnapRevision, SnapState};
 use converge_resource::{Claim, ObjectId, ParamError, Resource, Stop, View, WantedStates};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,16 @@ use serde::Deserialize;
 /// chooses it by the channel, and snapd refreshes a snap that is not held at any time. Nothing is refreshed within its channel.
 /// Removing a snap takes its data along, and the plan says so.
 ///
-/// Proved with recorded answers of `snap` only: snapd needs a kernel with AppArmor and squashfs, which the test hosts lack.
+/// A snap that was installed from a file has a revision of this host's own, as `x1`, and tracks no channel unless somebody has set one. Both are kept
+/// where they are not given. A channel that is given replaces the snap by the store's. No store knows a revision of a file: snapd goes back to one that it
+/// still has, and a snap from a file that was removed is not installed again.
+///
+/// To hold one snap takes snapd 2.58. The package of Debian 12 is older; its first snap from the store brings the snap `snapd`, which is newer.
+///
+/// Proved in `tests/tests/snaps.rs` with Debian's snapd on a real host (no AppArmor, so snaps of classic confinement only): installation, hold, another
+/// channel, rollback to the revision before, removal, and a snap from a file. That host's snapd has no store. A program before `snap` takes the store's
+/// part: it turns `snap install NAME` and `snap refresh --channel` into an installation from a file. Proved with recorded answers only are therefore a
+/// `revision` that is given, a change of confinement, and the replacement of a snap from a file by the store's.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Snap {
@@ -145,7 +154,7 @@ impl Resource for Snap {
             None => old_confinement.clone(),
         };
         let stays = old_channel.as_ref() == Some(&channel) && old_confinement == confinement;
-        let revision = self.revision.or(if stays { old_revision } else { None });
+        let revision = self.revision.map(SnapRevision::Store).or(if stays { old_revision } else { None });
         let hold = self.hold.unwrap_or(old_hold);
         Ok(WantedStates::one(self.id(), SnapState::Snap { channel, revision, confinement, hold }))
     }
