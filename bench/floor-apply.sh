@@ -7,7 +7,8 @@ for directory in /etc/accel /etc/accel/conf.d /etc/accel/driver /etc/accel/links
   /var/log/accel; do
   install -d -m 755 -o root -g root "$directory"
 done
-line() { # file pattern line
+# line FILE PATTERN LINE: replaces each match by LINE, or appends LINE where nothing matches.
+line() {
   touch "$1"
   if grep -qE "$2" "$1"; then sed -i -E "s|$2.*|$3|" "$1"; else echo "$3" >>"$1"; fi
 }

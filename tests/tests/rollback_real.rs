@@ -129,7 +129,7 @@ impl Sequence<'_> {
                 _ => {}
             }
         }
-        End::Seen(begun)
+        End::Observed(begun)
     }
 
     fn apply(&mut self, role: Option<usize>, prune: bool, cut: Option<(u64, bool)>) {

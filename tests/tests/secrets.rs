@@ -136,12 +136,12 @@ static LOOKS: LazyLock<(Regex, BTreeMap<Vec<u8>, &'static str>)> = LazyLock::new
 
 /// Says which secrets a text holds, and in which look.
 fn holds(place: &str, text: &[u8], found: &mut Vec<String>) {
-    let (any, ways) = &*LOOKS;
+    let (any, matchers) = &*LOOKS;
     for here in any.find_iter(text) {
         let around = &text[here.start().saturating_sub(60)..(here.end() + 20).min(text.len())];
         found.push(format!(
             "{place} holds the secret of `{}` as {:?}: …{}…",
-            ways[here.as_bytes()],
+            matchers[here.as_bytes()],
             String::from_utf8_lossy(here.as_bytes()),
             String::from_utf8_lossy(around)
         ));

@@ -50,6 +50,9 @@ pub fn check() -> Result<usize> {
         wrong.extend(badly_named(&text).into_iter().map(|(line, name)| {
             format!("{}:{line}: `{name}`: functions that hosts run begin with `{PREFIX}`", file.display())
         }));
+    }
+    for file in files.iter().chain(&bash) {
+        let text = fs::read_to_string(workspace().join(file))?;
         let kind = file.file_stem().unwrap_or_default().to_string_lossy();
         wrong.extend(undescribed(&text, &kind).into_iter().map(|(line, name)| {
             format!("{}:{line}: `{name}`: no comment says what it reads, sets and prints", file.display())
@@ -186,16 +189,17 @@ fn inputs_set_twice(shell: &str) -> BTreeSet<(&str, &str)> {
     silent.filter(|(name, by)| !by.comment.contains(*name)).map(|(name, by)| (name, by.name)).collect()
 }
 
+/// The name of the function that begins in a line, inside another one or not.
+fn defined(line: &str) -> Option<&str> {
+    let (name, rest) = line.trim_start().split_once("()")?;
+    let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (word && rest.trim_start().starts_with(['{', '('])).then_some(name)
+}
+
 /// Functions without the prefix, with their lines.
 fn badly_named(text: &str) -> Vec<(usize, &str)> {
-    let name = |line: &'_ str| -> Option<usize> {
-        let (name, rest) = line.split_once("()")?;
-        let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let body = rest.trim_start().starts_with(['{', '(']);
-        (word && body && !name.starts_with(PREFIX)).then_some(name.len())
-    };
-    let lines = text.lines().map(str::trim_start).zip(1..);
-    lines.filter_map(|(line, number)| Some((number, line.get(..name(line)?)?))).collect()
+    let lines = text.lines().zip(1..).filter_map(|(line, number)| Some((number, defined(line)?)));
+    lines.filter(|(_, name)| !name.starts_with(PREFIX)).collect()
 }
 
 /// The functions that every object defines; `converge_resource::Object::SHELL` and `docs/adding-a-kind.md` describe them.
@@ -207,14 +211,8 @@ fn undescribed<'a>(text: &'a str, kind: &str) -> Vec<(usize, &'a str)> {
     let mut described = false;
     let mut found = Vec::new();
     for (line, number) in text.lines().zip(1..) {
-        match line.split_once("()") {
-            Some((name, _))
-                if name.starts_with(PREFIX) && !name.contains(' ') && !described && !own(name) =>
-            {
-                found.push((number, name));
-            }
-            _ => {}
-        }
+        found.extend(defined(line).filter(|name| !described && !own(name)).map(|name| (number, name)));
+        let line = line.trim_start();
         // A directive of shellcheck describes nothing, and may stand between.
         described = line.starts_with('#') && (described || !line.starts_with("# shellcheck"));
     }
@@ -233,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_function_without_a_comment_is_found() {
-        let text = "# What.\n# shellcheck disable=SC2086\ncv_a() {\n}\ncv_b() {\n}\n# shellcheck disable=SC2086\ncv_c() (\n)\ncv_see_x() {\n}\ncv_see_y() {\n}";
-        assert_eq!(undescribed(text, "x"), [(5, "cv_b"), (8, "cv_c"), (12, "cv_see_y")]);
+        let text = "# What.\n# shellcheck disable=SC2086\ncv_a() {\n}\ncv_b() {\n}\n# shellcheck disable=SC2086\ncv_c() (\n)\ncv_see_x() {\n}\ncv_see_y() {\n}\n# What.\nd() {\n  e() { true; }\n  # What.\n  f() { end_of_run(); }\n  end()\n}";
+        assert_eq!(undescribed(text, "x"), [(5, "cv_b"), (8, "cv_c"), (12, "cv_see_y"), (16, "e")]);
     }
 
     #[test]

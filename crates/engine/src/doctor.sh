@@ -71,6 +71,7 @@ EOF
     else
       cv_doctor_say ctd_error "$(printf '%s\n' "$dump" | tail -n 1 | head -c 300)"
     fi
+    # cv_doctor_version_of FILE: prints the number of the format that a file of settings names, or nothing.
     cv_doctor_version_of() { sed -n 's/^ *version *= *\([0-9]*\).*/\1/p' "$1" | head -n 1; }
     cv_doctor_say ctd_root "$(cv_doctor_version_of "$ctd_config")"
     # Files that it imports, and files that lie where a toolkit writes though nobody imports them.

@@ -182,6 +182,7 @@ cv_apply_git() (
   user=$cv_g_owner
   cv_git "$user" "$dir" config remote.origin.url "$remote" &&
     cv_git "$user" "$dir" config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*' || return 1
+  # cv_git_has: whether the commit is in the repository. Reads $user, $dir and $commit, prints nothing.
   cv_git_has() { cv_git "$user" "$dir" cat-file -e "$commit^{commit}" 2>/dev/null; }
   if ! cv_git_has; then
     if [ -n "${CV_GIT_DEPTH:-}" ]; then

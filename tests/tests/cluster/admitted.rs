@@ -38,7 +38,7 @@ resources:
 fn a_taint_goes_before_a_release_whose_job_needs_the_node() {
     let lab = Lab::get();
     let folder = lab.world.dir().join("roles/admitted/files/hooked");
-    for (round, ways) in [&["apply"][..], &["apply", "apply"]].iter().enumerate() {
+    for (round, verbs) in [&["apply"][..], &["apply", "apply"]].iter().enumerate() {
         let node = lab.api.nodes(&NodeSpec::new(format!("machine{round}"), 1)).unwrap().remove(0);
         lab.kubectl(&["label", "node", &node, &format!("machine={node}")]);
         lab.kubectl(&["taint", "node", &node, "control-plane=:NoSchedule"]);
@@ -48,8 +48,8 @@ fn a_taint_goes_before_a_release_whose_job_needs_the_node() {
             .unwrap();
         std::fs::write(folder.join("templates/job.yaml"), JOB).unwrap();
         lab.forget_records();
-        for (number, verb) in ways.iter().enumerate() {
-            let closed = format!("closed={}", number + 1 == ways.len());
+        for (number, verb) in verbs.iter().enumerate() {
+            let closed = format!("closed={}", number + 1 == verbs.len());
             lab.converge(&[verb, "--yes", "hosts.yaml", "--set", &closed]).expect(0);
         }
         let spec = |pointer: &str| lab.value(&["node", &node], pointer);

@@ -54,7 +54,7 @@ fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
 
 /// The statements of a plan.
 #[derive(Default)]
-struct Said {
+struct PlanSummary {
     /// Item → result.
     items: BTreeMap<String, String>,
     /// Item → everything that the plan shows of it, for words that must be there.
@@ -69,8 +69,8 @@ fn path_of(object: &Value) -> Option<String> {
     (object["kind"] == "path").then(|| object["key"].as_str().unwrap().to_owned())
 }
 
-fn reply(plan: &Value) -> Said {
-    let mut reply = Said::default();
+fn reply(plan: &Value) -> PlanSummary {
+    let mut reply = PlanSummary::default();
     for item in plan["hosts"][0]["items"].as_array().unwrap() {
         let name = name_of(item);
         reply.items.insert(name.clone(), item["result"].as_str().unwrap().to_owned());
@@ -176,7 +176,7 @@ impl Check<'_> {
     }
 
     /// The plan's results are those of the case, and the apply's are those of the plan.
-    fn items(&mut self, run: &Run, reply: &Said, did: &BTreeMap<String, String>, report: &Value) {
+    fn items(&mut self, run: &Run, reply: &PlanSummary, did: &BTreeMap<String, String>, report: &Value) {
         let reported = |name: &str| {
             let items = report["hosts"][0]["items"].as_array().into_iter().flatten();
             items.filter(|item| name_of(item) == name).map(ToString::to_string).collect::<String>()
@@ -218,7 +218,7 @@ impl Check<'_> {
     }
 
     /// Every path that changed was named, every path that was named changed, and the host looks as planned.
-    fn reached(&mut self, report: &Value, changed: &BTreeSet<String>, reply: &Said, run: &Run) {
+    fn reached(&mut self, report: &Value, changed: &BTreeSet<String>, reply: &PlanSummary, run: &Run) {
         let foreign = |path: &str| run.foreign.iter().any(|top| path.starts_with(top));
         for path in changed {
             self.that(reply.surely.contains(path) || reply.perhaps.contains(path) || foreign(path), || {

@@ -27,7 +27,7 @@ const ITEMS: [&str; 16] = [
 /// A comment, a literal, a word or a sign.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r##"(?s)//[^\n]*|/\*.*?\*/|b?r#".*?"#|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^'\\])'|\w+|\S"##,
+        r###"(?s)//[^\n]*|/\*.*?\*/|b?r##".*?"##|b?r#".*?"#|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^'\\])'|\w+|\S"###,
     )
     .unwrap()
 });

@@ -65,6 +65,7 @@ fn no_name_is_of_the_older_dialect() {
     );
     assert_eq!(names("let a_way_back_ends = WayBack::new();"), ["a_way_back_ends", "WayBack"]);
     assert!(names("// let told = 1;\nreachable(unreachable, untold, \"let told\", always)").is_empty());
+    assert!(names("r##\"\"ours\" \"# told\"##").is_empty());
     assert_eq!(retired("\n\nlet said = 1;"), [(3, "said".to_owned())]);
     let folders = ["crates", "xtask", "tests"].iter();
     let code: Vec<_> =

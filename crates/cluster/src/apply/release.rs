@@ -55,7 +55,7 @@ enum ActionError {
 
 /// The reason why a release is not kept.
 #[derive(Debug, thiserror::Error)]
-enum SaveError {
+enum ReleaseSaveError {
     #[error("helm's record of it is not understood")]
     Record,
     #[error("the release is too large to be kept: {0}")]
@@ -284,14 +284,14 @@ impl Cluster {
         found: &FoundRelease<'_>,
         content: Option<Content>,
     ) -> (Vec<Save>, Option<String>) {
-        let keep = |record: &Value| -> Result<Beside, SaveError> {
-            let saved_release = SavedRelease::of(record).ok_or(SaveError::Record)?;
+        let keep = |record: &Value| -> Result<Beside, ReleaseSaveError> {
+            let saved_release = SavedRelease::of(record).ok_or(ReleaseSaveError::Record)?;
             let packed = saved_release.pack()?;
             if !job.work.sensitive && !saved_release.holds_secrets() {
                 return Ok(Beside::Plain(packed));
             }
             let sealed = seal(&Value::String(packed), &self.inner.options)?;
-            Ok(Beside::Sealed(sealed.ok_or(SaveError::NoRecipients)?))
+            Ok(Beside::Sealed(sealed.ok_or(ReleaseSaveError::NoRecipients)?))
         };
         let stored = found.in_force().map(keep).transpose();
         let (beside, why) = match stored {

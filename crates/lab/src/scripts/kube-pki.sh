@@ -9,7 +9,9 @@ cd "$pki"
 
 # Without the extensions that the system's own configuration would add.
 printf '[req]\ndistinguished_name = name\n[name]\n' >req.cnf
-request() { # KEY SUBJECT WORD...
+# request KEY SUBJECT WORD...: makes the new key KEY and a certificate or request of SUBJECT; the words go to openssl. Reads req.cnf, writes
+# request.log, and sets request_key and request_subject. On a failure it prints the log on standard error and ends the script.
+request() {
   request_key=$1 request_subject=$2
   shift 2
   openssl req -config req.cnf -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$request_key" \
@@ -18,11 +20,14 @@ request() { # KEY SUBJECT WORD...
     exit 1
   }
 }
-authority() { # NAME SUBJECT
+# authority NAME SUBJECT: NAME.key and NAME.crt of a new authority, unless NAME.crt is there.
+authority() {
   [ -e "$1.crt" ] || request "$1.key" "$2" -x509 -days 365 -out "$1.crt" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,digitalSignature,keyCertSign
 }
-certificate() { # NAME AUTHORITY SUBJECT DAYS USES [NAMES]
+# certificate NAME AUTHORITY SUBJECT DAYS USES [NAMES]: NAME.key and NAME.crt, signed with AUTHORITY.key, unless NAME.crt is there. Writes
+# request.log; on a failure it prints it on standard error and ends the script.
+certificate() {
   [ ! -e "$1.crt" ] || return 0
   request "$1.key" "$3" -new -out "$1.csr" -addext keyUsage=critical,digitalSignature -addext "extendedKeyUsage=$5" \
     ${6:+-addext "subjectAltName=$6"}
@@ -34,7 +39,8 @@ certificate() { # NAME AUTHORITY SUBJECT DAYS USES [NAMES]
   }
   rm -f "$1.csr"
 }
-kubeconfig() { # FILE USER CERTIFICATE
+# kubeconfig FILE USER CERTIFICATE: replaces FILE by a kubeconfig with CERTIFICATE.crt, CERTIFICATE.key and ca.crt. Reads $port.
+kubeconfig() {
   cat >"$1.new" <<END
 apiVersion: v1
 kind: Config

@@ -14,8 +14,10 @@ export SOURCE_DATE_EPOCH
 debian=$out/linux/debian
 mkdir -p "$debian/pool"
 
+# put FROM TO [MODE]: copies a file, with its folders; 755 without a mode.
 put() { install -D -m "${3:-755}" "$1" "$2"; }
-pack() { # NAME VERSION FOLDER [FIELD..]; its tree is in tree/NAME
+# pack NAME VERSION FOLDER [FIELD..]: makes a package in FOLDER from $work/tree/NAME, which it removes. Sets name, number and folder.
+pack() {
   name=$1 number=$2 folder=$3
   shift 3
   mkdir -p "$work/tree/$name/DEBIAN"
@@ -27,13 +29,16 @@ pack() { # NAME VERSION FOLDER [FIELD..]; its tree is in tree/NAME
   dpkg-deb -Zgzip -z1 --root-owner-group -b "$work/tree/$name" "$folder/${name}_${number}_amd64.deb" >/dev/null
   rm -rf "$work/tree/$name"
 }
-script() { # NAME WHICH: a maintainer script from standard input
+# script NAME WHICH: writes standard input as the maintainer script WHICH into $work/tree/NAME.
+script() {
   mkdir -p "$work/tree/$1/DEBIAN"
   cat >"$work/tree/$1/DEBIAN/$2"
   chmod 755 "$work/tree/$1/DEBIAN/$2"
 }
 
-three() { # PROGRAMS VERSION: into the repository of its minor version, which is $kubernetes from then on
+# three PROGRAMS VERSION: packs kubectl, kubelet and kubeadm into the repository of the minor version. Reads $out and $work, sets kubernetes
+# (that repository), and what `pack` sets.
+three() {
   kubernetes=$out/core:/stable:/v${2%.*}/deb
   mkdir -p "$kubernetes/amd64"
   put "$1/kubectl" "$work/tree/kubectl/usr/bin/kubectl"
@@ -91,7 +96,8 @@ ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELE
 END
   pack kubeadm "$2-1.1" "$kubernetes/amd64" 'Depends: cri-tools (>= 1.30.0)'
 }
-others() { # VERSION: what the three depend on
+# others VERSION: packs the dependencies of the three into $kubernetes. Reads $bin, $cni and $work, sets plugin, and what `pack` sets.
+others() {
   # Empty: kubeadm runs no crictl any more, but its package asks for this one.
   pack cri-tools "${1%.*}.0-1.1" "$kubernetes/amd64"
   for plugin in "$bin"/cni/*; do put "$plugin" "$work/tree/kubernetes-cni/opt/cni/bin/${plugin##*/}"; done
@@ -147,14 +153,17 @@ END
 pack containerd.io "$containerd-1~debian.12~bookworm" "$debian/pool" 'Depends: libc6 (>= 2.34), libseccomp2 (>= 2.5.0)' \
   'Provides: containerd, runc' 'Conflicts: containerd, runc' 'Replaces: containerd, runc'
 
-index() { # the Packages text of what lies below the present directory
+# index: prints the text of Packages for all packages below the present directory.
+index() {
   find . -name '*.deb' | sort | while read -r file; do
     file=${file#./}
     dpkg-deb -f "$file"
     printf 'Filename: %s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat -c %s "$file")" "$(sha256sum <"$file" | cut -d' ' -f1)"
   done
 }
-sign() { # USER: the Release file on standard input, with dates and sums, signed in both ways; in the present directory
+# sign USER: reads the head of a Release file from standard input and writes Release (with date and sums of all Packages), InRelease and
+# Release.gpg into the present directory.
+sign() {
   {
     cat
     echo "Date: $(LC_ALL=C date -Ru)"

@@ -11,6 +11,7 @@ fi
 # The guard's standard output is the lab's lock. It is held to the end: a new owner of the name whose lab this tear-down found halfway would lose it.
 exec 9>&1 >/dev/null 2>&1
 cgroup=$cgroup2/converge-lab-$number bridge=clab$number
+# own: whether the lab is still this owner's; prints nothing. Reads $bridge and $state.
 # The bridge is the lab's claim on its number, and it goes last: once it is gone, or another's, a second tear-down has nothing to do there.
 own() {
   if [ -e "/sys/class/net/$bridge" ]; then [ "$(cat "/sys/class/net/$bridge/ifalias")" = "converge-lab $state" ]; else [ -e "$state" ]; fi

@@ -13,7 +13,7 @@ pub enum End<V> {
     /// The connection was cut, before the change or behind it.
     Cut(usize, bool),
     /// An observed cut: the objects whose changes had begun, how they are now, and whether their change is known to have ended.
-    Seen(BTreeMap<usize, (V, bool)>),
+    Observed(BTreeMap<usize, (V, bool)>),
 }
 
 /// A change as the model remembers it: found this, left that (or may have, or something on the way).
@@ -97,7 +97,7 @@ impl<V: Clone + Ord> Model<V> {
                 End::Cut(at, made) if *at == n => {
                     (to.clone(), if *made { to.clone() } else { found.clone() }, true, true)
                 }
-                End::Seen(begun) => match begun.get(key) {
+                End::Observed(begun) => match begun.get(key) {
                     Some((real, true)) => (real.clone(), real.clone(), false, false),
                     Some((real, false)) => (to.clone(), real.clone(), false, true),
                     None => continue,
@@ -116,7 +116,7 @@ impl<V: Clone + Ord> Model<V> {
                 return (did, arrived, false);
             }
         }
-        (did, arrived, !matches!(end, End::Seen(_)))
+        (did, arrived, !matches!(end, End::Observed(_)))
     }
 
     /// The changes of a run to these values.

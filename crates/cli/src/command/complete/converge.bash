@@ -1,5 +1,6 @@
 # Completion of converge for bash: in a folder of bash-completion as `converge`, or `source` it.
 
+# _converge PROGRAM WORD: completes the word of bash; reads COMP_LINE and COMP_POINT, sets COMPREPLY, prints nothing.
 _converge() {
   local tab=$'\t' line=${COMP_LINE:0:COMP_POINT} word=${2-} last cut found
   local -a words
