@@ -423,7 +423,7 @@ fn runs(lab: &Lab) -> Vec<String> {
     let shown = lab.converge(&["snapshots", "hosts.yaml", "--output", "json"]).expect(0).stdout;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let runs = shown["hosts"][0]["runs"].as_array().unwrap();
-    runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+    runs.iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The value of a patch stays out of helm's record: whatever goes back later, it does not come again once the patch has gone.
