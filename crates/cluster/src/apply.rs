@@ -5,8 +5,6 @@ mod k8s;
 mod release;
 mod workload;
 
-pub(crate) use release::declared::RecordFault;
-
 use crate::connect::Cluster;
 use crate::open_run::Left;
 use crate::options::ClusterOptions;

@@ -1,12 +1,12 @@
 //! The real helm, run on this machine against the cluster: through a port of this machine's loopback that leads into the tunnel, with a
 //! kubeconfig that nobody else can read. Both are gone afterwards, and no secret stands on a command line.
 
-use crate::apply::RecordFault;
 use crate::chart_fault::{ChartIndex, SourceFault, without_progress};
 use crate::chart_login::{ChartSource, LoginRefusal};
 use crate::connect::{Access, Cluster};
 use crate::fault::Fault;
 use crate::helm_folder::HelmFolder;
+use crate::helm_record::RecordFault;
 use crate::login;
 use crate::options::ClusterOptions;
 use crate::private_file::{HelmFileError, private};

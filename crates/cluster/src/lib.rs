@@ -15,6 +15,7 @@ mod executor;
 mod fault;
 mod helm;
 mod helm_folder;
+mod helm_record;
 mod kubeconfig;
 mod lease;
 mod login;

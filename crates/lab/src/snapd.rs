@@ -63,7 +63,7 @@ impl Lab {
 
 /// Makes the files in a disposable host, since packages are installed for that, and leaves them in `new`.
 fn make(cache: &Path, new: &Path) -> Result<()> {
-    let lab = Lab::open(LabOptions::new("snapd-files").cache_dir(cache))?;
+    let lab = Lab::open(LabOptions::new("files-of-snapd").cache_dir(cache))?;
     for host in lab.up(1)? {
         let made = host.exec(&format!("set -- {NEWER}\n{FILES}"))?;
         done(&made, || "making the files of hosts with snapd".to_owned())?;

@@ -2,7 +2,7 @@
 
 # cv_packages_files NAME...: of these installed packages, a line each, its fields between tabs: `conf NAME DIGEST NOW FILE` of a configuration file (DIGEST
 # as the package brought it, NOW as it is; `-` where it is gone), `file NAME FILE` of a program, a unit or a time zone, and `dir NAMES DIRECTORY` of a
-# directory in /etc, with all packages that have it, between blanks. `unit UNIT FILE` names a program that a loaded service starts, of whatever package.
+# directory in /etc, with all packages that have it, between blanks. `starts UNIT FILE` names a program that a loaded service starts, of whatever package.
 cv_packages_files() (
   cv_f_dirs=
   for cv_f_name; do
@@ -19,7 +19,7 @@ cv_packages_files() (
     /^$/ { unit = "" }
     sub(/^Id=/, "") { unit = $0 }
     match($0, /^ExecStart=\{ path=[^ ]+ /) { path[++n] = substr($0, 18, RLENGTH - 18) }
-    { for (; n > 0 && unit != ""; n--) print "unit", unit, path[n] }'
+    { for (; n > 0 && unit != ""; n--) print "starts", unit, path[n] }'
   for cv_f_dir in $(printf '%s\n' "$cv_f_dirs" | LC_ALL=C sort -u); do
     if [ -d "$cv_f_dir" ]; then printf '%s\n' "$cv_f_dir"; fi
   done | cv_packages_owners

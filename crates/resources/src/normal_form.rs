@@ -26,9 +26,9 @@ impl Patch<'_> {
     pub(crate) fn retained(self, view: &dyn View) -> Result<Value, Stop> {
         let (from, to) = (Some(k8s::text(self.now)), k8s::text(&k8s::normalised(&self.new)));
         let answer = view.api(&ApiProbe::Back { object: self.object.clone(), from, to })?;
-        if let Some(said) = answer.get("invalid") {
-            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-            let why = format!("the server refuses {}: {said}", self.object.shown());
+        if let Some(refusal) = answer.get("invalid") {
+            let words = refusal.as_str().map_or_else(|| refusal.to_string(), str::to_owned);
+            let why = format!("the server refuses {}: {words}", self.object.shown());
             return Err(match view.pending() {
                 Some(wait) => Stop::Deferred(Wait { reason: why, ..wait }),
                 None => Stop::invalid(self.pointer, why),
@@ -45,13 +45,13 @@ impl Patch<'_> {
         };
         let mut retained = Vec::new();
         for field in fields::leaf_differences(&base, &made) {
-            let is_kept = || field.before.is_none() || holds(field.after.as_ref(), field.before.as_ref());
+            let is_held = || field.before.is_none() || holds(field.after.as_ref(), field.before.as_ref());
             if is_same(&field) {
                 retained.push(field);
-            } else if touches(&wanted, &field) && !is_kept() {
+            } else if touches(&wanted, &field) && !is_held() {
                 // A later version of the kind, say, may keep it.
                 if view.pending().is_none() {
-                    return Err(self.not_kept(&field));
+                    return Err(self.differs(&field));
                 }
             } else if !touches(&earlier, &field) && self.object.kind != "Secret" {
                 retained.push(field);
@@ -61,7 +61,7 @@ impl Patch<'_> {
     }
 
     /// The error for a declared field that the server does not keep.
-    fn not_kept(&self, field: &fields::Field) -> Stop {
+    fn differs(&self, field: &fields::Field) -> Stop {
         let path = fields::shown(&field.path);
         let instead = match &field.after {
             Some(value) => format!("it makes {value} of it"),

@@ -327,7 +327,7 @@ fn what_lies_behind_a_link_that_a_later_run_removed_goes_back_through_it() {
         };
         assert_eq!(files(host), made, "{targets:?} {how}: {again}");
         assert!(how != "undo.sh" || again.ends_with("status 0"), "{again}");
-        let said = rollback(&world, &["--to", &first]).all();
-        assert_eq!(files(host), before, "{targets:?} {how}: {again}{said}");
+        let last = rollback(&world, &["--to", &first]).all();
+        assert_eq!(files(host), before, "{targets:?} {how}: {again}{last}");
     }
 }

@@ -1,6 +1,6 @@
 //! Helm releases: installed, upgraded, rolled back, uninstalled; one that is stuck is recovered before.
 
-pub(crate) mod declared;
+mod declared;
 mod unset;
 
 use super::{Done, Job, Save, failed, shown};

@@ -4,8 +4,8 @@ use super::LookError;
 use crate::api::escaped;
 use crate::connect::Cluster;
 use crate::helm::{Helm, HelmError, QUESTION};
+use crate::helm_record::record;
 use crate::object::text;
-use crate::packed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use converge_objects::k8s::fields::leaf_differences;
@@ -15,9 +15,6 @@ use converge_resource::{
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-
-/// The limit of the unpacked size of a record of helm.
-const UNPACKED: u64 = 128 << 20;
 
 /// The reason why a chart was not rendered.
 enum RenderFailure {
@@ -51,15 +48,6 @@ impl From<RenderFailure> for LookError {
 /// Namespace and name of a release's key.
 pub(crate) fn parts(id: &ObjectId) -> Result<(&str, &str), LookError> {
     id.key.split_once('/').ok_or_else(|| LookError::ReleaseKey(id.key.clone()))
-}
-
-/// A record of helm, out of its Secret; pure.
-pub(crate) fn record(secret: &Value) -> Option<Value> {
-    let outer = STANDARD.decode(text(secret, "/data/release")).ok()?;
-    let inner = STANDARD.decode(&outer).ok()?;
-    let is_packed = inner.starts_with(&[0x1f, 0x8b]);
-    let bytes = if is_packed { packed::decompressed(&inner, UNPACKED).ok()? } else { inner };
-    serde_json::from_slice(&bytes).ok()
 }
 
 /// The part of a record that users and kinds read.
@@ -393,7 +381,6 @@ mod tests {
         );
         let crd = "kind: CustomResourceDefinition\nspec: {group: g.io, names: {kind: K}, versions: [{name: v1, served: true}, {name: v0, served: false}]}\n";
         assert_eq!(kinds_of(crd), ["g.io/v1/K", "g.io/v1"]);
-        assert_eq!(record(&json!({"data": {"release": "%%"}})), None);
         assert!(parts(&ObjectId::new("release", "x")).is_err());
     }
 

@@ -72,7 +72,7 @@ impl<'a> PackageFiles<'a> {
                     found.files.insert((package, path));
                     asked.insert(package);
                 }
-                ["unit", unit, path] => {
+                ["starts", unit, path] => {
                     found.units.insert((unit, path));
                 }
                 ["dir", packages, path] => {

@@ -10,7 +10,7 @@ const ON: &str = "ufw active deny allow deny";
 const HOST: &str = "conf\tcron\taa\tbb\t/etc/crontab\nconf\tcron\tcc\tcc\t/etc/default/cron\nfile\tcron\t/usr/sbin/cron\n\
                     file\tcron\t/lib/systemd/system/cron.service\nconf\tufw\taa\tbb\t/etc/ufw/ufw.conf\nfile\tufw\t/usr/sbin/ufw\n\
                     dir\tcron base-files \t/etc/cron.d\ndir\tufw\t/etc/ufw\n\
-                    unit\tmine.service\t/sbin/cron\nunit\tmine.service\t/bin/sh\n";
+                    starts\tmine.service\t/sbin/cron\nstarts\tmine.service\t/bin/sh\n";
 
 /// The host's answer about the packages, and that all objects are as the runs left them, but for these.
 fn known(undos: &[Undo], now: &[(&str, &str)]) -> Knowledge {

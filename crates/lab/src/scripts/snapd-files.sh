@@ -4,6 +4,8 @@ newer=$1 out=/var/lib/lab-snapd
 export DEBIAN_FRONTEND=noninteractive
 mkdir -p "$out/partial"
 cd "$out"
+# Lists of a few packages alone (CONVERGE_LAB_PACKAGES=few) have the date of the whole ones: apt would leave them.
+find /var/lib/apt/lists -type f -delete
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends --download-only -o Dir::Cache::archives="$out" snapd squashfs-tools squashfuse fuse3 >/dev/null
 rm -r "$out/partial" "$out/lock"
@@ -13,6 +15,7 @@ apt-get install -y -qq --no-install-recommends squashfs-tools patchelf >/dev/nul
 work=$(mktemp -d)
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/tree"
 sed -n "1s/ [a-z]* main\$/ $newer main/p" /etc/apt/sources.list >"$work/sources.list"
+# newer ARGUMENTS: apt-get for the newer release. Reads work; prints what apt-get prints.
 newer() {
   apt-get -qq -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/lists" \
     -o Dir::Cache="$work/cache" -o Acquire::Languages=none -o APT::Sandbox::User=root "$@"

@@ -37,7 +37,8 @@ pub fn wipe(cache: &Path) -> Result<()> {
 
 pub(super) fn check_name(name: &str) -> Result<()> {
     // The cache's own directories.
-    let reserved = ["base", "kube", "target", "tools", "venv"].iter().any(|own| name.starts_with(own));
+    let reserved =
+        ["base", "kube", "snapd", "target", "tools", "venv"].iter().any(|own| name.starts_with(own));
     if is_name(name) && !reserved { Ok(()) } else { Err(LabError::Name(name.to_owned(), "lab")) }
 }
 

@@ -4,30 +4,14 @@
 use super::HelmCall;
 use crate::api::{MERGE, escaped};
 use crate::connect::Cluster;
-use crate::fault::Fault;
 use crate::helm::{Helm, HelmError};
+use crate::helm_record::{RecordFault, data, record};
 use crate::object::text;
-use crate::observe::release::record;
 use crate::ownership::{AGAIN, TRIES};
-use crate::packed;
 use crate::preserved::LaidManifests;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::io;
 use std::time::Duration;
 use tokio::time::sleep;
-
-/// The reason why helm's record has the values of others.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RecordFault {
-    #[error(transparent)]
-    Api(#[from] Fault),
-    #[error(transparent)]
-    Packed(#[from] io::Error),
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-}
 
 impl Cluster {
     /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
@@ -97,10 +81,9 @@ impl Cluster {
             return Ok(());
         };
         record["manifest"] = json!(laid.declared);
-        let packed = STANDARD.encode(packed::pack::<_, RecordFault>(&record)?);
         let patch = json!({
             "metadata": {"resourceVersion": text(secret, "/metadata/resourceVersion")},
-            "data": {"release": STANDARD.encode(packed)},
+            "data": data(&record)?,
         });
         let path = format!("{folder}/{}?fieldManager=helm", escaped(text(secret, "/metadata/name")));
         Ok(api.patch(&path, MERGE, &patch).await.map(drop)?)
