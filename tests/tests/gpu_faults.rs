@@ -214,7 +214,7 @@ fn programs_see_the_gpus(cluster: &Cluster) {
 fn refused_before_anything_is_done(cluster: &Cluster) {
     cluster
         .run(&["plan", "--set", "gpu_time_slicing_replicas=0"])
-        .expect(1)
+        .expect(64)
         .says("the input `gpu_time_slicing_replicas` must be at least 1");
     cluster.write_playbook(&json!({"gpu_time_slicing_through": "plugin", "gpu_time_slicing_replica": 4}));
     cluster.run(&["plan"]).expect(64).says("gpu_time_slicing_replica").says("gpu_time_slicing_replicas");

@@ -154,7 +154,7 @@ cv_undo_group() {
       failed=yes
       cv_undo_stays "$row_kind" "$row_before"
     fi
-    case $row_kind:$CV_SHOWN in path:*/systemd/*) reload=yes ;; esac
+    case $row_kind:$CV_SHOWN in path:*/systemd/* | path:path:/etc/fstab) reload=yes ;; esac
   done
   unset IFS
   set +f

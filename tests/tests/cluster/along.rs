@@ -2,6 +2,7 @@
 
 use crate::projects::{declared, of, patch};
 use crate::{Lab, says_all};
+use converge_tests::until;
 use serde_json::{Value, json};
 
 /// A version of the chart `held`: the first has the ConfigMap `kept`, later ones `shared` too.
@@ -107,4 +108,38 @@ fn a_release_keeps_the_revision_of_which_the_project_itself_changes_an_object() 
     a(AWAY, &["rollback", "--yes"]).expect(0);
     a(AWAY, &["rollback", "--yes"]).expect(0);
     a(AWAY, &apply).expect(0);
+}
+
+/// A chart has a namespace and a definition of a kind no more: what is in them goes for good, so the upgrade is refused until each is allowed, or the release is.
+#[test]
+fn an_upgrade_that_drops_what_no_snapshot_holds_is_refused() {
+    let lab = Lab::get();
+    let templates = "roles/shared/files/along/templates";
+    let space = "{apiVersion: v1, kind: Namespace, metadata: {name: along}}\n";
+    let definition = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.along.ex}, spec: {group: along.ex, scope: Namespaced, names: {plural: things, kind: Thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}\n";
+    let a = |args: &[&str]| of(&lab, "pa", RELEASE, args);
+    let there = |kind: &str, name: &str| lab.value(&[kind, name], "/metadata/name").is_some();
+    let [space_id, definition_id] =
+        ["k8s:v1/Namespace/along", "k8s:apiextensions.k8s.io/v1/CustomResourceDefinition/things.along.ex"];
+    let lay = |both: bool| {
+        chart(&lab, if both { 1 } else { 2 });
+        let text = |text: &str| if both { text.to_owned() } else { String::new() };
+        lab.world.write(&format!("{templates}/space.yaml"), &text(space)).unwrap();
+        lab.world.write(&format!("{templates}/definition.yaml"), &text(definition)).unwrap();
+    };
+    for allowed in [&[space_id, definition_id][..], &[FORCE[1]][..]] {
+        lay(true);
+        a(&["apply", "--yes"]).expect(0);
+        lay(false);
+        let plan = a(&["plan"]).expect(2);
+        says_all(&plan, &["would be removed, since the chart has it no more", "--allow-destroy k8s:"]);
+        a(&["apply", "--yes"]).expect(4);
+        assert!(there("namespace", "along") && there("crd", "things.along.ex"));
+        let allow: Vec<&str> = allowed.iter().flat_map(|id| ["--allow-destroy", id]).collect();
+        a(&[&["apply", "--yes"], &allow[..]].concat()).expect(0);
+        until("the namespace and the definition are gone", 60, || {
+            !there("namespace", "along") && !there("crd", "things.along.ex")
+        });
+        of(&lab, "pa", AWAY, &["apply", "--yes"]).expect(0);
+    }
 }

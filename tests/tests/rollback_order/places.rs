@@ -50,6 +50,8 @@ fn what_lies_in_a_file_system_that_a_run_mounts_goes_back_as_it_was_there() {
                 rollback(&world, &[]).expect(0);
             }
             assert_eq!(exec(host, look), before, "{role} {by_the_host}");
+            // systemd makes a unit of each line of /etc/fstab, and would mount it once more.
+            assert_eq!(exec(host, "systemctl show -p LoadState --value srv-dst.mount"), "not-found");
             exec(host, "rm -rf /srv/*");
         }
     }

@@ -5,12 +5,12 @@ use crate::TargetError;
 use crate::connect::target::Target;
 use crate::context::RunContext;
 use crate::plan::managed::Declares;
-use crate::revert::releases::{RetainedChanges, goes_by, held_by, takes_others};
+use crate::revert::releases::{RetainedChanges, dropped_with, goes_by, held_by, takes_others};
 use converge_executor::Questions;
 use converge_ledger::{OwnedObject, ProjectScope};
 use converge_objects::{is_of_api, release_of, title_of};
 use converge_planner::{HostPlan, Item, Knowledge, Outcome};
-use converge_resource::{Change, ObjectId, State};
+use converge_resource::{Change, ObjectId, Probe, Reversibility, State};
 use std::collections::BTreeSet;
 
 /// Kinds of resources that change an object which something else brings.
@@ -30,8 +30,8 @@ fn outer_changes(item: &Item, known: &Knowledge) -> Vec<Change> {
     changes.filter(|change| takes_others(&change.object)).cloned().collect()
 }
 
-/// Refuses what would take along an object that a run in force of another project has changed, or that a resource of this one still changes. A release may go
-/// with it when the user allows that by its ID.
+/// Refuses what would take along an object that a run in force of another project has changed, or that a resource of this one still changes, and an upgrade
+/// of a release that would take for good what its chart has no more. A release may go with it when the user allows that by its ID.
 pub(crate) async fn refuse_what_takes_others_along(
     context: &RunContext,
     target: &Target,
@@ -55,6 +55,7 @@ pub(crate) async fn refuse_what_takes_others_along(
                 true => still_patched(&change, plan, things, (&scope, declares), known),
                 false => None,
             };
+            let lost = lost_for_good(context, target, &change, known).await?;
             let Some(item) = plan.items.get_mut(at) else { continue };
             match (held, patched, &mut item.outcome) {
                 (Some(held), _, Outcome::Refused(why)) => *why = format!("{why}; {}", held.note()),
@@ -65,9 +66,46 @@ pub(crate) async fn refuse_what_takes_others_along(
                 (None, Some(why), _) => item.outcome = Outcome::Refused(why),
                 (None, None, _) => {}
             }
+            match (lost, &mut item.outcome) {
+                (Some(lost), Outcome::Refused(why)) => *why = format!("{why}; {lost}"),
+                (Some(lost), outcome) => *outcome = Outcome::Refused(lost),
+                (None, _) => {}
+            }
         }
     }
     Ok(())
+}
+
+/// The reason why a release is not led to another revision: an object that this one has no more would go, with what no snapshot holds.
+async fn lost_for_good(
+    context: &RunContext,
+    target: &Target,
+    change: &Change,
+    known: &mut Knowledge,
+) -> Result<Option<String>, TargetError> {
+    let allows = |object: &ObjectId| context.options.allow_destroy.contains(&object.to_string());
+    if allows(&change.object) {
+        return Ok(None);
+    }
+    for ids in dropped_with(change, known) {
+        for id in ids.into_iter().filter(|id| !allows(id)) {
+            let Some(object) = converge_objects::object(&id.kind) else { continue };
+            let goes = |from| Change { object: id.clone(), from, to: State::absent() };
+            if object.reversibility(&goes(State::absent())) == Reversibility::Reversible {
+                continue;
+            }
+            target.look(&BTreeSet::from([Probe::Object(id.clone())]), known).await?;
+            let Some(now) = known.observed(&id).ok().filter(|now| !now.state.is_absent()) else { continue };
+            if let Reversibility::Irreversible(why) = object.reversibility(&goes(now.state)) {
+                let (shown, release) = (title_of(&id), &change.object);
+                return Ok(Some(format!(
+                    "{shown} would be removed, since the chart has it no more ({why}): `--allow-destroy {id}` or `--allow-destroy {release}` allows it, \
+                     and the annotation `helm.sh/resource-policy: keep` in the chart keeps it"
+                )));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The same of a plan that was made in the middle of an apply, for which the records are read if something may go.

@@ -23,7 +23,7 @@ use converge_resources::{InstalledRelease, ReleaseDrift, Their};
 pub(crate) use held::{goes_by, held_by, leave_those_that_hold_others, name_what_goes_along};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use taken::{go_with_their_release, goes_with, taken_with, takes_others};
+pub(crate) use taken::{dropped_with, go_with_their_release, goes_with, taken_with, takes_others};
 pub(crate) use unset::RetainedChanges;
 pub(crate) use upgraded::follow_upgrades;
 

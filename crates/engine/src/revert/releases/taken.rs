@@ -37,6 +37,22 @@ pub(crate) fn taken_with<'c>(change: &'c Change, known: &Knowledge) -> Option<(&
     Some((namespace, manifests))
 }
 
+/// The objects that helm deletes when it leads a release to another revision, each under the IDs that it may have: a manifest need not name its namespace.
+pub(crate) fn dropped_with(change: &Change, known: &Knowledge) -> Vec<[ObjectId; 2]> {
+    let Some((namespace, manifests)) = taken_with(change, known).filter(|_| !change.to.is_absent()) else {
+        return Vec::new();
+    };
+    let ids = |manifest: &Value| {
+        let named = ApiRef::of(manifest)?;
+        let placed = ApiRef {
+            namespace: named.namespace.clone().or_else(|| Some(namespace.to_owned())),
+            ..named.clone()
+        };
+        Some([named.object(), placed.object()])
+    };
+    manifests.iter().filter_map(ids).collect()
+}
+
 /// The key by which helm tells two objects of a release apart: the version of a kind's group does not.
 fn identity(manifest: &Value, namespace: &str) -> Option<(String, String, String, String)> {
     let ApiRef { api_version, kind, namespace: own, name } = ApiRef::of(manifest)?;
