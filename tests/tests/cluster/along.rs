@@ -132,7 +132,7 @@ fn an_upgrade_that_drops_what_no_snapshot_holds_is_refused() {
         a(&["apply", "--yes"]).expect(0);
         lay(false);
         let plan = a(&["plan"]).expect(2);
-        says_all(&plan, &["would be removed, since the chart has it no more", "--allow-destroy k8s:"]);
+        says_all(&plan, &["goes, since the chart has it no more", "--allow-destroy k8s:"]);
         a(&["apply", "--yes"]).expect(4);
         assert!(there("namespace", "along") && there("crd", "things.along.ex"));
         let allow: Vec<&str> = allowed.iter().flat_map(|id| ["--allow-destroy", id]).collect();

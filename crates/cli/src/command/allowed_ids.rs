@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 /// Refuses IDs to destroy that name nothing in the plan: a misspelt one would pass without a word.
 pub(super) fn refuse_unknown_ids(plan: &FleetPlan, allowed: &[String]) -> Result<(), Failure> {
     let Some(known) = plan.object_ids().filter(|known| !known.is_empty()) else { return Ok(()) };
+    let wanted: BTreeSet<String> =
+        plan.planned().flat_map(|host| &host.items).flat_map(ids_to_allow).collect();
     let is_known = |id: &String| {
         // An object in a directory of the plan may be removed with the directory.
         let inside =
             |known: &String| id.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        known.contains(id) || known.iter().any(inside)
+        known.contains(id) || wanted.contains(id) || known.iter().any(inside)
     };
     let unknown: Vec<String> =
         allowed.iter().filter(|id| !is_known(id)).map(|id| format!("`{id}`")).collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    let wanted: BTreeSet<String> =
-        plan.planned().flat_map(|host| &host.items).flat_map(ids_to_allow).collect();
     let help = match wanted.len() {
         0 => "nothing in this plan needs --allow-destroy: leave it out".to_owned(),
         _ => format!("the plan needs: {}", wanted.into_iter().collect::<Vec<_>>().join(", ")),

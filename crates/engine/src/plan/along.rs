@@ -55,7 +55,7 @@ pub(crate) async fn refuse_what_takes_others_along(
                 true => still_patched(&change, plan, things, (&scope, declares), known),
                 false => None,
             };
-            let lost = lost_for_good(context, target, &change, known).await?;
+            let lost = LostObjects::with(context, target, &change, known).await?;
             let Some(item) = plan.items.get_mut(at) else { continue };
             match (held, patched, &mut item.outcome) {
                 (Some(held), _, Outcome::Refused(why)) => *why = format!("{why}; {}", held.note()),
@@ -66,46 +66,62 @@ pub(crate) async fn refuse_what_takes_others_along(
                 (None, Some(why), _) => item.outcome = Outcome::Refused(why),
                 (None, None, _) => {}
             }
-            match (lost, &mut item.outcome) {
-                (Some(lost), Outcome::Refused(why)) => *why = format!("{why}; {lost}"),
-                (Some(lost), outcome) => *outcome = Outcome::Refused(lost),
-                (None, _) => {}
-            }
+            lost.report(item);
         }
     }
     Ok(())
 }
 
-/// The reason why a release is not led to another revision: an object that this one has no more would go, with what no snapshot holds.
-async fn lost_for_good(
-    context: &RunContext,
-    target: &Target,
-    change: &Change,
-    known: &mut Knowledge,
-) -> Result<Option<String>, TargetError> {
-    let allows = |object: &ObjectId| context.options.allow_destroy.contains(&object.to_string());
-    if allows(&change.object) {
-        return Ok(None);
-    }
-    for ids in dropped_with(change, known) {
-        for id in ids.into_iter().filter(|id| !allows(id)) {
+/// What an upgrade of a release takes for good, since its chart has it no more.
+#[derive(Default)]
+struct LostObjects {
+    /// The reason why it is refused.
+    refusal: Option<String>,
+    /// The objects that the user lets go.
+    notes: Vec<String>,
+}
+
+impl LostObjects {
+    async fn with(
+        context: &RunContext,
+        target: &Target,
+        change: &Change,
+        known: &mut Knowledge,
+    ) -> Result<Self, TargetError> {
+        let mut lost = Self::default();
+        let allows = |object: &ObjectId| context.options.allow_destroy.contains(&object.to_string());
+        for id in dropped_with(change, known).into_iter().flatten() {
             let Some(object) = converge_objects::object(&id.kind) else { continue };
             let goes = |from| Change { object: id.clone(), from, to: State::absent() };
-            if object.reversibility(&goes(State::absent())) == Reversibility::Reversible {
+            let Reversibility::Irreversible(why) = object.reversibility(&goes(State::absent())) else {
+                continue;
+            };
+            target.look(&BTreeSet::from([Probe::Object(id.clone())]), known).await?;
+            if known.observed(&id).map_or(true, |now| now.state.is_absent()) {
                 continue;
             }
-            target.look(&BTreeSet::from([Probe::Object(id.clone())]), known).await?;
-            let Some(now) = known.observed(&id).ok().filter(|now| !now.state.is_absent()) else { continue };
-            if let Reversibility::Irreversible(why) = object.reversibility(&goes(now.state)) {
-                let (shown, release) = (title_of(&id), &change.object);
-                return Ok(Some(format!(
-                    "{shown} would be removed, since the chart has it no more ({why}): `--allow-destroy {id}` or `--allow-destroy {release}` allows it, \
-                     and the annotation `helm.sh/resource-policy: keep` in the chart keeps it"
-                )));
+            let (shown, release) = (title_of(&id), &change.object);
+            let goes =
+                format!("{shown} goes, since the chart has it no more ({why}): `--allow-destroy {id}`");
+            if allows(&id) || allows(release) {
+                lost.notes.push(format!("{goes} allows it"));
+            } else if lost.refusal.is_none() {
+                lost.refusal = Some(format!(
+                    "{goes} or `--allow-destroy {release}` allows it, and the annotation `helm.sh/resource-policy: keep` in the chart keeps it"
+                ));
             }
         }
+        Ok(lost)
     }
-    Ok(None)
+
+    fn report(self, item: &mut Item) {
+        item.notes.extend(self.notes);
+        match (self.refusal, &mut item.outcome) {
+            (Some(lost), Outcome::Refused(why)) => *why = format!("{why}; {lost}"),
+            (Some(lost), outcome) => *outcome = Outcome::Refused(lost),
+            (None, _) => {}
+        }
+    }
 }
 
 /// The same of a plan that was made in the middle of an apply, for which the records are read if something may go.
