@@ -7,10 +7,11 @@ use crate::target::in_namespace;
 use converge_objects::K8sState;
 use converge_objects::k8s;
 use converge_objects::k8s::fields::{self, Field};
-use converge_objects::k8s::owners::owners;
+use converge_objects::k8s::owners::{owners, owners_of_part};
 use converge_objects::release;
 use converge_resource::{
-    ApiCall, ApiProbe, ApiRef, Content, ObjectId, PreservedField, Segment, State, Stop, View, WantedStates,
+    ApiCall, ApiProbe, ApiRef, Content, FIELD_MANAGER, ObjectId, PreservedField, Segment, State, Stop, View,
+    WantedStates,
 };
 use serde_json::{Value, json};
 
@@ -278,7 +279,18 @@ impl ReleaseDrift {
             }
             if let Some(owner) = other {
                 taken.push(field.clone());
-                self.theirs.push(Their { object: object.clone(), field, owner });
+                let field = match whole_list(live, &field.path, &owner) {
+                    Some(path) => Field {
+                        before: fields::read(live, path).cloned(),
+                        after: fields::read(made, path).cloned(),
+                        path: path.to_vec(),
+                    },
+                    None => field,
+                };
+                let is_new = |their: &Their| their.object != *object || their.field.path != field.path;
+                if self.theirs.iter().all(is_new) {
+                    self.theirs.push(Their { object: object.clone(), field, owner });
+                }
             }
         }
         // The values of a Secret are not known here: only helm can set them again.
@@ -314,6 +326,18 @@ impl ReleaseDrift {
         // Under our own name it would be another's the next time, and a new value would not reach it.
         self.calls.push(ApiCall::As { object: object.clone(), manager: HELM.to_owned() });
     }
+}
+
+/// The path of the list that this manager owns as a whole, if the field lies in one, as the tolerations of a pod: a part of it cannot be left to that manager.
+/// A patch of converge's is: it declares this part, and the chart the others.
+fn whole_list<'p>(live: &Value, path: &'p [Segment], owner: &str) -> Option<&'p [Segment]> {
+    if owner.starts_with(FIELD_MANAGER) {
+        return None;
+    }
+    let is_item = |at: &usize| matches!(path.get(*at), Some(Segment::Item(..)));
+    let owns = |item: &[Segment]| owners_of_part(live, item).iter().any(|own| own == owner);
+    let list = (0..path.len()).filter(is_item).find(|at| path.get(..=*at).is_some_and(|item| !owns(item)));
+    list.and_then(|at| path.get(..at))
 }
 
 fn follows(owners: &[String]) -> bool {

@@ -208,3 +208,36 @@ fn all_is_asked_in_one_round() {
     let Err(Stop::Ask(probes)) = RELEASE.drift(&FakeView::strict(), &two) else { panic!() };
     assert_eq!(probes.len(), 6);
 }
+
+/// The tolerations of a pod are one field for the server: another manager that has changed one of them has all of them.
+#[test]
+fn a_list_that_another_manager_owns_as_a_whole_is_left_as_a_whole() {
+    let with = |tolerations: Value| {
+        let mut manifest = manifest(2);
+        manifest["spec"]["template"]["spec"]["tolerations"] = tolerations;
+        manifest
+    };
+    let chart = with(json!([{"key": "gpu", "effect": "NoSchedule"}, {"key": "x"}]));
+    let mut object =
+        RELEASE.marked(&with(json!([{"key": "gpu", "effect": "NoExecute"}, {"key": "y"}])), true);
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "helm", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        {"manager": "x", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {"f:tolerations": {}}}}}}]);
+    let wish = RELEASE.marked(&chart, true);
+    let id = ApiRef::of(&wish).unwrap();
+    let (state, content) = K8sState::of(&object);
+    let view = FakeView::new()
+        .says(ApiProbe::Get(id.clone()), object.clone())
+        .says(ApiProbe::Apply { manifest: wish.to_string(), force: true }, json!({"object": wish}))
+        .has(id.object(), state)
+        .knows(content);
+    let drift = RELEASE.drift(&view, std::slice::from_ref(&chart)).unwrap();
+    let preserved = drift.keep("ns", std::slice::from_ref(&chart));
+    let shown: Vec<String> = preserved.iter().map(|field| fields::shown(&field.path)).collect();
+    assert_eq!(shown, [".spec.template.spec.tolerations"]);
+    assert!(
+        drift.targets.is_empty() && drift.notes()[0].contains("tolerations belongs to `x`"),
+        "{:?}",
+        drift.notes()
+    );
+}

@@ -53,3 +53,39 @@ fn what_a_release_took_goes_back_to_its_owner_behind_the_release() {
         assert!(lab.value(&["namespace", "taken"], "/metadata/name").is_none(), "{second}");
     }
 }
+
+const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {note: {{ .Values.data.mode | quote }}}}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    \
+    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: \"web:1\"}]\n      tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}, {key: x, operator: Exists}]\n";
+
+/// The server knows the tolerations of a pod as one field: an upgrade leaves them to the manager that has written them, as a whole.
+#[test]
+fn a_list_that_another_manager_has_written_stays_with_an_upgrade() {
+    let lab = Lab::get();
+    lab.world
+        .write("roles/taken/files/taken/Chart.yaml", "apiVersion: v2\nname: taken\nversion: 1.0.0\n")
+        .unwrap();
+    lab.world.write("roles/taken/files/taken/templates/map.yaml", WEB).unwrap();
+    declare(&lab, "{mode: a}", false);
+    lab.apply().expect(0);
+    let tolerations = json!([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, {"key": "y", "operator": "Exists"}]);
+    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "taken"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}], "tolerations": tolerations}}}});
+    let args = ["apply", "--server-side", "--field-manager=x", "--force-conflicts", "-f", "-"];
+    assert!(lab.api.kubectl_with_input(&args, &applied.to_string()).unwrap().success());
+    let live =
+        || lab.value(&["deployment", "-n", "taken", "web"], "/spec/template/spec/tolerations").unwrap();
+    for command in ["plan", "drift"] {
+        lab.converge(&[command, "hosts.yaml"]).expect(0);
+    }
+    declare(&lab, "{mode: b}", false);
+    let done = lab.apply().expect(0);
+    says_all(&done, &[".spec.template.spec.tolerations belongs to `x`: left as it is"]);
+    assert_eq!(live(), tolerations);
+    for command in ["plan", "drift"] {
+        lab.converge(&[command, "hosts.yaml"]).expect(0);
+    }
+    lab.converge(&["rollback", "--yes", "hosts.yaml"]).expect(0);
+    assert_eq!(live(), tolerations);
+    lab.kubectl(&["delete", "namespace", "taken"]);
+}
