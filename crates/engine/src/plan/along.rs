@@ -72,7 +72,7 @@ pub(crate) async fn refuse_what_takes_others_along(
     Ok(())
 }
 
-/// What an upgrade of a release takes for good, since its chart has it no more.
+/// The objects that an upgrade of a release takes for good, since its chart has them no more.
 #[derive(Default)]
 struct LostObjects {
     /// The reason why it is refused.
