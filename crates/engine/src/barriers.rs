@@ -1,7 +1,7 @@
 //! Dependencies between hosts in an apply: a role waits for a role that runs elsewhere, and a play goes over its hosts in batches.
 
 use crate::{StepAnswer, TimedItem};
-use converge_planner::{Item, OtherTargets, OtherTargetsByRole, Turn, Turns};
+use converge_planner::{Item, ItemOrigin, OtherTargets, OtherTargetsByRole, Turn, Turns};
 use converge_resource::Wait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -399,7 +399,9 @@ impl Gates {
         let mut state = self.state();
         state.for_turn.remove(host);
         let own = self.0.declared.get(host);
-        match self.required(&state, host, &item.role, &|_| true) {
+        // A prune has its place in the plan of its own target: there a role that its role requires may wait for it.
+        let counts = |other: &str| item.origin != ItemOrigin::Prune || other != host;
+        match self.required(&state, host, &item.role, &counts) {
             Permit::Go => {}
             other => return other,
         }

@@ -82,6 +82,18 @@ fn an_edge_over_the_fleet_waits_for_all_hosts() {
     assert_eq!(gates.permit("h3", &item("app", Disruption::None)), Permit::Wait(on.clone(), on));
 }
 
+/// A prune of a part comes before the release that the required role upgrades on the same target: that role waits for the prune.
+#[test]
+fn a_prune_waits_for_a_required_role_on_other_targets_alone() {
+    let gates = gates(true, Vec::new());
+    let prune = Item { origin: ItemOrigin::Prune, ..item("app", Disruption::None) };
+    let on = "role db on h1".to_owned();
+    assert_eq!(gates.permit("h3", &prune), Permit::Wait(on.clone(), on));
+    gates.report("h1", roles(&[("db", state(false, false))]));
+    assert_eq!(gates.permit("h3", &prune), Permit::Go);
+    assert_ne!(gates.permit("h3", &item("app", Disruption::None)), Permit::Go);
+}
+
 #[test]
 fn a_lane_that_plans_again_waits_for_roles_on_other_targets_alone() {
     let gates = gates(true, Vec::new());

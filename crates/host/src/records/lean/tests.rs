@@ -3,7 +3,7 @@ use crate::records::{library, readable_library};
 use std::process::Command;
 
 /// A host without dnf gets this text in a run. It only may grow for a reason.
-const MOST_SENT: usize = 256_000;
+const MOST_SENT: usize = 258_000;
 
 /// Bash has read this: each function as it prints it, and the variables.
 fn as_bash_reads(text: &str) -> String {
