@@ -490,3 +490,28 @@ fn a_run_with_a_release_and_a_patch_goes_back_after_its_rollback_was_undone() {
     }
     lab.kubectl(&["delete", "namespace", "held"]);
 }
+
+/// A role with patches requires that of the release: one of the patches is pruned before the release is upgraded, although its role waits for that one.
+#[test]
+fn a_patch_of_a_role_behind_the_release_is_pruned_in_the_run_that_upgrades_it() {
+    let lab = Lab::get();
+    lay_chart(&lab, MAP);
+    let patch = |name: &str, field: &str| {
+        format!(
+            "  - name: {name}\n    k8s_patch: {{target: configmap/held, namespace: held, set: {{/data/{field}: p}}}}\n"
+        )
+    };
+    let declare_both = |own: &str, patches: &str| {
+        declare(&lab, own, None);
+        lab.role("heldpatch", &format!("scope: cluster\nrequires: [held]\nresources:\n{patches}"));
+        lab.world.write("playbooks/site.yaml", "- hosts: lab\n  roles: [held, heldpatch]\n").unwrap();
+    };
+    let (both, more) = (patch("both", "both"), patch("more", "extra"));
+    declare_both("1", &format!("{both}{more}"));
+    lab.apply().expect(0);
+    declare_both("2", &more);
+    lab.converge(&["apply", "--yes", "--prune=1", "hosts.yaml"]).expect(0);
+    assert_eq!(data(&lab), json!({"own": "2", "both": "1", "extra": "p"}));
+    nothing_to_change(&lab);
+    lab.kubectl(&["delete", "namespace", "held"]);
+}
