@@ -20,6 +20,7 @@ mod ownership;
 mod parts;
 mod patched;
 mod projects;
+mod records_of_helm;
 mod recovered;
 mod refused;
 mod retention;
