@@ -13,13 +13,32 @@ pub(crate) use converge_objects::k8s::owners::is_own;
 use converge_resource::{ChangedPart, FIELD_MANAGER};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// Comparisons when others write at the same time.
 pub(crate) const TRIES: usize = 6;
 
 /// The pause before another try.
 pub(crate) const AGAIN: Duration = Duration::from_millis(100);
+
+/// Makes a write, and again a few times where another client has written in between.
+///
+/// # Errors
+/// That of the last try.
+pub(crate) async fn retried<E, F: Future<Output = Result<(), E>>>(
+    is_raced: impl Fn(&E) -> bool,
+    write: impl Fn() -> F,
+) -> Result<(), E> {
+    let mut tries = 1..TRIES;
+    loop {
+        match write().await {
+            Err(error) if is_raced(&error) && tries.next().is_some() => sleep(AGAIN).await,
+            end => return end,
+        }
+    }
+}
 
 /// Applies a manifest on the server under the name of a manager; `more` stands behind the other words of the query: `&dryRun=All`. Fields that an
 /// update of that name wrote are no conflict; those of others are.

@@ -67,22 +67,8 @@ pub(crate) struct LaidManifests {
     pub(crate) declared: String,
 }
 
-/// The file with the manifests that helm applies.
-const APPLIED: &str = "kept";
-/// The file with the manifests as the chart declares them.
-const DECLARED: &str = "declared";
-
 impl Helm {
-    /// The manifests of the upgrade that has just left fields as they are.
-    pub(crate) fn laid(&self) -> Result<LaidManifests, HelmError> {
-        let read = |name: &str| {
-            let path = self.folder().join(name);
-            std::fs::read_to_string(&path).map_err(|error| HelmFileError { path, error })
-        };
-        Ok(LaidManifests { applied: read(APPLIED)?, declared: read(DECLARED)? })
-    }
-
-    /// Runs an upgrade that leaves these fields as they are; its standard output.
+    /// Runs an upgrade that leaves these fields as they are; its standard output, and the manifests if helm has rendered any.
     pub(crate) async fn run_keeping(
         &self,
         cluster: &Cluster,
@@ -90,7 +76,7 @@ impl Helm {
         limit: Duration,
         keep: &PreservedFields,
         namespace: &str,
-    ) -> Result<String, HelmError> {
+    ) -> Result<(String, Option<LaidManifests>), HelmError> {
         let folder = self.folder();
         let program = folder.join("keep.sh");
         private(&program, PROGRAM.as_bytes())?;
@@ -107,26 +93,26 @@ impl Helm {
         ]);
         let run = self.run(&arguments, limit);
         tokio::pin!(run);
-        let mut answered = false;
+        let mut answered = None;
         loop {
             tokio::select! {
-                done = &mut run => return done,
-                () = tokio::time::sleep(LOOK), if !answered => answered = answer(cluster, folder, keep, namespace).await?,
+                done = &mut run => return Ok((done?, answered.flatten())),
+                () = tokio::time::sleep(LOOK), if answered.is_none() => answered = answer(cluster, folder, keep, namespace).await?,
             }
         }
     }
 }
 
-/// Gives helm its manifests back once it has rendered them; whether that is done.
+/// Gives helm its manifests back once it has rendered them, and returns them, or none where they were refused; `None` while helm has not rendered.
 async fn answer(
     cluster: &Cluster,
     folder: &Path,
     keep: &PreservedFields,
     namespace: &str,
-) -> Result<bool, HelmError> {
+) -> Result<Option<Option<LaidManifests>>, HelmError> {
     let rendered = match std::fs::read_to_string(folder.join("rendered")) {
         Ok(rendered) => rendered,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(HelmError::Rendered(error)),
     };
     let laid = async {
@@ -134,18 +120,16 @@ async fn answer(
         let applied = with_live(cluster, &declared, &keep.others, namespace).await?;
         Ok::<_, PreserveError>(LaidManifests { applied, declared })
     };
-    let (name, text) = match laid.await {
-        Ok(LaidManifests { applied, declared }) => {
-            private(&folder.join(DECLARED), declared.as_bytes())?;
-            (APPLIED, applied)
-        }
+    let laid = laid.await;
+    let (name, text) = match &laid {
+        Ok(laid) => ("kept", laid.applied.clone()),
         Err(error) => ("refused", error.to_string()),
     };
     let part = folder.join("answer.part");
     private(&part, text.as_bytes())?;
     let answer = folder.join(name);
     std::fs::rename(part, &answer).map_err(|error| HelmFileError { path: answer, error })?;
-    Ok(true)
+    Ok(Some(laid.ok()))
 }
 
 async fn with_live(

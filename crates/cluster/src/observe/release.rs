@@ -3,6 +3,7 @@
 use super::LookError;
 use crate::api::escaped;
 use crate::connect::Cluster;
+use crate::fault::Fault;
 use crate::helm::{Helm, HelmError, QUESTION};
 use crate::helm_record::record;
 use crate::object::text;
@@ -95,11 +96,16 @@ pub(crate) fn number(revision: &Value) -> u64 {
 }
 
 impl Cluster {
-    /// The records of helm for a release, newest first.
-    pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, LookError> {
+    /// The Secrets in which helm keeps the records of a release, in no order.
+    pub(crate) async fn helm_secrets(&self, namespace: &str, name: &str) -> Result<Vec<Value>, Fault> {
         let labels = escaped(&format!("owner=helm,name={name}"));
         let path = format!("/api/v1/namespaces/{}/secrets?labelSelector={labels}", escaped(namespace));
-        let secrets = self.inner.api.list(&path).await?;
+        self.inner.api.list(&path).await
+    }
+
+    /// The records of helm for a release, newest first.
+    pub(crate) async fn helm_records(&self, namespace: &str, name: &str) -> Result<Vec<Value>, LookError> {
+        let secrets = self.helm_secrets(namespace, name).await?;
         let mut found = Vec::new();
         for secret in &secrets {
             found.push(record(secret).ok_or_else(|| LookError::HelmRecord {

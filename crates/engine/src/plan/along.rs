@@ -92,10 +92,8 @@ impl LostObjects {
         let allows = |object: &ObjectId| context.options.allow_destroy.contains(&object.to_string());
         for id in dropped_with(change, known).into_iter().flatten() {
             let Some(object) = converge_objects::object(&id.kind) else { continue };
-            let goes = |from| Change { object: id.clone(), from, to: State::absent() };
-            let Reversibility::Irreversible(why) = object.reversibility(&goes(State::absent())) else {
-                continue;
-            };
+            let removal = Change { object: id.clone(), from: State::absent(), to: State::absent() };
+            let Reversibility::Irreversible(why) = object.reversibility(&removal) else { continue };
             target.look(&BTreeSet::from([Probe::Object(id.clone())]), known).await?;
             if known.observed(&id).map_or(true, |now| now.state.is_absent()) {
                 continue;

@@ -409,7 +409,7 @@ impl Resource for HelmRelease {
         let revisions = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         if let Some(newest) = revisions.first().filter(|r| self.made(r) && now != ReleaseState::Absent) {
             let manifests = deployed(newest)?;
-            // Of fields that were another's the revision has the values of that one, and not the chart's.
+            // Revisions of older versions have the values of others, and not the chart's.
             if !self.installed().gets_pruned_fields(view, &manifests) {
                 return self.unchanged(view, now, &manifests);
             }

@@ -7,11 +7,10 @@ use crate::connect::Cluster;
 use crate::helm::{Helm, HelmError};
 use crate::helm_record::{RecordFault, data, record};
 use crate::object::text;
-use crate::ownership::{AGAIN, TRIES};
+use crate::ownership::retried;
 use crate::preserved::LaidManifests;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::time::sleep;
 
 impl Cluster {
     /// Runs helm. Its rollback compares with the newest revision, and fails where an object is live that this one has dropped: the revision that
@@ -30,9 +29,9 @@ impl Cluster {
     async fn run_helm(&self, helm: &Helm, action: &HelmCall, namespace: &str) -> Result<String, HelmError> {
         let limit = Duration::from_secs(action.seconds);
         if !action.keep.is_empty() {
-            let reply = helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await?;
-            let laid = helm.laid()?;
-            if laid.applied != laid.declared {
+            let (reply, laid) =
+                helm.run_keeping(self, &action.arguments, limit, &action.keep, namespace).await?;
+            if let Some(laid) = laid.filter(|laid| laid.applied != laid.declared) {
                 self.record_declared(namespace, &action.name, &laid).await?;
             }
             return Ok(reply);
@@ -50,18 +49,10 @@ impl Cluster {
         name: &str,
         laid: &LaidManifests,
     ) -> Result<(), HelmError> {
-        let mut tries = 1..TRIES;
-        loop {
-            match self.try_to_record(namespace, name, laid).await {
-                Ok(()) => return Ok(()),
-                Err(RecordFault::Api(fault)) if fault.code() == Some(409) && tries.next().is_some() => {
-                    sleep(AGAIN).await;
-                }
-                Err(fault) => {
-                    return Err(HelmError::Record { release: format!("{namespace}/{name}"), fault });
-                }
-            }
-        }
+        let is_raced =
+            |fault: &RecordFault| matches!(fault, RecordFault::Api(fault) if fault.code() == Some(409));
+        let recorded = retried(is_raced, || self.try_to_record(namespace, name, laid));
+        recorded.await.map_err(|fault| HelmError::Record { release: format!("{namespace}/{name}"), fault })
     }
 
     async fn try_to_record(
@@ -72,8 +63,7 @@ impl Cluster {
     ) -> Result<(), RecordFault> {
         let api = &self.inner.api;
         let folder = format!("/api/v1/namespaces/{}/secrets", escaped(namespace));
-        let labels = escaped(&format!("owner=helm,name={name}"));
-        let secrets = api.list(&format!("{folder}?labelSelector={labels}")).await?;
+        let secrets = self.helm_secrets(namespace, name).await?;
         let records = secrets.iter().filter_map(|secret| Some((secret, record(secret)?)));
         let newest = records.max_by_key(|(_, record)| record.get("version").and_then(Value::as_u64));
         // Somebody else's upgrade has come in between.

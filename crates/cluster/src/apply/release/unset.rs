@@ -5,12 +5,11 @@ use crate::connect::Cluster;
 use crate::fault::Fault;
 use crate::helm::HelmError;
 use crate::object::merge_patch;
-use crate::ownership::{AGAIN, TRIES};
+use crate::ownership::retried;
 use converge_objects::k8s::fields;
 use converge_resource::{ApiRef, PreservedField};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tokio::time::sleep;
 
 impl Cluster {
     /// Takes these fields away, as far as they are there.
@@ -18,15 +17,9 @@ impl Cluster {
         let objects: BTreeSet<&ApiRef> = unset.iter().map(|field| &field.object).collect();
         for object in objects {
             let paths: Vec<_> = unset.iter().filter(|f| f.object == *object).map(|f| &f.path[..]).collect();
-            let mut tries = 1..TRIES;
-            loop {
-                match self.take_away_of(object, &paths).await {
-                    Ok(()) => break,
-                    // Somebody else has written it in between.
-                    Err(fault) if fault.code() == Some(409) && tries.next().is_some() => sleep(AGAIN).await,
-                    Err(fault) => return Err(HelmError::Unset { object: object.shown(), fault }),
-                }
-            }
+            let taken =
+                retried(|fault: &Fault| fault.code() == Some(409), || self.take_away_of(object, &paths));
+            taken.await.map_err(|fault| HelmError::Unset { object: object.shown(), fault })?;
         }
         Ok(())
     }
